@@ -23,7 +23,7 @@ from typing import Any
 import anyio
 from pydantic import SecretStr
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.clock import now
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import Priced

@@ -39,15 +39,14 @@ if TYPE_CHECKING:
         validate_sync,
     )
     from harness.api.transfers import export_run, merge
-    from harness.archive.folder_check import Finding
-    from harness.archive.memory_store import MemoryStore
     from harness.archive.rankings import RankingFile
     from harness.archive.reader import RunReader
     from harness.archive.run_info import RunInfo
     from harness.archive.run_store import RunStore
     from harness.archive.schema import schemas
-    from harness.archive.store import Store
+    from harness.archive.store import MemoryStore, Store
     from harness.archive.typed_records import RankingHead
+    from harness.archive.validation import Finding
     from harness.cli.replay import replay
     from harness.cli.rescore import rescore
     from harness.cli.resume import resume
@@ -233,7 +232,7 @@ _HOMES = {
     "ExportResult": "harness.pipeline.exporting.export:ExportResult",
     "ExportRules": "harness.formats.training.rules:ExportRules",
     "Failure": "harness.core.records:Failure",
-    "Finding": "harness.archive.folder_check:Finding",
+    "Finding": "harness.archive.validation:Finding",
     "Group": "harness.core.records:Group",
     "GroupRanking": "harness.core.rankings:GroupRanking",
     "HarnessError": "harness.core.errors:HarnessError",
@@ -243,7 +242,7 @@ _HOMES = {
     "JudgeProfile": "harness.core.judge_profile:JudgeProfile",
     "Judged": "harness.core.verdicts:Judged",
     "Match": "harness.core.rankings:Match",
-    "MemoryStore": "harness.archive.memory_store:MemoryStore",
+    "MemoryStore": "harness.archive.store:MemoryStore",
     "NeedsUpgrade": "harness.core.errors:NeedsUpgrade",
     "NothingRankable": "harness.core.errors:NothingRankable",
     "OutOfQuota": "harness.core.errors:OutOfQuota",

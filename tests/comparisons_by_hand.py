@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
-from harness.archive.comparison_store import ComparisonStore
+from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo, ComparisonReader
+from harness.archive.run_store import ComparisonStore
 from harness.core.comparisons import (
     ComparedQuery,
     ComparedRollout,

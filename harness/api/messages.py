@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from harness.api.arguments import door
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, on_a_line, quoted
 from harness.core.records import Record

@@ -21,8 +21,7 @@ from harness.api.outside import (
     read_run_env,
     why_missing,
 )
-from harness.archive.memory_store import MemoryStore
-from harness.archive.store import Store
+from harness.archive.store import MemoryStore, Store
 from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
 from harness.core.progress import Progress

@@ -16,10 +16,9 @@ from typing import Any
 import anyio
 from agents import Agent
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.folder_store import VerdictFolder
 from harness.archive.run_store import RunStore
-from harness.archive.store import VerdictStore
-from harness.archive.verdict_folder import VerdictFolder
+from harness.archive.store import MemoryStore, VerdictStore
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress, Silent
 from harness.core.rankings import GroupRanking

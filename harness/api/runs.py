@@ -10,10 +10,10 @@ import anyio.to_thread
 from harness.api.archived import AnyRun, Run, find_folder, runs_folder
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, read_run_env
-from harness.archive.attestations import attestation_of
+from harness.archive.attestations import read_attestation
 from harness.archive.layout import find_archived
-from harness.archive.missing import last_unfinished
 from harness.archive.reader import RunReader
+from harness.archive.run_state import last_unfinished
 from harness.core.clock import Clock, now
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
@@ -163,7 +163,7 @@ async def resume(
         if agent is not None:
             return loaded_agent(agent)
         with RunReader(folder) as reader:
-            attestation = attestation_of(reader, run_env.environ)
+            attestation = read_attestation(reader, run_env.environ)
             return agent_of_run(reader.info, attestation, Path.cwd(), "resume", folder)
 
     rubric = settings.pop("rubric", None)

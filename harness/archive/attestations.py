@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harness.archive.folder_reader import FolderReader
+from harness.archive.reader import FolderReader
 from harness.core.errors import CannotWrite
 from harness.core.records import Record, to_json
 from harness.core.user_files import state_folder
@@ -41,7 +41,7 @@ class Attestation(Record):
     """Where its user sent keys, beside OpenAI's own address; users, passwords and queries left out."""
 
 
-def attestation_of(reader: FolderReader, environ: Mapping[str, str]) -> Attestation | None:
+def read_attestation(reader: FolderReader, environ: Mapping[str, str]) -> Attestation | None:
     """Return this machine's record of a run; None where the run was not made here, or its run.json has changed.
 
     A record that cannot be read, for whatever reason, does not count.

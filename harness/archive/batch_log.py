@@ -1,24 +1,93 @@
-"""The batches of a run as its folder tells them: what is under way, what came back, what never did."""
+"""The batches of a run as its folder tells them: what is under way, what came back, what never did.
+
+The lines of `batches/` come in this order, for each batch: `made` before anything is sent, `uploaded` when its file is
+with the provider, `submitted` when the provider has named the batch, a `result` for each line that came back, `ended`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from harness.archive.batch_records import (
-    BATCH_LINES,
-    SEGMENT,
-    BatchEnded,
-    BatchMade,
-    BatchRecord,
-    BatchResult,
-    BatchSubmitted,
-    BatchUploaded,
-)
 from harness.archive.lines import LocatedRecord, RecordPlace, read_at, read_lines
 from harness.archive.run_files import files_in
-from harness.archive.typed_records import SEGMENT_HEAD, damaged, read_record
+from harness.archive.typed_records import SEGMENT_HEAD, RecordType, damaged, read_record
 from harness.core.errors import ArchiveDamaged
+from harness.core.records import Record
+
+SEGMENT = "batches"
+"""The folder of a run that holds them."""
+
+
+class BatchMade(Record):
+    """A file of questions that is about to be handed in."""
+
+    batch: str
+    """The run's own name of the batch."""
+    at: datetime
+    judge: str
+    """Who is asked: the identity in the verdicts."""
+    form: str
+    """How the replies' form is asked for."""
+    sampling: tuple[str, ...] = ()
+    """The sampling settings that are sent."""
+    keys: tuple[str, ...]
+    """The keys of the verdicts that are asked for."""
+
+
+class BatchUploaded(Record):
+    """The provider has the file of a batch; nothing is bought yet."""
+
+    batch: str
+    file: str
+    """The provider's id of the file."""
+
+
+class BatchSubmitted(Record):
+    """The provider has the batch: from here on it is paid for."""
+
+    batch: str
+    at: datetime
+    id: str
+    """The provider's id of the batch."""
+
+
+class BatchResult(Record):
+    """What came back for one question: a reply, or an error."""
+
+    batch: str
+    key: str
+    status: int | None = None
+    """The HTTP status of the reply; None where the provider made none."""
+    body: str | None = None
+    """The reply as JSON; None without one."""
+    error: str | None = None
+    """Why there is no reply."""
+
+
+class BatchEnded(Record):
+    """Nothing more comes of a batch."""
+
+    batch: str
+    at: datetime
+    outcome: str
+    """The provider's word (completed, expired, failed, cancelled), else `gone`, `refused` or `lost`."""
+    error: str | None = None
+
+
+BatchRecord = BatchMade | BatchUploaded | BatchSubmitted | BatchResult | BatchEnded
+KIND_OF: dict[type[BatchRecord], str] = {
+    BatchMade: "made",
+    BatchUploaded: "uploaded",
+    BatchSubmitted: "submitted",
+    BatchResult: "result",
+    BatchEnded: "ended",
+}
+BATCH_LINES: dict[str, RecordType[Any]] = {
+    kind: RecordType(kind, record.model_validate) for record, kind in KIND_OF.items()
+}
+"""Every kind of line but the header."""
 
 
 @dataclass

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.archive.index_file import NamePlaces
 from harness.archive.lines import RecordPlace, read_at
-from harness.archive.packed_names import NamePlaces
 from harness.archive.raw_lines import raw_lines
 from harness.archive.run_files import files_in, open_file
 from harness.archive.typed_records import BLOB, read_record
@@ -66,7 +66,7 @@ class Blobs:
 
     def add_place(self, name: str, place: RecordPlace, end: int) -> None:
         """Hear from the writer where it put a blob, which ends at byte `end`."""
-        self._places.setdefault(name, place)
+        self._places.add(name, place)
         self._seen[place.path] = end
 
     def scan(self) -> None:
@@ -74,7 +74,7 @@ class Blobs:
         for path, size in files_in(self._folder).items():
             if size > self._seen.get(path, 0):
                 for name, offset in self._new_blobs(path):
-                    self._places.setdefault(name, RecordPlace(path, offset))
+                    self._places.add(name, RecordPlace(path, offset))
 
     def _new_blobs(self, path: Path) -> Iterator[tuple[str, int]]:
         seen = self._seen.get(path, 0)

@@ -1,25 +1,216 @@
-"""Reading a comparison: `compare.json`, and what came of each query."""
+"""Reading a comparison: `compare.json`, and what came of each query.
 
-from collections.abc import Iterator, Sequence
+Whoever computes with a line without faults meets no rollout, side or score that is not there.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from harness.archive.comparison_records import (
-    COMPARED_MARK,
-    COMPARED_QUERY,
-    COMPARISON_FOOTER,
-    COMPARISON_HEAD,
-    ComparisonHead,
-    ComparisonInfo,
-    read_comparison_info,
-)
-from harness.archive.folder_reader import FolderReader
+from pydantic import Field, JsonValue, model_validator
+
 from harness.archive.layout import COMPARISON_FILE, COMPARISON_SEGMENTS
+from harness.archive.reader import FolderReader
+from harness.archive.record_faults import HIGHEST, LONGEST_S, MOST, head_faults, name_fault, time_faults
 from harness.archive.result_files import ResultType, heads_in, read_results
-from harness.archive.typed_records import recorded_settings
-from harness.core.comparisons import ComparedQuery
+from harness.archive.run_info import read_info_file
+from harness.archive.typed_records import RecordType, check_rubric_text, recorded_settings
+from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
+from harness.core.gates import InterimRule
+from harness.core.records import Record
 from harness.core.settings import Settings
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+_WINNERS = {"first": "second", "second": "first", "both": "tie"}
+"""By who forfeited."""
+_LETTERS = string.ascii_uppercase
+
+
+class ComparisonInfo(Record):
+    """`compare.json`: written once, when the comparison begins.
+
+    A folder is a comparison if and only if it holds one, and no run.json.
+    """
+
+    schema_version: int
+    id: str
+    created_at: datetime
+    sides: tuple[ComparedSide, ...]
+    """As the user named them, and as they were when the comparison began."""
+    settings: Mapping[str, JsonValue]
+    judge: Mapping[str, JsonValue]
+    """The judge as resolved when the comparison began: model, base_url, api."""
+    rubric: str
+    """The rubric's label."""
+    rubric_text: str | None = None
+    """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
+    rendering: Annotated[int, Field(ge=1, le=999)] = 1
+    """The way in which the transcripts are written (harness.transcripts)."""
+    task_from: Literal["agent", "file", "nothing"] = "agent"
+    """Which task the judge is shown: the sides' own, where it is the same one; a file's (--task); or none."""
+    task: str | None = None
+    """The file's text; None where there is none, and where a key or a pattern of --redact stands in it."""
+    pairs: Annotated[int, Field(ge=0, le=1_000_000)]
+    """How many cross pairs of samples meet on each query."""
+    cluster: str | None = None
+    """The key of the queries' metadata by which queries are alike."""
+    early_stop: InterimRule | None = None
+    """With which looks a gate could stop before all queries were judged; None where it could not."""
+    offline: bool
+    """A side's model, or the judge, is the embedded one: the result says nothing of any LLM."""
+    queries: int | None = None
+    """How many queries the sides share; None where that was not known yet."""
+    versions: Mapping[str, str]
+    accepted: tuple[str, ...] = ()
+    """What the user was warned of and went on with."""
+
+    @model_validator(mode="after")
+    def _text_has_its_fingerprint(self) -> Self:
+        check_rubric_text(self.rubric, self.rubric_text)
+        return self
+
+
+class ComparisonHead(Record):
+    """The first line of a comparison's file."""
+
+    id: str
+    created_at: datetime
+    sides: tuple[ComparedSide, ...]
+    """As they are now: a run that has grown since the comparison began has another basis."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know, as far as it was known before anything was judged."""
+    floors: tuple[float | None, ...] = ()
+    """For each side the standard deviation of a query's win rate between equal agents, from its own judged pairs; None
+    where the run has too few."""
+
+
+class ComparisonFooter(Record):
+    """The last line of a comparison's file: the comparison is complete."""
+
+    queries: int
+
+
+class _MatchMark(Record):
+    winner: str | None = None
+
+
+class ComparedMark(Record):
+    """Which query a line of a comparison's file holds, and which of its matches are open."""
+
+    query: str
+    matches: tuple[_MatchMark, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a match waits for a verdict."""
+        return any(match.winner is None for match in self.matches)
+
+
+def info_faults(info: ComparisonInfo) -> Iterator[str]:
+    """Yield what is wrong with `compare.json`."""
+    yield from head_faults(info)
+    yield from _sides_faults(info.sides)
+
+
+def comparison_head_faults(head: ComparisonHead) -> Iterator[str]:
+    """Yield what is wrong with the head of a comparison's file."""
+    if fault := name_fault(head.id):
+        yield f"id: {fault}"
+    yield from time_faults("created_at", head.created_at, aware=True)
+    yield from _sides_faults(head.sides)
+    if len(head.floors) not in {0, len(head.sides)} or not all(0 <= (floor or 0) <= 1 for floor in head.floors):
+        yield "floors: for each side a number from 0 to 1, or none, is expected"
+
+
+def compared_faults(compared: ComparedQuery) -> Iterator[str]:
+    """Yield what is wrong with a line of a comparison's file."""
+    sides = len(compared.rollouts)
+    if not 2 <= sides <= len(_LETTERS) or len(compared.ids) != sides or len(compared.left_out) not in {0, sides}:
+        yield "rollouts, ids, left_out: as many as sides are expected, and two or more"
+    if not all(0 <= count <= MOST for count in compared.left_out):
+        yield "left_out: whole numbers from 0 are expected"
+    for number, rollouts in enumerate(compared.rollouts):
+        if max(Counter(r.index for r in rollouts).values(), default=1) > 1:
+            yield f"rollouts.{number}: two have one index"
+        yield from (f"rollouts.{number}: {fault}" for rollout in rollouts for fault in _rollout_faults(rollout))
+    for number, match in enumerate(compared.matches):
+        yield from (f"matches.{number}: {fault}" for fault in _match_faults(match, compared.rollouts))
+
+
+def _sides_faults(sides: Sequence[ComparedSide]) -> Iterator[str]:
+    if not 2 <= len(sides) <= len(_LETTERS) or [side.label for side in sides] != list(_LETTERS[: len(sides)]):
+        yield "sides: two or more are expected, labelled A, B and so on"
+    if len({side.run for side in sides}) != len(sides):
+        yield "sides: a run is compared with itself"
+    for number, side in enumerate(sides):
+        if fault := name_fault(side.run):
+            yield f"sides.{number}.run: {fault}"
+        if not _SHA256.fullmatch(side.sha256):
+            yield f"sides.{number}.sha256: the sha256 of a run.json is expected"
+        if not 0 <= side.only_here <= MOST:
+            yield f"sides.{number}.only_here: a whole number from 0 is expected"
+
+
+def _rollout_faults(rollout: ComparedRollout) -> Iterator[str]:
+    counts = {"index": rollout.index, "steps": rollout.steps, "tokens": rollout.tokens or 0}
+    counts["answer_length"] = rollout.answer_length or 0
+    for name, count in counts.items():
+        if not 0 <= count <= MOST:
+            yield f"{name}: a whole number from 0 is expected"
+    if not 0 <= (rollout.duration_s or 0) <= LONGEST_S:
+        yield "duration_s: no rollout takes so long"
+    if any(abs(number or 0) > HIGHEST for number in (rollout.usd, rollout.verified)):
+        yield "usd, verified: a number that no rollout has"
+    for name in (rollout.transcript, rollout.path_blob, rollout.answer_blob):
+        if name is not None and not _SHA256.fullmatch(name):
+            yield "transcript, path_blob, answer_blob: a sha256 is expected"
+
+
+def _match_faults(match: CrossMatch, rollouts: Sequence[Sequence[ComparedRollout]]) -> Iterator[str]:
+    first, second = match.sides
+    if not 0 <= first < second < len(rollouts):
+        yield "sides: two of the sides are expected, the smaller one first"
+        return
+    pair = (_of_index(rollouts[first], match.first), _of_index(rollouts[second], match.second))
+    if None in pair:
+        yield "it refers to a rollout that is not there"
+    if not len(match.verdicts) == len(match.shown_first) == len(match.scores):
+        yield "one rollout shown first, and one pair of scores, for each verdict is expected"
+    means = [score for score in (match.score_first, match.score_second) if score is not None]
+    if any(abs(score) > HIGHEST for score in chain(means, *match.scores)):
+        yield "a score that no judge gives"
+    if len(means) == 1:
+        yield "score_first, score_second: both or none are expected"
+    if match.forfeit and (match.verdicts or match.winner != _WINNERS[match.forfeit]):
+        yield "a match that was lost by a failure has its winner, and no verdicts"
+    if not match.forfeit and match.winner and not means:
+        yield "a match without scores has no winner"
+
+
+def _of_index(rollouts: Sequence[ComparedRollout], index: int) -> ComparedRollout | None:
+    return next((rollout for rollout in rollouts if rollout.index == index), None)
+
+
+COMPARISON_HEAD = RecordType("header", ComparisonHead.model_validate, comparison_head_faults)
+COMPARED_QUERY = RecordType("compared", ComparedQuery.model_validate, compared_faults)
+COMPARED_MARK = RecordType("compared", ComparedMark.model_validate)
+COMPARISON_FOOTER = RecordType("footer", ComparisonFooter.model_validate)
+
+
+def read_comparison_info(folder: Path) -> tuple[ComparisonInfo, str]:
+    """Read `compare.json`, and return it with the sha256 (hex) of its bytes.
+
+    Raises ArchiveDamaged if it cannot be read, NeedsUpgrade for a newer schema.
+    """
+    return read_info_file(folder / COMPARISON_FILE, ComparisonInfo.model_validate, info_faults, "comparison")
+
 
 _COMPARISON = ResultType(COMPARISON_HEAD, COMPARED_QUERY, COMPARED_MARK, attrgetter("is_open"), COMPARISON_FOOTER)
 

@@ -8,6 +8,7 @@ meanwhile shares the next one.
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import re
@@ -26,14 +27,14 @@ import anyio
 from filelock import FileLock, Timeout
 
 from harness.archive.blobs import blob_body, blob_name
-from harness.archive.folder_reader import FolderReader
 from harness.archive.layout import LOCK
 from harness.archive.lines import Appender, RecordPlace, disk_errors
-from harness.archive.result_writer import ResultWriter
+from harness.archive.reader import FolderReader
+from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored
+from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.wording import option
 
 SLOW_S = 0.002
@@ -162,13 +163,13 @@ class FolderStore(Generic[ReaderT]):
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
-        places = self.reader.index.verdicts  # built before the line is there, or the line would be found twice
+        index = self.reader.index  # built before the line is there, or the line would be found twice
         _, body = self.redact.record_and_json(verdict)
         if self._results:
             self._results.begin()  # else a kill before the first result would leave no trace of what it was bought for
         place = self._append("verdicts", "verdict", body)
         if isinstance(verdict, Judged | Scored):
-            places.setdefault(verdict.key, place)
+            index.add_verdict(verdict.key, place)
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, now or in an earlier process, or None."""
@@ -304,3 +305,34 @@ def segment_names(at: datetime) -> Iterator[str]:
 
 def _segment_name(stamp: str) -> str:
     return f"{stamp}-{os.getpid()}-{threading.get_native_id()}{RECORDS}"
+
+
+_SEGMENTS = ("verdicts", "blobs")
+_FAILED_KEPT = 1000
+
+
+class VerdictFolder(FolderStore[FolderReader]):
+    """Verdicts on disk without a run, open for writing under the folder's lock."""
+
+    costs_nothing: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, folder: Path, at: datetime, *, redact: Redactor = DEFAULT_REDACTOR) -> None:
+        """Open the folder, or make it (0700).
+
+        Raises ArchiveLocked if another process writes to it, CannotWrite for one that cannot be made or written, and
+        ArchiveDamaged for one that holds what may not stand there.
+        """
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise CannotWrite(f"cannot make a folder of verdicts in {folder}: {exc.strerror}") from None
+        name = hashlib.sha256(b"verdicts\0" + str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()
+        super().__init__(FolderReader(folder, folder.name, name, _SEGMENTS, None), at, versions={}, redact=redact)
+        self.failed: list[Unjudged | Unscored] = []
+        """The newest verdicts that failed in this process: why a ranking lacks them."""
+
+    def add_verdict(self, verdict: AnyVerdict) -> None:
+        """Keep a verdict."""
+        super().add_verdict(verdict)
+        if isinstance(verdict, Unjudged | Unscored):
+            self.failed = [*self.failed[1 - _FAILED_KEPT :], self.redact.record(verdict)]

@@ -89,7 +89,7 @@ def find_archived(word: str, runs_dir: Path) -> Archived:
 
 def _find(word: str, runs_dir: Path, *, only_runs: bool) -> Archived:
     """Return what `word` names; with `only_runs`, `last` passes over comparisons."""
-    if kind := _kind_of(Path(word)):
+    if kind := _find_kind(Path(word)):
         return Archived(Path(word), kind)
     stored = list_archived(runs_dir)
     if word == "last":
@@ -140,7 +140,7 @@ def _begun(name: str, time_ns: int) -> str:
     return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y%m%dT%H%M%S}"
 
 
-def _kind_of(folder: Path) -> Literal["run", "comparison"] | None:
+def _find_kind(folder: Path) -> Literal["run", "comparison"] | None:
     return next((kind for name, kind in _KINDS.items() if _holds(folder, name)), None)
 
 

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from harness.archive.index_cache import usual_caches
+from harness.archive.index_file import usual_caches
 from harness.archive.run_files import folder_below
 from harness.core.errors import ArchiveDamaged, CannotWrite
 from harness.core.records import BUILT_LATER

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 
 from harness.archive.lines import line_number
-from harness.archive.ranked_line import RankedQuery
 from harness.archive.record_faults import MOST
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
 from harness.archive.typed_records import (
@@ -16,6 +15,7 @@ from harness.archive.typed_records import (
     RANKED_GROUP,
     RANKED_QUERY,
     RANKING_HEAD,
+    RankedQuery,
     RankingHead,
 )
 from harness.core.judge_profile import JudgeProfile
@@ -61,7 +61,7 @@ class RankingFile:
         groups = self.groups
         return line_number(*groups.place(self._places[query])) if isinstance(groups, ResultsOnDisk) else None
 
-    def ranks_of(self, query: str) -> dict[int, float]:
+    def ranks_in(self, query: str) -> dict[int, float]:
         """Return the ranks of the rollouts of a query that have one; of groups on disk nothing is read for it."""
         if isinstance(self.groups, ResultsOnDisk):
             return {} if (at := self._places.get(query)) is None else _unpacked(self.ranks[at])

@@ -1,24 +1,148 @@
 """Reading a run: streams over its segments, and an index of where things are. Never blocks a writer."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Self, TypeVar
 
-from harness.archive.extracts import Extracts
-from harness.archive.folder_reader import FolderReader, expected
+from harness.archive.blobs import Blobs
+from harness.archive.group_cache import GroupCache
 from harness.archive.index import INDEXED, Index
-from harness.archive.index_cache import is_worth_keeping, kept_counts
+from harness.archive.index_file import file_name, is_worth_keeping, usual_caches
 from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
-from harness.archive.lines import RecordPlace
+from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
-from harness.archive.run_counts import RunCounts, counts_of
-from harness.archive.run_files import files_in, stamps_in
+from harness.archive.run_counts import RunCounts
+from harness.archive.run_files import files_in, refuse_strange_records, stamps_in
 from harness.archive.run_info import RunInfo, read_info
-from harness.archive.typed_records import QUERY, RANKING_HEAD, ROLLOUT, RankingHead, read_at_place, recorded_settings
-from harness.core.errors import UsageError, quoted
+from harness.archive.typed_records import (
+    PAIR_SCORES,
+    QUERY,
+    RANKING_HEAD,
+    ROLLOUT,
+    SEGMENT_HEAD,
+    VERDICT_LINE,
+    RankingHead,
+    RecordType,
+    damaged,
+    read_at_place,
+    read_record,
+    recorded_settings,
+)
+from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
+from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.wording import call
+
+T = TypeVar("T")
+VerdictT = TypeVar("VerdictT", bound=AnyVerdict | PairScores)
+_RECENT = 256
+"""So many verdicts' scores, of 3 KB each, are kept in case that they are looked up again."""
+
+
+class FolderReader:
+    """What runs and comparisons have in common, as it is on disk now. Never blocks a writer.
+
+    Use it as a context manager, or close it: it keeps the files that it reads open.
+    """
+
+    def __init__(self, folder: Path, name: str, sha256: str, segments: Sequence[str], caches: Path | None) -> None:
+        """Take the folder's id, and the sha256 of the file that says so; other files are opened when they are needed.
+
+        The index of a large folder is kept in `caches`, by default the user's own. Raises ArchiveDamaged where a link
+        or the like stands among the files of records: before anything is paid for, whichever of them is needed.
+        """
+        self.folder = folder
+        self.id = name
+        self.info_sha256 = sha256
+        refuse_strange_records(folder, segments)
+        self.blobs = Blobs(folder / "blobs")
+        caches = caches or usual_caches()
+        self._cache = caches / "index" / f"{sha256}.sqlite" if caches else None
+        self._indexed = [name for name in INDEXED if name in segments]
+        self._index: Index | None = None
+        self._files = RecordFiles()
+        self._scores: dict[str, PairScores] = {}
+        """What was read last."""
+
+    def close(self) -> None:
+        """Close the files and the index; further reading opens them again."""
+        self._files.close()
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def __enter__(self) -> Self:
+        """Return the reader itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the reader."""
+        self.close()
+
+    def verdict(self, key: str) -> Judged | None:
+        """Return the verdict bought under `key`, or None."""
+        verdict = self._find(key, VERDICT_LINE)
+        return verdict if isinstance(verdict, Judged) else None
+
+    def pair_scores(self, key: str) -> PairScores | None:
+        """Return what rankings take of the verdict on a pair bought under `key`, or None."""
+        if scores := self._scores.get(key):  # a group is ranked, and then summed up
+            return scores
+        if scores := self._find(key, PAIR_SCORES):
+            if len(self._scores) == _RECENT:
+                self._scores.clear()
+            self._scores[key] = scores
+        return scores
+
+    def scored(self, key: str) -> Scored | None:
+        """Return the listwise verdict bought under `key`, or None."""
+        verdict = self._find(key, VERDICT_LINE)
+        return verdict if isinstance(verdict, Scored) else None
+
+    def verdicts(self) -> Iterator[AnyVerdict]:
+        """Yield every verdict, failed and listwise ones too, in the order they were written."""
+        for path in files_in(self.folder / "verdicts"):
+            for located in read_lines(path):
+                if located.members["kind"] != SEGMENT_HEAD.kind:
+                    yield read_record(located, VERDICT_LINE)
+
+    @property
+    def index(self) -> Index:
+        """Where every record is; built at first use, for a large run from its cache."""
+        if self._index is None:
+            self._index = Index(self.folder, self._indexed, self._cache)
+        return self._index
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Answer a question by the index. Before what a cache says counts as damage, the index is made anew."""
+        try:
+            return question()
+        except ArchiveDamaged:
+            if not self.index.from_cache:
+                raise
+            self._files.close()
+            self.index.make_anew()
+            return question()
+
+    def _find(self, key: str, record_type: RecordType[VerdictT]) -> VerdictT | None:
+        """Return the verdict that came out under `key`, or None."""
+
+        def read() -> VerdictT | None:
+            if (place := self.index.verdicts.get(key)) is None:
+                return None
+            verdict = read_at_place(self._files, place, record_type)
+            return expected(place, verdict, verdict.key == key and not isinstance(verdict, Unjudged | Unscored))
+
+        return self._ask(read)
+
+
+def expected(place: RecordPlace, record: T, fits: bool) -> T:
+    """Return a record that is what was looked for. Raises ArchiveDamaged."""
+    if not fits:
+        raise damaged(place, "another record than the one looked for")
+    return record
 
 
 class RunReader(FolderReader):
@@ -48,12 +172,12 @@ class RunReader(FolderReader):
     def queries(self) -> Iterator[Query]:
         """Yield the run's queries in the order they came."""
         yielded: set[str] = set()
-        index = None
-        while index is not self.index:  # made anew on the way, it may know others
-            index = self.index
-            for name in [name for name in index.queries if name not in yielded]:
+        times_made = 0
+        while times_made != self.index.times_made:  # made anew on the way, it may know others
+            times_made = self.index.times_made
+            for name in [name for name in self.index.queries if name not in yielded]:
                 query = self.query(name)
-                if self.index is not index:
+                if self.index.times_made != times_made:
                     break
                 if query:
                     yielded.add(name)
@@ -61,41 +185,34 @@ class RunReader(FolderReader):
 
     def query(self, query_id: str) -> Query | None:
         """Return one query, or None."""
-        return self._ask(lambda index: self._query(index, query_id))
+        return self._ask(lambda: self._query(query_id))
 
     def group(self, query: Query) -> Group:
         """Return a query's rollouts in index order, the newest record of each."""
-        return self._ask(lambda index: Group(query=query, rollouts=tuple(self._rollouts(index, query.id))))
+        return self._ask(lambda: Group(query=query, rollouts=tuple(self._rollouts(query.id))))
 
     def rollout_at(self, place: RecordPlace) -> Rollout:
         """Return the rollout at a place of the index."""
         return read_at_place(self._files, place, ROLLOUT)
 
     def counts(self) -> RunCounts:
-        """Return how many records it has, and what became of its rollouts.
-
-        Where the index is kept, and is not open, none of its places are read for that.
-        """
-        kept = None if self._index else kept_counts(self.folder, self._cache)
-        return kept or counts_of(self.index)
+        """Return how many records it has, and what became of its rollouts."""
+        return self.index.counts()
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
         places = self.index.rollouts.get(query_id, {})
-        return basis_of((i, places[i].status, places[i].started_at) for i in sorted(places))
+        return basis_of((index, place.status, place.started_at) for index, place in places.items())
 
-    def extracts(self, way: str | None) -> Extracts:
-        """Return what is kept of its groups by a way of judging (None: by one of which nothing is).
+    def group_cache(self, fingerprint: str | None) -> GroupCache:
+        """Return what is cached of its groups by a judging, named by its fingerprint; nothing where that is None.
 
         As the index, it is kept of a large run only, and for the files of records that are there now.
         """
         files = {path: stamp for name in INDEXED for path, stamp in stamps_in(self.folder / name).items()}
-        if not (way and self._caches and is_worth_keeping(size for size, *_ in files.values())):
-            return Extracts()
-        from harness.archive.extract_file import KeptExtracts  # noqa: PLC0415 - SQLite is for large runs alone
-
-        cache = self._caches / "extracts" / f"{self.info_sha256}.sqlite"
-        return KeptExtracts(cache, way, {f"{path.parent.name}/{path.name}": stamp for path, stamp in files.items()})
+        if not (fingerprint and self._cache and is_worth_keeping(size for size, *_ in files.values())):
+            return GroupCache()
+        return GroupCache(self.index, fingerprint, {file_name(path): stamp for path, stamp in files.items()})
 
     def labels(self) -> str | None:
         """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""
@@ -136,15 +253,14 @@ class RunReader(FolderReader):
         how = call("resume", name) if self.info.judge else call("rescore", name, judge_model="MODEL")
         raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
 
-    def _query(self, index: Index, query_id: str) -> Query | None:
-        place = index.queries.get(query_id)
-        if place is None:
+    def _query(self, query_id: str) -> Query | None:
+        if (place := self.index.queries.get(query_id)) is None:
             return None
         query = read_at_place(self._files, place, QUERY)
         return expected(place, query, query.id == query_id)
 
-    def _rollouts(self, index: Index, query_id: str) -> Iterator[Rollout]:
-        for number, place in sorted(index.rollouts.get(query_id, {}).items()):
+    def _rollouts(self, query_id: str) -> Iterator[Rollout]:
+        for number, place in self.index.rollouts.get(query_id, {}).items():
             rollout = self.rollout_at(place.place)
             yield expected(place.place, rollout, (rollout.query, rollout.index) == (query_id, number))
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from harness.archive.folder_check import Finding
 from harness.archive.layout import ASIDE
 from harness.archive.lines import decode
 from harness.archive.raw_lines import RawLine, data_pieces, raw_lines
 from harness.archive.run_files import create_beside, open_file, remove_strange, replaced_file
+from harness.archive.validation import Finding
 from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError
 
 _START = re.compile(rb'\{"crc":"')

@@ -1,24 +1,83 @@
 """Files of results, read: header, a line a result, a footer when complete. Rankings and comparisons are such files."""
 
+import json
 import weakref
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
 from harness.archive.lines import (
+    Appender,
     RecordFiles,
     RecordPlace,
     begins_as_written,
     check_sum,
     decode,
+    disk_errors,
     read_lines,
     whole_lines,
 )
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import RecordType, read_at_place, read_line, read_record
+from harness.core.records import Record, to_json
+from harness.core.redaction import DEFAULT_REDACTOR, Redactor
+
+HeadT = TypeVar("HeadT", bound=Record)
+LineT = TypeVar("LineT", bound=Record)
+
+
+class ResultWriter(Generic[HeadT, LineT]):
+    """One file of results: header, a line a result as it comes, footer when complete."""
+
+    kind: ClassVar[str]
+    """Of the lines of results."""
+    counted: ClassVar[str]
+    """What the footer calls the number of results."""
+
+    def __init__(self, path: Path, head: HeadT, redact: Redactor = DEFAULT_REDACTOR) -> None:
+        """Name the file; it is made, with its header, with the first verdict bought or the first result."""
+        self._path, self._head, self._results, self._redact = path, redact.record(head), 0, redact
+        self._appender: Appender | None = None
+
+    def begin(self) -> None:
+        """Write the header, unless it is written."""
+        with disk_errors(self._path.parents[1]):
+            self._open()
+
+    def add(self, result: LineT) -> None:
+        """Write one result."""
+        with disk_errors(self._path.parents[1]):  # it counts with the footer, and costs nothing
+            _, body = self._redact.record_and_json(result)
+            self._open().append(self.kind, body, sync=False)
+        self._results += self._counts(result)
+
+    def finish(self) -> None:
+        """Write the footer: the file is complete and will never change."""
+        with disk_errors(self._path.parents[1]):
+            self._open().append("footer", json.dumps({self.counted: self._results} | self._also()))
+
+    def close(self) -> None:
+        """Close the file; without a footer it stays as the record of work that was cut short."""
+        if self._appender:
+            self._appender.close()
+
+    def _also(self) -> dict[str, Any]:
+        """Return what else the footer holds."""
+        return {}
+
+    def _counts(self, result: LineT) -> bool:
+        """Tell whether the footer counts a result."""
+        del result
+        return True
+
+    def _open(self) -> Appender:
+        if self._appender is None:
+            self._appender = Appender(self._path)
+            self._appender.append("header", to_json(self._head))
+        return self._appender
 
 
 class _Dated(Protocol):
@@ -151,10 +210,10 @@ def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultF
 
 def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:
     """Return the header of each file of results in a folder, the oldest first."""
-    heads = [(head, path) for path in files_in(folder) if (head := _head_of(path, head_type))]
+    heads = [(head, path) for path in files_in(folder) if (head := _read_head(path, head_type))]
     return sorted(heads, key=lambda pair: pair[0].created_at)
 
 
-def _head_of(path: Path, head_type: RecordType[Head]) -> Head | None:
+def _read_head(path: Path, head_type: RecordType[Head]) -> Head | None:
     first = next(read_lines(path), None)
     return read_record(first, head_type) if first and first.members["kind"] == head_type.kind else None

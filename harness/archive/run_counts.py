@@ -1,21 +1,29 @@
-"""How many records a run has, and what became of its rollouts: all that a list of runs says of them.
-
-The kept index of a large run holds these figures, so that a list of runs reads no place of a record.
-"""
+"""How many records a run has, and what became of its rollouts: all that a list of runs says of them."""
 
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
 
-from harness.archive.index import Index
 from harness.archive.lines import RecordPlace
-from harness.archive.packed_places import RolloutPlace
 from harness.core.rounded import sum_if_known
+
+
+class RolloutPlace(NamedTuple):
+    """Where a rollout's record begins, and what must be known of it without reading it."""
+
+    place: RecordPlace
+    status: str
+    kind: str | None
+    """What it failed of."""
+    started_at: datetime
+    price: float | None
 
 
 @dataclass(frozen=True)
 class RunCounts:
-    """The figures of a run's records; of a rollout the newest record counts."""
+    """How many records a run has, and what became of its rollouts; of a rollout the newest record counts."""
 
     queries: int
     rollouts: int
@@ -32,56 +40,31 @@ class RunCounts:
     """Where the record of the first rollout of the first query that has any begins."""
 
 
-@dataclass
-class RolloutSums:
-    """Sums over the rollouts of an index, of one query after the other."""
-
-    index: Index
-    rollouts: int = 0
-    failed: int = 0
-    kinds: set[str] = field(default_factory=set[str])
-    fewest: int | None = None
-    begun: int = 0
-    """How many of the queries have rollouts."""
-    cancelled: bool = False
-    prices: "array[float]" = field(default_factory=lambda: array("d"))
-    all_priced: bool = True
-    first: RecordPlace | None = None
-
-    def add(self, query: str, places: Mapping[int, RolloutPlace]) -> None:
-        """Add the rollouts of a query, one at least."""
-        kinds = {place.kind for place in places.values() if place.kind is not None}
-        prices = [place.price for place in places.values() if place.price is not None]
-        self.rollouts += len(places)
-        self.failed += sum(place.status == "failed" for place in places.values())
-        self.kinds |= kinds
-        self.prices.extend(prices)
-        self.all_priced &= len(prices) == len(places)
-        self.first = self.first or places[min(places)].place
-        if query in self.index.queries:
-            self.begun += 1
-            self.fewest = len(places) if self.fewest is None else min(self.fewest, len(places))
-            self.cancelled |= "cancelled" in kinds
-
-    @property
-    def counts(self) -> RunCounts:
-        """The figures of the run, once all of its rollouts are added."""
-        queries = len(self.index.queries)
-        return RunCounts(
-            queries=queries,
-            rollouts=self.rollouts,
-            failed=self.failed,
-            kinds=frozenset(self.kinds),
-            fewest=(self.fewest or 0) if self.begun == queries else 0,
-            cancelled=self.cancelled,
-            usd=sum_if_known([*self.prices, self.index.spent]) if self.all_priced else None,
-            first=self.first,
-        )
-
-
-def counts_of(index: Index) -> RunCounts:
-    """Return the figures of the records that an index knows."""
-    sums = RolloutSums(index)
-    for query, places in index.rollouts.items():
-        sums.add(query, places)
-    return sums.counts
+def count_records(
+    queries: Collection[str], rollouts: Mapping[str, Mapping[int, RolloutPlace]], spent: float | None
+) -> RunCounts:
+    """Count the records, one query after the other: the places of a large run do not fit into memory."""
+    begun = count = failed = 0
+    fewest, cancelled, first, prices = 0, False, None, array("d")
+    kinds = set[str]()
+    for query, places in rollouts.items():
+        of_query = {place.kind for place in places.values() if place.kind is not None}
+        prices.extend(place.price for place in places.values() if place.price is not None)
+        count += len(places)
+        failed += sum(place.status == "failed" for place in places.values())
+        kinds |= of_query
+        first = first or places[min(places)].place
+        if query in queries:
+            fewest = min(fewest, len(places)) if begun else len(places)
+            begun += 1
+            cancelled |= "cancelled" in of_query
+    return RunCounts(
+        queries=len(queries),
+        rollouts=count,
+        failed=failed,
+        kinds=frozenset(kinds),
+        fewest=fewest if begun == len(queries) else 0,
+        cancelled=cancelled,
+        usd=sum_if_known([*prices, spent]) if len(prices) == count else None,
+        first=first,
+    )

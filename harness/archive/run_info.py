@@ -1,23 +1,26 @@
 """`run.json`, the file that makes a folder a run; it is written once and never changed."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import Field, JsonValue, model_validator
 
-from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.layout import RUN_FILE
 from harness.archive.lines import check_version, parse
 from harness.archive.raw_lines import LONGEST
 from harness.archive.record_faults import run_faults
 from harness.archive.run_files import read_file
-from harness.archive.typed_records import checked
-from harness.core.errors import ArchiveDamaged
+from harness.archive.typed_records import check_rubric_text, checked
+from harness.core.errors import ArchiveDamaged, TooOld
 from harness.core.records import Record
 
+OLDEST_READABLE = "0.1.0"
+"""The oldest version of the harness whose runs and comparisons this one reads."""
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 T = TypeVar("T")
 
 
@@ -46,7 +49,7 @@ class RunInfo(Record):
     rubric: str | None = None
     """The rubric's label when the run began."""
     rendering: Annotated[int, Field(ge=1, le=999)] = 1
-    """The way in which transcripts were written when the run began (harness.transcripts); 0.1.0 did not say."""
+    """The way in which transcripts were written when the run began (harness.transcripts)."""
     instructions: str | None = None
     """The text of --instructions; None without that, and where a key or a pattern of --redact stands in it."""
     queries: int | None = None
@@ -54,7 +57,7 @@ class RunInfo(Record):
     accepted: tuple[str, ...] = ()
     """What the user was warned of and went on with."""
     rubric_text: str | None = None
-    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
+    """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
 
     @model_validator(mode="after")
     def _text_has_its_fingerprint(self) -> Self:
@@ -65,9 +68,17 @@ class RunInfo(Record):
 def read_info(folder: Path) -> tuple[RunInfo, str]:
     """Read `run.json`, and return it with the sha256 (hex) of its bytes.
 
-    Raises ArchiveDamaged if it cannot be read, NeedsUpgrade for a newer schema.
+    Raises ArchiveDamaged if it cannot be read, NeedsUpgrade for a newer schema, TooOld for one of an older harness.
     """
     return read_info_file(folder / RUN_FILE, RunInfo.model_validate, run_faults, "run")
+
+
+def _refuse_too_old(versions: object, path: Path) -> None:
+    """Raise TooOld where the file names a harness before `OLDEST_READABLE` as its maker."""
+    version = cast("dict[str, object]", versions).get("arena-harness") if isinstance(versions, dict) else None
+    stated = _VERSION.match(version) if isinstance(version, str) else None
+    if stated and tuple(map(int, stated.groups())) < tuple(map(int, OLDEST_READABLE.split("."))):
+        raise TooOld(path, stated[0], OLDEST_READABLE)
 
 
 def read_info_file(
@@ -81,6 +92,7 @@ def read_info_file(
     try:
         members = parse(data)
         check_version(members.get("schema_version"), path)
+        _refuse_too_old(members.get("versions"), path)
         return checked(members, validate, path, faults_of), hashlib.sha256(data).hexdigest()
     except ValueError as exc:
         raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {no_repair}") from None

@@ -1,18 +1,167 @@
-"""What became of a run or a comparison: done, under way, interrupted, failed."""
+"""What became of a run or a comparison, and what is missing of it: rollouts that never ended, a ranking to be made."""
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from harness.archive.batch_log import with_provider
-from harness.archive.layout import LOCK
-from harness.archive.missing import CUT_SHORT
+from harness.archive.layout import LOCK, Archived, list_archived
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.archive.run_counts import RunCounts
+from harness.archive.run_counts import RolloutPlace, RunCounts
+from harness.archive.run_files import files_in
 from harness.archive.run_info import RunInfo
+from harness.archive.typed_records import RankingHead
+from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, TooOld
+from harness.core.records import InfrastructureFailureKind, Query
 
 if TYPE_CHECKING:  # a list of runs alone needs nothing of comparisons
     from harness.archive.comparison_reader import ComparisonFile
+
+CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
+"""A rollout that was stopped, or that the endpoint or the network failed, is still to be run."""
+_Left = Literal["nothing", "work", "what failed again"]
+_STOPPED = {"cancelled", "quota"}
+"""Such a rollout was stopped; that tells nothing of the next time."""
+
+
+@dataclass(frozen=True)
+class MissingWork:
+    """What resuming has to do."""
+
+    rollouts: Mapping[str, Sequence[int]]
+    """By query, the rollouts that are to be run."""
+    ranking: bool
+    """Whether a ranking has to be made."""
+    like: RankingHead | None = None
+    """The ranking to be made again, under its own settings; None: under those of the run."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the run is finished."""
+        return not self.rollouts and not self.ranking
+
+    @property
+    def count(self) -> int:
+        """How many rollouts are to be run."""
+        return sum(map(len, self.rollouts.values()))
+
+
+def find_missing_work(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
+    """Tell what is missing. With `retry_failed` every rollout that failed is."""
+    rollouts = _rollouts(reader, retry_failed=retry_failed) if reader.info.judge else {}  # else it was imported
+    if rollouts or not reader.index.queries:
+        return MissingWork(rollouts, ranking=bool(rollouts))
+    newest = reader.newest_ranking(free=False)
+    if newest is None:
+        return MissingWork({}, ranking=bool(reader.info.judge))
+    again = MissingWork({}, ranking=True, like=newest.head)
+    if not newest.finished:
+        return again
+    unranked, out_of_date = set(reader.index.queries), False
+    for group in newest.groups:  # each is read from disk: once is enough
+        if group.status == "incomplete" and group.topology != "none":
+            return again
+        if group.query in unranked:
+            unranked.remove(group.query)
+            out_of_date |= group.basis not in {"", reader.basis(group.query)}  # newer records have replaced some
+    return MissingWork({}, ranking=out_of_date or bool(unranked))
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What a run leaves to do, for whoever does without its index: that of a large run takes long to read."""
+
+    queries: int
+    """How many queries the run has."""
+    missing: bool
+    """Whether `find_missing_work` finds anything."""
+    failed: bool
+    """Whether any rollout failed."""
+
+
+def count_remaining(reader: RunReader) -> Remaining:
+    """Tell what a run leaves to do."""
+    failed = any(place.status == "failed" for group in reader.index.rollouts.values() for place in group.values())
+    return Remaining(len(reader.index.queries), not find_missing_work(reader).nothing, failed)
+
+
+def last_unfinished(
+    runs_dir: Path, pass_over: Callable[[HarnessError], None] = lambda _: None, *, only_runs: bool = False
+) -> Archived | None:
+    """Return the newest run, or comparison unless `only_runs`, of which something is missing that can be done.
+
+    What failed again when it was resumed comes after all others: what fails each time must not keep `resume` from an
+    older run. What cannot be read is passed over; `pass_over` hears why.
+    """
+    failed_again: Archived | None = None
+    for archived in reversed(list_archived(runs_dir)):
+        if only_runs and archived.kind != "run":
+            continue
+        try:
+            left = (_left_of_comparison if archived.kind == "comparison" else _left_of_run)(archived.folder)
+        except (ArchiveDamaged, NeedsUpgrade, TooOld) as exc:
+            pass_over(exc)
+            continue
+        if left == "work":
+            return archived
+        if left == "what failed again":
+            failed_again = failed_again or archived
+    return failed_again
+
+
+def _left_of_run(folder: Path) -> _Left:
+    with RunReader(folder) as reader:
+        missing = find_missing_work(reader)
+        if missing.nothing or find_redacted(reader, missing.rollouts):
+            return "nothing"
+        return "what failed again" if _failed_again(reader, missing) else "work"
+
+
+def _left_of_comparison(folder: Path) -> _Left:
+    from harness.archive.comparison_reader import ComparisonReader  # noqa: PLC0415 - `ls` of runs alone reads none
+
+    with ComparisonReader(folder) as reader:
+        files = reader.files()
+        if not files or not files[-1].finished:
+            return "work"
+        if not files[-1].incomplete:
+            return "nothing"
+        return "what failed again" if sum(file.finished for file in files) > 1 else "work"
+
+
+def _failed_again(reader: RunReader, missing: MissingWork) -> bool:
+    """Tell whether all that is missing are rollouts that the infrastructure failed in a later process, too."""
+    rollouts = ((reader.index.rollouts.get(query, {}), indices) for query, indices in missing.rollouts.items())
+    places = [of_query.get(i) for of_query, indices in rollouts for i in indices]
+    first = next(iter(files_in(reader.folder / "rollouts")), None)
+    return bool(places) and all(p and p.kind not in _STOPPED and p.place.path != first for p in places)
+
+
+def find_redacted(reader: RunReader, queries: Iterable[str]) -> Query | None:
+    """Return the first of `queries` that was redacted, or None: its true text is nowhere, so nobody can run it."""
+    return next((query for name in queries if (query := reader.query(name)) and query.redacted), None)
+
+
+def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
+    wanted = reader.info.settings.get("n")
+    missing: dict[str, list[int]] = {}
+    if not isinstance(wanted, int):
+        return missing
+
+    def open_(place: RolloutPlace | None, kinds: Collection[str]) -> bool:
+        return place is None or place.kind in kinds or (retry_failed and place.status == "failed")
+
+    for query in reader.index.queries:
+        places = reader.index.rollouts.get(query, {})
+        indices = [i for i in range(wanted) if open_(places.get(i), CUT_SHORT)]
+        if indices and find_redacted(reader, [query]):  # nobody can run it: what failed has to stay as it is
+            indices = [i for i in indices if open_(places.get(i), _STOPPED)]
+        if indices:
+            missing[query] = indices
+    return missing
+
 
 RunState = Literal["done", "under way", "waiting", "interrupted", "failed", "partly failed", "not judged"]
 """waiting: all that is missing are verdicts, and a provider has batches of their questions. interrupted: a rollout,
@@ -22,7 +171,7 @@ some of it."""
 _LOCKS = Path("/proc/locks")
 
 
-def state_of(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) -> RunState:
+def find_run_state(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) -> RunState:
     """Return what became of a run; `ranking` is its newest, `counts` are `reader.counts()`. Raises ArchiveDamaged."""
     if _interrupted(reader.info, _gone_on_with(reader, ranking), counts):
         if _is_locked(reader.folder / LOCK):
@@ -35,7 +184,7 @@ def state_of(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) 
     return "partly failed" if ranking.incomplete or not counts.kinds.isdisjoint(CUT_SHORT) else "done"
 
 
-def state_of_comparison(folder: Path, newest: "ComparisonFile | None") -> RunState:
+def find_comparison_state(folder: Path, newest: "ComparisonFile | None") -> RunState:
     """Return what became of a comparison; `newest` is the newest of its files. Raises ArchiveDamaged."""
     if newest is None or not newest.finished:
         return "under way" if _is_locked(folder / LOCK) else "interrupted"

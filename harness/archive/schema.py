@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from harness.archive.batch_records import BatchEnded, BatchMade, BatchResult, BatchSubmitted, BatchUploaded
-from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
+from harness.archive.batch_log import BatchEnded, BatchMade, BatchResult, BatchSubmitted, BatchUploaded
+from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo
 from harness.archive.layout import COMPARISON_FILE, RUN_FILE
 from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.run_info import RunInfo
@@ -63,7 +63,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {name: _published(name, schema) for name, schema in sorted(by_name.items())}
 
 
-def schema_of(name: str) -> dict[str, Any]:
+def json_schema(name: str) -> dict[str, Any]:
     """Return one record's schema. Raises UsageError for a name that is none."""
     by_name = schemas()
     if name not in by_name:

@@ -4,24 +4,73 @@ A run folder is data from a stranger: whoever wrote a line made its checksum, to
 validates what an archive holds (tests/test_architecture.py).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from harness.archive import record_faults as faults
-from harness.archive.kept_rubric import check_rubric_text
 from harness.archive.lines import LocatedRecord, RecordFiles, RecordPlace, begins_as_written, check_sum, decode
-from harness.archive.ranked_line import RankedQuery, read_in_brief
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.rankings import GroupRanking
-from harness.core.records import Query, Record, Rollout
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Query, Record, Rollout, digest
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.verdicts import VERDICT, AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
+
+
+class RankedQuery(NamedTuple):
+    """Which query's group a line of a ranking holds, whether that is ranked in full, and the places."""
+
+    query: str
+    is_open: bool
+    """Whether something is missing of it."""
+    provisional: bool
+    ranks: Sequence[tuple[int, float]]
+    """The index and the rank of each rollout that has one."""
+
+
+_BEFORE = re.compile(
+    rb'[^[]*,"kind":"group","query":"([ !#-[\]-~]*)","topology":"\w*","estimator":"\w*",'
+    rb'"status":"(complete|incomplete)","signal":"\w*","provisional":(true|false),"secondary_fit":"\w*","matches":\['
+)
+_BEGIN, _END = b'],"rollouts":[', b'],"failed_verdicts":['
+_PLACE = re.compile(rb'\{"index":(\d{1,9}),"score":[^,]*,"rank":(null|\d{1,9}\.\d),')
+_QUOTES = 2 * len(Ranked.model_fields)
+"""In a place without a text: those around the names."""
+
+
+def read_in_brief(line: bytes) -> RankedQuery | None:
+    """Return what a line says of its group, or None for one that is not just as this version writes it."""
+    before = _BEFORE.match(line)
+    at = line.find(_BEGIN, before.end() - 1) if before else -1
+    end = line.find(_END, at)
+    if before is None or at < 0 or end < 0 or line.rfind(_BEGIN) != at:
+        return None
+    places = line[at + len(_BEGIN) : end]
+    read = _PLACE.findall(places)
+    if places.count(b"{") != len(read) or places.count(b'"') != _QUOTES * len(read):
+        return None
+    query, status, provisional = before.groups()
+    ranks = [(int(index), float(rank)) for index, rank in read if rank != b"null"]
+    return RankedQuery(query.decode(), status == b"incomplete", provisional == b"true", ranks)
+
+
+def check_rubric_text(label: str | None, text: str | None) -> None:
+    """Raise ValueError for a text whose fingerprint is not the one in the label."""
+    if text is not None and (label or "").rpartition(" ")[2] not in _fingerprints(text):
+        raise ValueError("rubric_text is not the text whose fingerprint the rubric's label holds")
+
+
+def _fingerprints(text: str) -> set[str]:
+    """Return what may stand at the end of a label: of a rubric with dimensions, or of a text in plain words."""
+    return {hashlib.sha256(text.encode()).hexdigest()[:12], digest(text)[:12]}
+
 
 T = TypeVar("T")
 _REASON = 300
@@ -39,11 +88,11 @@ class RankingHead(Record):
     free: bool = False
     """Made with --free: what it lacks was not to be bought, so `resume` does not buy it."""
     rendering: Annotated[int, Field(ge=1, le=999)] = 1
-    """The way in which the judge's transcripts are written (harness.transcripts); headers of 0.1.0 do not say."""
+    """The way in which the judge's transcripts are written (harness.transcripts)."""
     fit_version: Annotated[int, Field(ge=1, le=999)] = 1
-    """Which version of the fits its probabilities come from (harness.ranking); headers of 0.1.0 do not say."""
+    """Which version of the fits its probabilities come from (harness.ranking)."""
     rubric_text: str | None = None
-    """The rubric's own text, whole; None in records of 0.1.0, and where a key or a pattern of --redact stands in it."""
+    """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
 
     @model_validator(mode="after")
     def _text_has_its_fingerprint(self) -> Self:
@@ -157,14 +206,14 @@ def _verdict_from_json(line: bytes) -> AnyVerdict:
 
 
 def _ranked_query(members: Any) -> RankedQuery:
-    return _mark_of(_RankedQuery.model_validate(members))
+    return _mark(_RankedQuery.model_validate(members))
 
 
 def _ranked_query_from_json(line: bytes) -> RankedQuery:
-    return _mark_of(_RankedQuery.model_validate_json(line))
+    return _mark(_RankedQuery.model_validate_json(line))
 
 
-def _mark_of(of: _RankedQuery) -> RankedQuery:
+def _mark(of: _RankedQuery) -> RankedQuery:
     ranks = [(place.index, place.rank) for place in of.rollouts if place.rank is not None]
     return RankedQuery(of.query, of.status == "incomplete", of.provisional, ranks)
 

@@ -1,32 +1,198 @@
-"""Is a run whole? Every line, checksum, hash and reference is checked.
+"""Is a run or a comparison whole? Every line, checksum, hash and reference is checked.
 
 Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
 """
 
+import re
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from harness.archive.batch_records import BATCH_LINES
-from harness.archive.folder_check import Finding, FolderCheck, check_count, reason_of, refers, unknown_kind
-from harness.archive.layout import RUN_FILE, SEGMENTS
-from harness.archive.lines import LocatedRecord
+from harness.archive.batch_log import BATCH_LINES
+from harness.archive.blobs import blob_name
+from harness.archive.comparison_reader import (
+    COMPARED_QUERY,
+    COMPARISON_FOOTER,
+    COMPARISON_HEAD,
+    read_comparison_info,
+)
+from harness.archive.index_file import NamePlaces
+from harness.archive.layout import ASIDE, COMPARISON_FILE, COMPARISON_SEGMENTS, LOCK, PAGE, PAGES, RUN_FILE, SEGMENTS
+from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
+from harness.archive.raw_lines import RawLine, raw_lines
 from harness.archive.record_faults import group_faults
+from harness.archive.run_files import PART, files_in, open_file, strange_things
 from harness.archive.run_info import read_info
 from harness.archive.typed_records import (
+    BLOB,
     FOOTER,
     QUERY,
     RANKED_GROUP,
     RANKING_HEAD,
     ROLLOUT,
+    SEGMENT_HEAD,
+    VERDICT_LINE,
+    BlobText,
     read_record,
     recorded_settings,
 )
-from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.comparisons import ComparedQuery
+from harness.core.errors import ArchiveDamaged, TooOld, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
+from harness.core.verdicts import AnyVerdict, Judged
+from harness.core.wording import counted
 
-OLD_INDEX = "index.sqlite"
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be. A notice is not damage: nothing that counted is lost."""
+
+    kind: Literal["damage", "notice"]
+    path: Path
+    reason: str
+    line: int | None = None
+    by_hand: bool = False
+    """No repair mends it: a person must."""
+
+    def __str__(self) -> str:
+        """Return `damage: file:line: reason`."""
+        where = f"{self.path}:{self.line}" if self.line else str(self.path)
+        return f"{self.kind}: {where}: {self.reason}"
+
+
+class FolderCheck:
+    """Looks at the records of a folder in their order, and keeps what the later ones refer to."""
+
+    segments: Sequence[str]
+    """The folders with files of records, each after those that its records refer to."""
+    results: str
+    """The one of them with files of results: a footer ends each of those."""
+
+    def __init__(self) -> None:
+        """Nothing is looked at yet."""
+        self.blobs = NamePlaces()
+        self.used = NamePlaces()
+        self.verdicts = NamePlaces()
+
+    @abstractmethod
+    def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+        """Check a record that is no text, no verdict and no segment's header. Raises ArchiveDamaged."""
+
+    def findings(self, folder: Path, info_file: str) -> Iterator[Finding]:
+        """Yield what is wrong with a folder, apart from the file that is written once."""
+        strange = list(_strange_findings(folder, self.segments, folder / info_file))
+        yield from strange
+        if any(finding.by_hand for finding in strange):
+            return  # records refer to each other: they are read once all files can be
+        for segment in self.segments:
+            paths = list(files_in(folder / segment))
+            for path in paths:
+                yield from self._file_findings(path, segment, newest=path == paths[-1])
+        if spare := len(self.blobs) - len(self.used):  # none is used that is not there
+            harm = "it does no harm" if spare == 1 else "they do no harm"
+            yield Finding("notice", folder / "blobs", f"{counted(spare, 'text')} that no record refers to; {harm}")
+
+    def use_blobs(self, names: Iterable[str]) -> None:
+        """Note that blobs are referred to. Raises ArchiveDamaged for one that is missing."""
+        for name in names:
+            refers(bool(_SHA256.fullmatch(name)), f"blob {name[:80]!r}")
+            refers(name in self.blobs, f"blob {name}")
+            self.used.add(name)
+
+    def _file_findings(self, path: Path, segment: str, *, newest: bool) -> Iterator[Finding]:
+        kinds: Counter[str] = Counter()
+        with open_file(path) as file:
+            for line in raw_lines(file):
+                if line.torn:
+                    yield _tail(path, line)
+                    continue
+                try:
+                    located = _located(line, path)
+                    kinds[located.members["kind"]] += 1
+                    refuse_twice_named(line.data)
+                    self._check(located, segment, kinds)
+                except (ArchiveDamaged, UsageError) as exc:
+                    yield Finding("damage", path, error_reason(exc, path, line.number), line.number)
+        if not kinds["header"]:
+            unread = f", so this {segment[:-1]} is not read" if segment == self.results and kinds else ""
+            yield Finding("notice", path, f"it has no header{unread}")
+        elif segment == self.results and not kinds["footer"]:
+            then = "`harness resume` makes a new one" if newest else "later ones stand in for it"
+            yield Finding("notice", path, f"this {segment[:-1]} was cut short; {then}")
+
+    def _check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+        kind = located.members["kind"]
+        if (segment, kind) == ("blobs", "blob"):
+            self._add_blob(read_record(located, BLOB))
+        elif (segment, kind) == ("verdicts", "verdict"):
+            self._add_verdict(read_record(located, VERDICT_LINE))
+        elif kind != SEGMENT_HEAD.kind or segment == self.results:
+            self.check(located, segment, counted)
+
+    def _add_blob(self, blob: BlobText) -> None:
+        if blob_name(blob.text) != blob.sha256:
+            raise ArchiveDamaged(f"the content does not match its hash {blob.sha256}")
+        self.blobs.add(blob.sha256)
+
+    def _add_verdict(self, verdict: AnyVerdict) -> None:
+        self.use_blobs(verdict.raw_replies)
+        if isinstance(verdict, Judged):
+            self.verdicts.add(verdict.key)
+
+
+def refers(stored: bool, what: str) -> None:
+    """Raise ArchiveDamaged unless what a record refers to is stored."""
+    if not stored:
+        raise ArchiveDamaged(f"it refers to {what}, which is not there")
+
+
+def unknown_kind(located: LocatedRecord) -> ArchiveDamaged:
+    """Return the error for a record of a kind that has no place where it stands."""
+    return ArchiveDamaged(f"it refers to a kind of record, {located.members['kind']!r}, which is not there")
+
+
+def check_count(stated: int, counted: int, what: str) -> None:
+    """Raise ArchiveDamaged for a footer that counts other than what is there."""
+    if stated != counted:
+        raise ArchiveDamaged(f"it counts {stated} {what}, and there are {counted}")
+
+
+def error_reason(exc: Exception, path: Path, line: int | None = None) -> str:
+    """Return what an error says, without the place, which the finding names."""
+    return str(exc).removeprefix(str(path)).removeprefix(f":{line}").removeprefix(": ")
+
+
+def _strange_findings(folder: Path, segments: Sequence[str], info_file: Path) -> Iterator[Finding]:
+    """Yield what is neither a plain file nor a plain folder, but the file that is written once."""
+    try:
+        for path, reason, is_folder in strange_things(folder, (*segments, ASIDE, PAGES), (LOCK, PAGE)):
+            made_anew = path in {folder / LOCK, folder / PAGE} or path.suffix == PART or path.parent.name == PAGES
+            if path != info_file:
+                yield Finding("damage", path, reason, by_hand=is_folder or not made_anew)
+    except ArchiveDamaged as exc:
+        yield Finding("damage", folder, error_reason(exc, folder), by_hand=True)
+
+
+def _located(line: RawLine, path: Path) -> LocatedRecord:
+    if line.fault:
+        raise ArchiveDamaged(line.fault)
+    members = decode(line.data, f"{path}:{line.number}")
+    return LocatedRecord(RecordPlace(path, line.start), line.end, members, line.number)
+
+
+def _tail(path: Path, line: RawLine) -> Finding:
+    try:
+        decode(line.data[:-1] + b"\n", path)
+    except (ArchiveDamaged, UsageError):
+        reason = "the last line was cut off while it was written; it never counted"
+        return Finding("notice", path, reason, line.number)
+    return Finding("damage", path, "the line's end was changed", line.number)
 
 
 def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator[Finding]:
@@ -34,10 +200,10 @@ def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator
     try:
         info, _ = read_info(folder)
         recorded_settings(info.settings, folder / RUN_FILE)
+    except TooOld:
+        raise
     except (ArchiveDamaged, UsageError) as exc:
-        yield Finding("damage", folder / RUN_FILE, reason_of(exc, folder / RUN_FILE), by_hand=True)
-    if (folder / OLD_INDEX).is_file():
-        yield Finding("notice", folder / OLD_INDEX, "an index of an earlier version, which nothing reads; delete it")
+        yield Finding("damage", folder / RUN_FILE, error_reason(exc, folder / RUN_FILE), by_hand=True)
     yield from _RunCheck(parts_of).findings(folder, RUN_FILE)
 
 
@@ -101,4 +267,52 @@ class _RunCheck(FolderCheck):
         if reason := next(group_faults(group, self._rollouts[group.query]), None):
             raise ArchiveDamaged(reason)
         for key in (key for match in group.matches for key in match.verdicts):
+            refers(key in self.verdicts, f"verdict {key}")
+
+
+def comparison_findings(folder: Path) -> Iterator[Finding]:
+    """Yield what is wrong with the comparison in `folder`."""
+    path, runs = folder / COMPARISON_FILE, None
+    try:
+        info, _ = read_comparison_info(folder)
+        runs = [(side.run, side.sha256) for side in info.sides]
+        recorded_settings(info.settings, path)
+    except TooOld:
+        raise
+    except (ArchiveDamaged, UsageError) as exc:
+        yield Finding("damage", path, error_reason(exc, path), by_hand=True)
+    yield from _ComparisonCheck(runs).findings(folder, COMPARISON_FILE)
+
+
+class _ComparisonCheck(FolderCheck):
+    """Looks at the records of a comparison of `runs`, each an id and a sha256; None where these are not known."""
+
+    segments = COMPARISON_SEGMENTS
+    results = "comparisons"
+
+    def __init__(self, runs: list[tuple[str, str]] | None) -> None:
+        super().__init__()
+        self._runs = runs
+
+    def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+        """Check one record and what it refers to. Raises ArchiveDamaged."""
+        match segment, located.members["kind"]:
+            case "comparisons", "header":
+                head = read_record(located, COMPARISON_HEAD)
+                if self._runs is not None and [(side.run, side.sha256) for side in head.sides] != self._runs:
+                    raise ArchiveDamaged("its sides are not those of compare.json")
+            case "comparisons", "compared":
+                self._check_query(read_record(located, COMPARED_QUERY))
+            case "comparisons", "footer":
+                check_count(read_record(located, COMPARISON_FOOTER).queries, counted["compared"], "queries")
+            case _:
+                raise unknown_kind(located)
+
+    def _check_query(self, query: ComparedQuery) -> None:
+        """Raise ArchiveDamaged for a text or a verdict that is missing, or other sides than the comparison has."""
+        if self._runs is not None and len(query.rollouts) != len(self._runs):
+            raise ArchiveDamaged(f"it has {len(query.rollouts)} sides, and the comparison {len(self._runs)}")
+        texts = (name for side in query.rollouts for r in side for name in (r.path_blob, r.answer_blob))
+        self.use_blobs(name for name in texts if name is not None)
+        for key in (key for match in query.matches for key in match.verdicts):
             refers(key in self.verdicts, f"verdict {key}")

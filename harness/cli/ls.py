@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import options
-from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade
+from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld
 from harness.core.wording import command
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def ls(environ: Mapping[str, str], runs_dir: Path | None, *, as_json: bool) -> N
         except ArchiveDamaged as exc:  # one bad run must not hide the rest
             unreadable[path] = exc
             infos.append({"id": path.name, "damaged": str(exc)})
-        except NeedsUpgrade as exc:
+        except (NeedsUpgrade, TooOld) as exc:
             unreadable[path] = exc
-            infos.append({"id": path.name, "needs": exc.version})
+            infos.append({"id": path.name, "needs" if isinstance(exc, NeedsUpgrade) else "too_old": exc.version})
     if as_json:
         print_json(infos)
     elif rows or unreadable or links:

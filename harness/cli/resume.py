@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from harness.archive.missing import MissingWork
     from harness.archive.reader import RunReader
+    from harness.archive.run_state import MissingWork
     from harness.pipeline.run_environment import RunEnvironment
     from harness.pipeline.runs import RunResult
     from harness.rollouts.loading import LoadedAgent
@@ -100,7 +100,7 @@ def resume(
     a path or a module that it names as its agent is loaded only with --agent.
     """
     from harness.archive.layout import find_archived
-    from harness.archive.missing import last_unfinished, missing_of
+    from harness.archive.run_state import find_missing_work, last_unfinished
     from harness.cli.archived_run import open_folder, runs_folder
     from harness.cli.first_line import say_first
 
@@ -114,7 +114,7 @@ def resume(
         named = NamedNow(parent, flags, agent, rubric, trust_archive)
         return _resume_comparison(folder, environ, named, idle, as_json=as_json, quiet=quiet, verbose=verbose)
     reader = open_folder(folder)
-    missing = missing_of(reader, retry_failed=retry_failed)
+    missing = find_missing_work(reader, retry_failed=retry_failed)
     if missing.nothing:
         return _already_finished(reader, as_json=as_json)
     say_first(f"loading what run {folder.name} needs", quiet=quiet)
@@ -211,13 +211,13 @@ def _say_passed_over(error: HarnessError) -> None:
 def _load_agent(reader: RunReader, agent: str | None, environ: Mapping[str, str]) -> LoadedAgent:
     from pathlib import Path
 
-    from harness.archive.attestations import attestation_of
+    from harness.archive.attestations import read_attestation
     from harness.pipeline.trust import agent_of_run
     from harness.rollouts.loading import load_agent
 
     if agent:
         return load_agent(agent, Path.cwd())
-    return agent_of_run(reader.info, attestation_of(reader, environ), Path.cwd(), "resume", reader.folder)
+    return agent_of_run(reader.info, read_attestation(reader, environ), Path.cwd(), "resume", reader.folder)
 
 
 def _already_finished(reader: RunReader, *, as_json: bool) -> ExitCode:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.cli import process
 from harness.cli.comparison_result import deliver_comparison, print_comparison
 from harness.cli.console import stderr

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.archive.missing import Remaining, remaining_of
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.run_state import Remaining, count_remaining
 from harness.cli.console import stdout
 from harness.cli.output import say
 from harness.cli.page_drawing import draw_pages
@@ -106,7 +106,7 @@ def deliver(
                 report=report,
             )
             if not as_json:
-                left = result.remaining or remaining_of(reader)
+                left = result.remaining or count_remaining(reader)
                 if rescored or lent:
                     _say_reused(summary, change, name_queries=left.queries > 1)
                 next_commands(reader, ranking, left, summary.best, sys.argv[1:])

@@ -88,6 +88,15 @@ class NeedsUpgrade(UsageError):
         super().__init__(f"{where} has schema_version {version}; this harness reads up to {readable}: upgrade it")
 
 
+class TooOld(UsageError):
+    """An earlier harness made this run or comparison; `version` is that of the harness."""
+
+    def __init__(self, where: object, version: str, oldest: str) -> None:
+        """Name the file, the version that it states, and the oldest one that this harness reads."""
+        self.version = version
+        super().__init__(f"{where} was written by version {version}; this harness reads what {oldest} and later wrote")
+
+
 class ArchiveDamaged(HarnessError):
     """A record in the archive does not agree with itself. The message names file, line and reason."""
 

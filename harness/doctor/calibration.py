@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.resources import files
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner

@@ -10,7 +10,7 @@ import openai
 from agents import ModelSettings, function_tool
 from agents.exceptions import UserError
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import HarnessError
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged

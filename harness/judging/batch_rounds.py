@@ -7,8 +7,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from harness.archive.batch_log import BatchLog, BatchOnRecord
-from harness.archive.batch_records import BatchEnded, BatchMade, BatchRecord, BatchResult, BatchSubmitted, BatchUploaded
+from harness.archive.batch_log import (
+    BatchEnded,
+    BatchLog,
+    BatchMade,
+    BatchOnRecord,
+    BatchRecord,
+    BatchResult,
+    BatchSubmitted,
+    BatchUploaded,
+)
 from harness.archive.run_store import RunStore
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError, UsageError

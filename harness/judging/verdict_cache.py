@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import anyio
 
-from harness.archive.folder_reader import FolderReader
+from harness.archive.reader import FolderReader
 from harness.archive.store import VerdictStore
 from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted

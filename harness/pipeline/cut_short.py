@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_store import ComparisonStore
 from harness.archive.layout import find_archived
-from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
+from harness.archive.run_state import find_missing_work
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import CannotWrite, HarnessError, Refused, first_error
 from harness.core.wording import call, counted
 
@@ -31,7 +30,7 @@ def what_is_kept(folder: Path | None) -> str:
 
 
 def _describe_run(reader: RunReader) -> str:
-    missing, newest, folder = missing_of(reader), reader.newest_ranking(), reader.folder
+    missing, newest, folder = find_missing_work(reader), reader.newest_ranking(), reader.folder
     begun = newest if newest and not newest.finished else None
     if missing.nothing and begun is None:
         return f"{folder} is whole, and no ranking in it was cut short"

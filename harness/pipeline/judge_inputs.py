@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_reader import ComparisonInfo
 from harness.archive.layout import find_run
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo

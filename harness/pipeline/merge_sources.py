@@ -137,7 +137,7 @@ class Copying:
             self.rollouts += len(places)
 
     def _note_verdicts(self, reader: RunReader) -> None:
-        keys = reader.index.verdicts.made_of_all(lambda all_: np.fromiter((_short(key) for key, _ in all_), np.int64))
+        keys = np.fromiter(map(_short, reader.index.verdicts), np.int64)
         keys.sort()
         for folder, earlier in zip(self.folders, self.verdicts, strict=False):
             if len(shared := np.intersect1d(earlier, keys)):
@@ -146,7 +146,7 @@ class Copying:
 
     def _compare(self, folder: Path, reader: RunReader, shared: AbstractSet[int]) -> None:
         """Note whether a run contradicts the one in `folder` under keys whose short forms are `shared`."""
-        keys = [key for key, _ in reader.index.verdicts.items() if _short(key) in shared]
+        keys = [key for key in reader.index.verdicts if _short(key) in shared]
         with RunReader(folder) as before:
             both = (key for key in keys if key in before.index.verdicts)
             if any(_scores(before, key) != _scores(reader, key) for key in both):

@@ -13,16 +13,16 @@ from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
 
-from harness.archive.attestations import Attestation, attest, attestation_of
+from harness.archive.attestations import Attestation, attest, read_attestation
 from harness.archive.blobs import Blobs
 from harness.archive.folder_store import segment_names
 from harness.archive.layout import LABELS, new_run_id
 from harness.archive.merging import make_merged_run, refuse_damage, write_ranking
-from harness.archive.missing import missing_of
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_files import write_file
 from harness.archive.run_info import RunInfo
+from harness.archive.run_state import find_missing_work
 from harness.archive.typed_records import RankingHead, recorded_settings
 from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.core.rankings import GroupRanking
@@ -149,7 +149,7 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
     for folder in folders:
         with RunReader(folder) as reader:
             infos.append(reader.info)
-            attestations.append(attestation_of(reader, run_env.environ))
+            attestations.append(read_attestation(reader, run_env.environ))
     info = _merged_info(infos, at, target)
     target = target or runs_dir / info.id
     info = info.model_copy(update={"settings": {**info.settings, "runs_dir": str(target.parent)}})
@@ -158,7 +158,7 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
     notes = [*filling.notes, *_missing_shards(infos), *_attest(attestations, target, run_env)]
     copied = filling.copied
     with RunReader(target) as reader:
-        if not missing_of(reader).nothing:
+        if not find_missing_work(reader).nothing:
             notes.append(f"the merged run is not complete; {call('resume', target)} does what is missing")
     return Merged(target, copied.query_count, copied.rollouts, len(filling.rankings), tuple(notes))
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import anyio.lowlevel
 
-from harness.archive.extracts import Extracts
+from harness.archive.group_cache import GroupCache
 from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
-from harness.core.extracts import GroupExtract, extract_of
+from harness.core.group_cache import CachedGroup, cached_group
 from harness.core.rankings import GroupRanking
 from harness.pipeline.rank_groups import OpenRanking, rank_part
 from harness.ranking.comparisons import Comparisons
@@ -29,7 +29,7 @@ _MOST_KEPT = 128
 Its extract, which would take half as much again, is rather read twice."""
 
 
-async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: Extracts) -> RankingSummary | None:
+async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: GroupCache) -> RankingSummary | None:
     """Rank the groups of a run, and return what they sum up to.
 
     None, with nothing written, where a group that teaches the judge is not at hand.
@@ -54,7 +54,7 @@ class _GroupsAtHand:
     ranking: OpenRanking
     ranker: CachedRanker
     reader: RunReader
-    extracts: Extracts
+    extracts: GroupCache
     kept: dict[str, TournamentResult] = field(default_factory=dict[str, TournamentResult])
 
     async def learn(self) -> LearntJudge | None:
@@ -70,7 +70,7 @@ class _GroupsAtHand:
                 calls += played[1].calls
         return self.ranker.learn(calls)
 
-    async def rank(self, queries: Sequence[str], judge: LearntJudge | None) -> list[tuple[GroupExtract, GroupRanking]]:
+    async def rank(self, queries: Sequence[str], judge: LearntJudge | None) -> list[tuple[CachedGroup, GroupRanking]]:
         """Return the rankings of groups, each with its extract; `judge` as `CachedRanker.rank` has it."""
         await anyio.lowlevel.checkpoint()
         played = self._play(queries)
@@ -80,7 +80,7 @@ class _GroupsAtHand:
             for query, at_hand in zip(queries, played, strict=True)
         ]
 
-    def _play(self, queries: Sequence[str]) -> list[tuple[GroupExtract, TournamentResult] | None]:
+    def _play(self, queries: Sequence[str]) -> list[tuple[CachedGroup, TournamentResult] | None]:
         extracts = self.extracts.several(queries)
         kept = [self.kept.pop(query, None) for query in queries]
         played = iter(self.ranker.play_all([extract for extract, of in zip(extracts, kept, strict=True) if not of]))
@@ -89,7 +89,7 @@ class _GroupsAtHand:
             (extract, result) if extract and result else None for extract, result in zip(extracts, results, strict=True)
         ]
 
-    async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[GroupExtract, GroupRanking]:
+    async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[CachedGroup, GroupRanking]:
         """Rank a group that is not at hand by itself, and tell it anew by the judge."""
         if (query := self.reader.query(name)) is None:
             raise ArchiveDamaged(f"run {self.reader.info.id}: query {name!r} is no longer there")
@@ -99,7 +99,7 @@ class _GroupsAtHand:
             (ranked,) = refit(judge, [ranked], self.ranker.rules)
         extract = self.extracts.of(name)
         if extract is None or not extract.holds(ranked):
-            extract = extract_of(group, ranked, self.reader.pair_scores)
+            extract = cached_group(group, ranked, self.reader.pair_scores)
             self.extracts.add(extract)
         return extract, ranked
 

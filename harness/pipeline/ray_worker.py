@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import ray
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Silent

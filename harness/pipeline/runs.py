@@ -12,12 +12,12 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive.missing import Remaining, missing_of, redacted_of, remaining_of
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
+from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
-from harness.core.extracts import extract_of
+from harness.core.group_cache import cached_group
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
 from harness.core.wording import call, switch
@@ -137,10 +137,10 @@ async def resume_run(
     written down).
     """
     with RunReader(folder) as before:
-        info, missing = before.info, missing_of(before, retry_failed=retry_failed)
+        info, missing = before.info, find_missing_work(before, retry_failed=retry_failed)
         if missing.nothing:
             return None
-        if lost := redacted_of(before, missing.rollouts):
+        if lost := find_redacted(before, missing.rollouts):
             raise UsageError(
                 f"query {lost.id!r} of run {info.id} was redacted, and its true text is not kept: its missing "
                 f"rollouts cannot be run; {call('rescore', folder)} ranks those that are there"
@@ -154,7 +154,7 @@ async def resume_run(
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
     redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
-        missing = missing_of(store.reader, retry_failed=retry_failed)  # another process may have gone on meanwhile
+        missing = find_missing_work(store.reader, retry_failed=retry_failed)  # another process may have gone on
         if missing.nothing:
             return None
         run_env.progress.opened(folder)
@@ -297,7 +297,7 @@ async def rescore_run(
                     else:
                         await stages.open_groups.each(store.reader.queries(), stages.complete)
             way = stages.ranking.way if options.free else None
-            return replace(stages.result, summary=summary, way=way, remaining=remaining_of(store.reader))
+            return replace(stages.result, summary=summary, way=way, remaining=count_remaining(store.reader))
 
 
 async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
@@ -305,7 +305,7 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
 
     Return what they sum up to, as long as their records are in memory; None where they are ranked anew at the end.
     """
-    with reader.extracts(ranking.way) as extracts:
+    with reader.group_cache(ranking.way) as extracts:
         if summary := await rank_at_hand(ranking, reader, extracts):
             return summary
         summary = None if ranking.ranker.provisional else RankingSummary()
@@ -314,7 +314,7 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
             group, extract = reader.group(query), extracts.of(query.id)
             ranked = await ranking.rank(group)
             if extract is None or not extract.holds(ranked):
-                extract = extract_of(group, ranked, reader.pair_scores)
+                extract = cached_group(group, ranked, reader.pair_scores)
                 extracts.add(extract)
             if summary:
                 summary.add(reader, extract, ranked)

@@ -12,13 +12,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive.attestations import Attestation, attest, attest_addresses, attestation_of, withdraw
-from harness.archive.comparison_records import ComparisonInfo
-from harness.archive.comparison_store import ComparisonStore
-from harness.archive.folder_reader import FolderReader
-from harness.archive.reader import RunReader
+from harness.archive.attestations import Attestation, attest, attest_addresses, read_attestation, withdraw
+from harness.archive.comparison_reader import ComparisonInfo
+from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo
-from harness.archive.run_store import RunStore
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import CannotWrite, UsageError, quoted
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
@@ -97,7 +95,7 @@ def trust_in(
     reader: FolderReader, environ: Mapping[str, str], *addresses: object, trust_archive: bool = False
 ) -> Trust:
     """Return what a run may decide in a command whose user named `addresses`: each a URL, several URLs, or None."""
-    attestation = attestation_of(reader, environ)
+    attestation = read_attestation(reader, environ)
     attested = attestation.addresses if attestation else ()
     credentials = Credentials.naming(environ, *addresses).also_to(attested, every_origin=trust_archive)
     return Trust(reader.id, credentials, attestation, trust_archive)

@@ -13,15 +13,12 @@ import anyio
 
 from harness.archive.blobs import Blobs
 from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
-from harness.archive.comparison_store import ComparisonStore
-from harness.archive.comparison_validation import comparison_findings
-from harness.archive.folder_check import Finding
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.repair import move_aside
-from harness.archive.run_store import RunStore
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
-from harness.archive.validation import findings
+from harness.archive.validation import Finding, comparison_findings, findings
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.rankings import GroupRanking, Ranked

@@ -8,9 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.archive.folder_reader import FolderReader
 from harness.archive.rankings import RankingFile
-from harness.archive.reader import RunReader
+from harness.archive.reader import FolderReader, RunReader
 from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Unjudged
 from harness.core.wording import counted

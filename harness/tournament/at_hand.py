@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.extracts import GroupExtract, OrderAsked, RolloutExtract, VerdictExtract
+from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict, OrderAsked
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import record_of
 from harness.judging.jury import Averaging, PairLedger
@@ -36,7 +36,7 @@ _Shape = tuple[tuple[int, ...], int]
 """The entrants, and which of them, counted from 0, is the anchor."""
 _MOST = 32
 """Entrants: tables of more take memory, and time by the square."""
-_Verdicts = Mapping[OrderAsked, tuple[VerdictExtract, ...]]
+_Verdicts = Mapping[OrderAsked, tuple[CachedVerdict, ...]]
 """By the rollout shown first and the other one; each with one verdict at least, and none of a repeat."""
 
 _Facts = tuple[int, int, int, float, float, int, bool, bool, bool]
@@ -44,7 +44,7 @@ _Facts = tuple[int, int, int, float, float, int, bool, bool, bool]
 whether the orders name opposite winners, whether only one names a tie, whether the two had met before."""
 
 
-def arenas_at_hand(extracts: Sequence[GroupExtract | None], rules: Rules) -> list[PlayedTournament | None]:
+def arenas_at_hand(extracts: Sequence[CachedGroup | None], rules: Rules) -> list[PlayedTournament | None]:
     """Return the tournaments of groups; None for a group that is not plain, or of which a verdict is not at hand."""
     played: list[PlayedTournament | None] = [None] * len(extracts)
     if (rules.topology, rules.order or "both", rules.repeats, rules.judge_when) != ("arena", "both", 1, "always"):
@@ -59,7 +59,7 @@ def arenas_at_hand(extracts: Sequence[GroupExtract | None], rules: Rules) -> lis
     return played
 
 
-def _shape_of(extract: GroupExtract) -> _Shape | None:
+def _shape_of(extract: CachedGroup) -> _Shape | None:
     """Return who takes part; None without an anchor, and where transcripts are alike, were cut or are not known."""
     ok = [rollout for rollout in extract.rollouts if rollout.status == "ok"]
     shown, cut = {rollout.shown for rollout in ok}, [rollout for rollout in extract.rollouts if rollout.cut]
@@ -70,7 +70,7 @@ def _shape_of(extract: GroupExtract) -> _Shape | None:
     return (entrants, roles.index("anchor")) if in_order and "anchor" in roles else None
 
 
-def _verdicts_of(extract: GroupExtract, entrants: Sequence[int]) -> _Verdicts | None:
+def _verdicts_of(extract: CachedGroup, entrants: Sequence[int]) -> _Verdicts | None:
     """Return the verdicts; None where there are others than first ones on two entrants in an order."""
     verdicts, one_of = extract.verdicts, set(entrants)
     first, second, repeats = zip(*verdicts, strict=True) if verdicts else ((), (), ())
@@ -195,14 +195,14 @@ class CachedRanker:
 
     rules: Rules
 
-    def play_all(self, extracts: Sequence[GroupExtract | None]) -> list[TournamentResult | None]:
+    def play_all(self, extracts: Sequence[CachedGroup | None]) -> list[TournamentResult | None]:
         """Return the tournaments of groups; None where not all that one needs is at hand."""
         return [
             extract and (_result_of(extract, arena, self.rules) if arena else self.play(extract))
             for extract, arena in zip(extracts, arenas_at_hand(extracts, self.rules), strict=True)
         ]
 
-    def play(self, extract: GroupExtract) -> TournamentResult | None:
+    def play(self, extract: CachedGroup) -> TournamentResult | None:
         """Return the group's tournament; None where not all that it needs is at hand."""
         rules, lineup = self.rules, _lineup_of(extract)
         if any(rollout.status == "ok" and rollout.shown is None for rollout in extract.rollouts):
@@ -243,7 +243,7 @@ class _KeptVerdicts:
 
     averaging: Averaging = "mean"
 
-    def __init__(self, extract: GroupExtract, repeats: int) -> None:
+    def __init__(self, extract: CachedGroup, repeats: int) -> None:
         self.repeats = repeats
         self.taken = set[str]()
         self._extract = extract
@@ -265,17 +265,17 @@ class _KeptVerdicts:
         return (VerdictScore(verdict.key, verdict.score_first, verdict.score_second, identical, cut),)
 
 
-def _result_of(extract: GroupExtract, arena: PlayedTournament, rules: Rules) -> TournamentResult:
+def _result_of(extract: CachedGroup, arena: PlayedTournament, rules: Rules) -> TournamentResult:
     lineup = _lineup_of(extract)
     taken = set[str]().union(*[match.verdicts for match in arena.matches])
     return TournamentResult(lineup, classes_to_judge(lineup.ok, rules), [arena], taken=len(taken))
 
 
-def _lineup_of(extract: GroupExtract) -> Lineup:
+def _lineup_of(extract: CachedGroup) -> Lineup:
     cut = [rollout.number for rollout in extract.rollouts if rollout.cut]
     return Lineup(extract.query, [_kept(rollout) for rollout in extract.rollouts], cut)
 
 
-def _kept(rollout: RolloutExtract) -> _Kept:
+def _kept(rollout: CachedRollout) -> _Kept:
     failure = _Failed(rollout.failure) if rollout.failure else None
     return _Kept(rollout.number, rollout.role, rollout.status, rollout.verified, failure)

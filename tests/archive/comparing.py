@@ -4,8 +4,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.archive.comparison_records import ComparisonHead, ComparisonInfo
-from harness.archive.comparison_store import ComparisonStore
+from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo
+from harness.archive.run_store import ComparisonStore
 from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_judged

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive import attestations
-from harness.archive.attestations import attest, attest_addresses, attestation_of, withdraw
+from harness.archive.attestations import attest, attest_addresses, read_attestation, withdraw
 from harness.archive.reader import RunReader
 from harness.core.errors import CannotWrite
 from tests.archive.making import a_run
@@ -37,15 +37,15 @@ def record_of(environ: dict[str, str]) -> Path:
 
 
 def test_a_run_made_here_is_attested_until_it_is_taken_away(run: RunReader, environ: dict[str, str], tmp_path: Path):
-    record = attestation_of(run, environ)
+    record = read_attestation(run, environ)
     assert record
     assert (record.run, record.agent_word, record.here) == ("run-1", "mine.py:agent", tmp_path.resolve())
     attest_addresses(record, environ, ["http://other:1/v1", URL])
-    more = attestation_of(run, environ)
+    more = read_attestation(run, environ)
     assert more
     assert more.addresses == (URL, "http://other:1/v1")
     withdraw("run-1", environ)
-    assert attestation_of(run, environ) is None
+    assert read_attestation(run, environ) is None
 
 
 def test_the_record_is_the_users_alone(run: RunReader, environ: dict[str, str]):
@@ -58,7 +58,7 @@ def test_the_record_is_the_users_alone(run: RunReader, environ: dict[str, str]):
 def test_a_run_json_with_another_byte_or_another_runs_record_does_not_count(run: RunReader, environ: dict[str, str]):
     path = run.folder / "run.json"
     path.write_bytes(path.read_bytes() + b"\n")
-    assert attestation_of(RunReader(run.folder), environ) is None
+    assert read_attestation(RunReader(run.folder), environ) is None
 
 
 def link(path: Path) -> None:
@@ -94,7 +94,7 @@ def folder(path: Path) -> None:
 )
 def test_a_damaged_or_hostile_record_does_not_count(run: RunReader, environ: dict[str, str], damage: Damage):
     damage(record_of(environ))
-    assert attestation_of(run, environ) is None
+    assert read_attestation(run, environ) is None
 
 
 @given(st.text())

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_store import ComparisonStore
 from harness.archive.layout import find_archived, find_run, list_archived, list_comparisons, list_runs
 from harness.archive.lines import encode
-from harness.archive.memory_store import MemoryStore
 from harness.archive.reader import RunReader
-from harness.archive.store import VerdictStore
+from harness.archive.run_store import ComparisonStore
+from harness.archive.store import MemoryStore, VerdictStore
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
 from harness.core.records import to_json

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.folder_check import Finding
 from harness.archive.lines import encode
+from harness.archive.validation import Finding
 from harness.core.clock import now
 from harness.pipeline.validation import validate_comparison
 from tests.archive.comparing import a_filled_comparison

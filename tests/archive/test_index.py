@@ -1,27 +1,23 @@
 """The index of a large run is kept in the user's folder of caches, and is never more than a cache."""
 
 import os
+import random
 import shutil
 import sqlite3
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
-from harness.archive import index as index_module
-from harness.archive import index_cache
+from harness.archive import index, index_file
 from harness.archive.index import Index
-from harness.archive.kept_index import keep_index
 from harness.archive.lines import RecordPlace, encode
 from harness.archive.reader import RunReader
-from harness.archive.run_counts import RunCounts, counts_of
+from harness.archive.run_counts import RolloutPlace, RunCounts
 from harness.archive.run_store import RunStore
-from harness.archive.verdict_index import DoesNotFit, VerdictIndex
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment
@@ -31,15 +27,15 @@ Q = Query(id="q", text="?")
 ENDLESS = "with recursive n(i) as (select 0 union all select i + 1 from n) select i"
 
 MANY_ROLLOUTS = """
-insert into rollouts(query, idx, path, offset, status, started)
+insert into rollouts(query, number, file, offset, status, started)
 with recursive n(i) as (select 9 union all select i + 1 from n where i < 100000)
-select 'q', n.i, r.path, r.offset, 'ok', r.started from n, rollouts r where r.at = 1
+select 'q', n.i, r.file, r.offset, 'ok', r.started from n, rollouts r where r.at = 1
 """
 
 
 @pytest.fixture(autouse=True)
 def every_run_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_cache, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(index_file, "WORTH_KEEPING", 0)
 
 
 @pytest.fixture
@@ -62,23 +58,38 @@ def run(tmp_path: Path, caches: Path) -> Path:
 @pytest.fixture
 def kept(run: Path, caches: Path) -> Path:
     """The file of the run's index."""
-    in_memory(run)
+    found(run)
     (path,) = (caches / "index").iterdir()
     return path
 
 
-def in_memory(folder: Path) -> Index:
-    """Return a run's index, in memory alone."""
+class Found(NamedTuple):
+    """All that an index tells."""
+
+    queries: dict[str, RecordPlace]
+    rollouts: dict[str, dict[int, RolloutPlace]]
+    verdicts: dict[str, RecordPlace]
+    spent: float | None
+
+
+def found_by(index: Index) -> Found:
+    rollouts = {query: dict(places) for query, places in index.rollouts.items()}
+    return Found(dict(index.queries), rollouts, dict(index.verdicts), index.spent)
+
+
+def found(folder: Path) -> Found:
+    """Return what a run's index tells, the kept one as far as it goes."""
     with RunReader(folder) as reader:
-        index, verdicts = reader.index, VerdictIndex()
-        for key, place in index.verdicts.items():
-            verdicts.setdefault(key, place)
-        return replace(index, verdicts=verdicts)
+        return found_by(reader.index)
 
 
 def true_index(folder: Path) -> Index:
     """Return a run's index, read from its segments alone."""
-    return index_cache.build_index(folder, None)[0]
+    return Index(folder)
+
+
+def truth(folder: Path) -> Found:
+    return found_by(true_index(folder))
 
 
 def tampered(file: Path, *statements: str) -> None:
@@ -87,8 +98,8 @@ def tampered(file: Path, *statements: str) -> None:
 
 
 def test_the_kept_index_is_the_one_that_was_built(run: Path):
-    built = in_memory(run)
-    assert in_memory(run) == built == true_index(run)
+    built = found(run)
+    assert found(run) == built == truth(run)
     assert (built.spent, built.rollouts["q"][1].kind, built.rollouts["q"][1].price) == (0.25, "api", 0.5)
 
 
@@ -101,45 +112,46 @@ def test_an_index_in_the_run_is_not_read(run: Path, kept: Path):
     shutil.move(kept, run / "index.sqlite")
     tampered(run / "index.sqlite", "update rollouts set status = 'ok'")
     before = (run / "index.sqlite").read_bytes()
-    assert in_memory(run) == true_index(run)
+    assert found(run) == truth(run)
     assert (run / "index.sqlite").read_bytes() == before
 
 
 def test_what_was_written_since_is_found(run: Path):
-    in_memory(run)
+    found(run)
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_rollout(a_rollout(1, "later"))
         store.add_verdict(a_judged("l"))
     with RunReader(run) as reader:
         assert reader.group(Q).rollouts[1].trajectory.answer == "later"
         assert reader.verdict("l")
-        assert in_memory(run) == reader.index
+        assert found(run) == found_by(reader.index)
 
 
 @pytest.mark.parametrize("spoil", [b"", b"no database at all" * 99, b"SQLite format 3\0" + bytes(5000)])
 def test_an_index_that_cannot_be_read_is_made_anew(run: Path, kept: Path, spoil: bytes):
     kept.write_bytes(spoil)
-    assert in_memory(run) == true_index(run)
+    assert found(run) == truth(run)
     assert kept.read_bytes() != spoil
 
 
 CRAFTED = {
     "an endless view for a table": ("drop table rollouts", f"create view rollouts as {ENDLESS} as at from n"),
-    "an endless view for the sums": ("drop table meta", f"create view meta as {ENDLESS} from n"),
+    "an endless view for the sums": ("drop table sums", f"create view sums as {ENDLESS} from n"),
     "a view that calls what fails": ("drop table files", "create view files as select load_extension('x')"),
-    "a trigger": ("create trigger t after insert on meta begin delete from queries; end",),
+    "a trigger": ("create trigger t after insert on sums begin delete from queries; end",),
     "another column": ("alter table rollouts add column more text",),
     "a missing column": ("drop table queries", "create table queries(at integer primary key, id text)"),
     "a missing table": ("drop table verdicts",),
     "one table more": ("create table sqlite(x)",),
-    "no sums": ("delete from meta",),
+    "no sums": ("delete from sums",),
     "a missing query": ("delete from queries",),
-    "a missing rollout": ("delete from rollouts where idx = 1",),
+    "a missing rollout": ("delete from rollouts where number = 1",),
     "missing verdicts": ("delete from verdicts",),
     "missing files": ("delete from files",),
-    "a path outside": ("update rollouts set path = '../../../etc/passwd'",),
-    "a path to another segment": ("update rollouts set path = (select path from queries)",),
-    "an absolute path": ("update verdicts set path = '/etc/passwd'",),
+    "a path outside": ("update files set name = '../../../etc/passwd' where id = 1",),
+    "a path to another segment": ("update rollouts set file = (select file from queries)",),
+    "an absolute path": ("update files set name = '/etc/passwd' where id = 1",),
+    "a file that is not there": ("update verdicts set file = 99",),
     "a negative offset": ("update rollouts set offset = -1",),
     "an offset beyond the end": ("update rollouts set offset = 1 << 60",),
     "an offset within a record": ("update rollouts set offset = offset + 1",),
@@ -149,13 +161,14 @@ CRAFTED = {
     "a blob for a text": ("update rollouts set query = x'ff00'",),
     "a text that is no UTF-8": ("update rollouts set query = cast(x'ff00' as text)",),
     "nothing for a text": ("update queries set id = null",),
+    "another query's rollouts": ("update rollouts set query = 'other'",),
     "a number for a text": ("update rollouts set started = 5",),
     "no time": ("update rollouts set started = 'never'",),
     "another status": ("update rollouts set status = 'fine'",),
-    "a negative index": ("update rollouts set idx = -1 where idx = 0",),
-    "another rollout's index": ("update rollouts set idx = 7 where idx = 0",),
+    "a negative index": ("update rollouts set number = -1 where number = 0",),
+    "another rollout's index": ("update rollouts set number = 7 where number = 0",),
     "an endless price": ("update rollouts set price = 9e999",),
-    "an endless sum": ("update meta set usd = 9e999",),
+    "an endless sum": ("update sums set spent = 9e999",),
     "another query's name": ("update queries set id = 'other'",),
     "a name of a megabyte": ("update queries set id = printf('%.*c', 2000000, 'x')",),
     "read further than the file is": ("update files set seen = seen + 1",),
@@ -173,7 +186,7 @@ def test_a_crafted_index_is_made_anew(run: Path, kept: Path, what: str):
         assert [r.index for r in reader.group(Q).rollouts] == [0, 1]
         assert reader.verdict("k") == a_judged("k", price_usd=0.25)
         assert reader.verdict("other") is None
-    assert in_memory(run) == true_index(run)
+    assert found(run) == truth(run)
 
 
 def test_an_index_that_gives_a_verdict_another_key_is_made_anew_when_that_is_asked_for(run: Path, kept: Path):
@@ -181,15 +194,15 @@ def test_an_index_that_gives_a_verdict_another_key_is_made_anew_when_that_is_ask
     with RunReader(run) as reader:
         assert reader.verdict("other") is None
         assert reader.verdict("k") == a_judged("k", price_usd=0.25)
-    assert in_memory(run) == true_index(run)
+    assert found(run) == truth(run)
 
 
 def test_an_index_that_names_a_page_as_its_own_child_ends(run: Path, kept: Path):
     """A tree whose inner pages all lead to one page has more rows than anybody could read."""
     tampered(
         kept,
-        "insert into queries(id, path, offset) with recursive n(i) as (select 0 union all select i + 1 from n where "
-        "i < 20000) select 'x' || i, path, offset from n, queries",
+        "insert into queries(id, file, offset) with recursive n(i) as (select 0 union all select i + 1 from n where "
+        "i < 20000) select 'x' || i, file, offset from n, queries",
     )
     with closing(sqlite3.connect(kept)) as base:
         size = int(base.execute("pragma page_size").fetchone()[0])
@@ -203,7 +216,7 @@ def test_an_index_that_names_a_page_as_its_own_child_ends(run: Path, kept: Path)
         page[at : at + 4] = root.to_bytes(4) if cell else first_child
     del page
     kept.write_bytes(data)
-    assert in_memory(run) == true_index(run)
+    assert found(run) == truth(run)
 
 
 def counted(folder: Path) -> RunCounts:
@@ -212,43 +225,44 @@ def counted(folder: Path) -> RunCounts:
 
 
 def test_the_counts_that_are_kept_are_those_of_the_records(run: Path, kept: Path):
-    counts = counts_of(true_index(run))
+    counts = true_index(run).counts()
     assert (counts.queries, counts.rollouts, counts.failed, counts.kinds) == (1, 2, 1, {"api"})
     assert counted(run) == counts
     tampered(kept, "delete from rollouts")
     assert counted(run) == counts, "no place is read"
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_rollout(a_rollout(1, "later"))
-    assert counted(run) == counts_of(true_index(run)) != counts
+    assert counted(run) == true_index(run).counts() != counts
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "delete from counts",
-        "update counts set failed = 3",
-        "update counts set fewest = -1",
-        "update counts set cancelled = 7",
-        "update counts set kinds = null",
-        "update counts set usd = 9e999",
-        "update counts set path = '../../../etc/passwd'",
-        "update counts set offset = 1 << 60",
-        "delete from meta",
+        "update sums set counts = replace(counts, '[1, 2, 1,', '[1, 2, 3,')",
+        "update sums set counts = replace(counts, '[1, 2, 1,', '[1, 2, -1,')",
+        "update sums set counts = replace(counts, 'false', '7')",
+        "update sums set counts = replace(counts, '[\"api\"]', 'null')",
+        "update sums set counts = replace(counts, '0.75', '9e999')",
+        "update sums set counts = '[' || counts",
+        "update sums set counts = null",
+        "update files set id = id + 9 where name like 'rollouts%'",
+        "update sums set counts = replace(counts, ']]', '000000000]]')",
+        "delete from sums",
         "update files set tail = tail + 1",
     ],
 )
 def test_counts_that_were_crafted_are_not_believed(run: Path, kept: Path, statement: str):
     tampered(kept, statement)
-    assert counted(run) == counts_of(true_index(run))
+    assert counted(run) == true_index(run).counts()
 
 
 def test_an_index_of_another_run_is_made_anew(run: Path, kept: Path, tmp_path: Path):
     with a_run(tmp_path / "others", "run-2") as store:
         store.add_query(Query(id="r", text="?"))
-    in_memory(store.folder)
+    found(store.folder)
     (other,) = (path for path in kept.parent.iterdir() if path != kept)
     shutil.copy(other, kept)
-    assert in_memory(run) == true_index(run)
+    assert found(run) == truth(run)
 
 
 def copy_with(run: Path, name: str, index: int, answer: str) -> Path:
@@ -266,8 +280,8 @@ def test_copies_of_a_run_share_an_index_only_as_far_as_they_are_the_same(run: Pa
         copy = copy_with(run, f"copy-{answer}", 0, answer)
         with RunReader(copy) as reader:
             assert reader.group(Q).rollouts[0].trajectory.answer == answer
-        assert in_memory(copy) == true_index(copy)
-        assert in_memory(run) == true_index(run)
+        assert found(copy) == truth(copy)
+        assert found(run) == truth(run)
 
 
 def test_damage_that_an_index_passes_over_is_still_damage(run: Path, kept: Path):
@@ -280,10 +294,10 @@ def test_damage_that_an_index_passes_over_is_still_damage(run: Path, kept: Path)
 
 
 def test_a_segment_that_became_shorter_makes_the_index_void(run: Path):
-    in_memory(run)
+    found(run)
     path = segment(run, "verdicts")
     path.write_bytes(lines_of(path)[0])
-    assert len(in_memory(run).verdicts) == 0
+    assert len(found(run).verdicts) == 0
 
 
 def test_an_index_that_turns_out_to_be_unreadable_while_it_is_used_is_done_without(run: Path, kept: Path):
@@ -295,7 +309,7 @@ def test_an_index_that_turns_out_to_be_unreadable_while_it_is_used_is_done_witho
 
 
 def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_index_holds_it(run: Path):
-    in_memory(run)
+    found(run)
     with RunStore(run, AT + timedelta(hours=1)) as store:
         store.add_verdict(a_judged("k", price_usd=0.5))
     with RunReader(run) as reader:
@@ -316,7 +330,7 @@ def unwritable(kept: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("unwritable")
 def test_where_the_index_cannot_be_written_the_run_is_read_without(run: Path):
-    assert in_memory(run) == true_index(run)
+    assert found(run) == truth(run)
 
 
 def test_an_older_index_hides_nothing(run: Path, kept: Path):
@@ -330,64 +344,83 @@ def test_an_older_index_hides_nothing(run: Path, kept: Path):
         assert reader.verdict("l")
 
 
-def test_no_part_of_an_index_is_left_behind(run: Path, kept: Path):
-    in_memory(run)
+@pytest.mark.parametrize("log", [False, True])
+def test_no_part_of_an_index_is_left_behind(run: Path, kept: Path, log: bool):
+    if log:
+        tampered(kept, "pragma journal_mode = wal")
+    with RunStore(run, AT + timedelta(hours=1)) as store:
+        store.add_rollout(a_rollout(2))
+    assert found(run) == truth(run)
     assert os.listdir(kept.parent) == [kept.name]  # noqa: PTH208 - names only
 
 
-class _VerdictsOnDisk:
-    """The verdicts of a run larger than any test's."""
-
-    def __init__(self, count: int, *, fits: bool = True) -> None:
-        self.count, self.fits = count, fits
-
-    def verdict(self, key: str) -> RecordPlace | None:
-        return None
-
-    def verdicts(self) -> Iterator[tuple[str, RecordPlace]]:
-        yield from ((f"{at:064}", RecordPlace(Path("verdicts/a.jsonl"), at)) for at in range(self.count))
-        if not self.fits:
-            raise DoesNotFit("a broken page")
-
-    def close(self) -> None:
-        pass
-
-
-def test_the_verdicts_of_an_index_pass_from_the_old_file_to_the_new_one_one_by_one(tmp_path: Path):
-    index = Index(verdicts=VerdictIndex(_VerdictsOnDisk(20_000)))
-    tracemalloc.start()
-    try:
-        assert keep_index(tmp_path / "index" / "kept.sqlite", index)
-        assert tracemalloc.get_traced_memory()[1] < 500_000, "a dict of them takes 6 MB"
-    finally:
-        tracemalloc.stop()
-    with closing(sqlite3.connect(tmp_path / "index" / "kept.sqlite")) as base:
-        assert base.execute("select verdicts from meta").fetchone() == (20_000,)
-
-
-def test_an_old_file_that_breaks_off_while_it_is_copied_is_done_without(tmp_path: Path):
-    there = {"k": RecordPlace(Path("verdicts/a.jsonl"), 7)}
-    index = Index(verdicts=VerdictIndex(_VerdictsOnDisk(3, fits=False), there.items))
-    assert keep_index(tmp_path / "index" / "kept.sqlite", index)
-    with closing(sqlite3.connect(tmp_path / "index" / "kept.sqlite")) as base:
-        assert base.execute("select key from verdicts").fetchall() == [("k",)]
-
-
-def test_the_verdicts_of_a_large_run_are_put_on_disk_while_its_index_is_made(run: Path, caches: Path, monkeypatch: Any):
+def test_what_an_index_finds_of_many_verdicts_is_found_in_pages(run: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(index, "_PAGE", 7)
     with RunStore(run, AT + timedelta(hours=1)) as store:
-        for number in range(50):
+        for number in range(30):
             store.add_verdict(a_judged(f"more-{number}"))
-    shutil.rmtree(caches, ignore_errors=True)
-    monkeypatch.setattr(index_module, "MANY_VERDICTS", 7)
-    most, seen = VerdictIndex.setdefault, list[int]()
+        found(run)
+        for number in range(20):
+            store.add_verdict(a_judged(f"and-{number}"))
+        assert list(store.reader.index.verdicts) == sorted(store.reader.index.verdicts)
+        assert len(list(store.reader.index.verdicts)) == len(store.reader.index.verdicts) == 51
+    assert found(run) == truth(run)
 
-    def setdefault(verdicts: VerdictIndex, key: str, place: RecordPlace) -> None:
-        most(verdicts, key, place)
-        seen.append(verdicts.in_memory)
 
-    monkeypatch.setattr(VerdictIndex, "setdefault", setdefault)
-    with RunReader(run) as reader:
-        keys = [key for key, _ in reader.index.verdicts.items()]
-        assert keys == ["k", *(f"more-{number}" for number in range(50))]
-        assert reader.index == true_index(run)
-    assert max(seen[:51]) <= 7
+def test_where_there_is_no_room_for_a_temporary_file_the_index_stays_in_memory(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+):
+    usual, asked = index.private_database, list[bool]()
+
+    def private_database(tables: str, *, in_memory: bool = False) -> sqlite3.Connection:
+        asked.append(in_memory)
+        base = usual(tables, in_memory=in_memory)
+        if not in_memory:
+            base.execute("pragma query_only=on")
+        return base
+
+    expected = truth(run)
+    monkeypatch.setattr(index, "private_database", private_database)
+    assert truth(run) == expected
+    assert asked == [False, True]
+    monkeypatch.setattr(index, "private_database", usual)
+    with RunStore(run, AT + timedelta(hours=1)) as store:
+        assert store.verdict("l") is None
+        store.reader.index._fresh.execute("pragma query_only=on")  # pyright: ignore[reportPrivateUsage]
+        store.add_verdict(a_judged("l"))
+        assert store.verdict("l") == a_judged("l")
+
+
+def test_a_name_that_is_no_text_is_not_found(run: Path):
+    for _ in range(2):  # without the kept file, and with it
+        with RunReader(run) as reader:
+            assert reader.query("\ud800") is None
+            assert reader.verdict("\ud800") is None
+
+
+CHANCE = random.Random(20261123)
+
+
+def test_an_index_finds_what_dicts_would(tmp_path: Path):
+    """Records written in several processes, and the index kept between them, are those of dicts."""
+    plain, keys = dict[str, dict[int, str]](), dict[str, float]()
+    with a_run(tmp_path) as store:
+        folder = store.folder
+    for hour in range(4):
+        with RunStore(folder, AT + timedelta(hours=hour)) as store:
+            for _ in range(60):
+                query, number, answer = f"q{CHANCE.randrange(9)}", CHANCE.choice((0, 1, 2, 2**53)), str(CHANCE.random())
+                store.add_query(Query(id=query, text=query))
+                store.add_rollout(a_rollout(number, answer, query=query))
+                plain.setdefault(query, {})[number] = answer
+                key, usd = f"k{CHANCE.randrange(150)}", CHANCE.random()
+                store.add_verdict(a_judged(key, price_usd=usd))
+                keys.setdefault(key, usd)
+        with RunReader(folder) as reader:
+            assert [query.id for query in reader.queries()] == list(reader.index.queries) == list(plain)
+            for query, answers in plain.items():
+                group = reader.group(Query(id=query, text=query))
+                assert {r.index: r.trajectory.answer for r in group.rollouts} == answers
+            prices = {key: verdict.price_usd for key in reader.index.verdicts if (verdict := reader.verdict(key))}
+            assert prices == keys
+        assert found(folder) == truth(folder)

@@ -4,9 +4,8 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from harness.archive.comparison_store import ComparisonStore
-from harness.archive.missing import last_unfinished
-from harness.archive.run_store import RunStore
+from harness.archive.run_state import last_unfinished
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.records import FailureKind, Query
 from harness.core.redaction import Redactor
 from tests.archive.comparing import a_comparison, a_comparison_head, compared_query, fill

@@ -1,5 +1,6 @@
 """A ranked group in brief: what is read of its line without the matches is what its whole record says."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.lines import encode, parse
-from harness.archive.ranked_line import RankedQuery, read_in_brief
-from harness.archive.typed_records import RANKED_QUERY
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import RANKED_QUERY, RankedQuery, read_in_brief
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import to_json
+from tests.archive.making import a_head, a_run
 
 NUMBERS = st.none() | st.floats(-9, 9) | st.sampled_from([1e-9, 1e30, 0.0])
 PLACES = st.builds(
@@ -80,3 +82,23 @@ def test_a_line_that_is_not_as_written_is_not_read_in_brief(old: bytes, new: byt
     assert old in line
     assert read_in_brief(line)
     assert read_in_brief(line.replace(old, new, 1)) is None
+
+
+def _ranked(query: str, *places: Ranked) -> GroupRanking:
+    design = {"topology": "arena", "estimator": "tiers", "status": "complete", "signal": "ok"}
+    return GroupRanking(query=query, rollouts=places, **design)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "ranks", [{}, {0: 0.0, 7: 1.5, 255: 127.5}, {0: 128.0}, {256: 0.0}, {-1: 0.5}, {0: 1 / 3, 1: None}, {2: -0.5}]
+)
+def test_the_ranks_that_are_kept_of_a_file_are_those_of_its_last_lines(ranks: dict[int, float | None], tmp_path: Path):
+    places = tuple(Ranked(index=index, rank=rank) for index, rank in ranks.items())
+    with a_run(tmp_path) as store:
+        writer = store.open_ranking(a_head())
+        for ranked in (_ranked("a"), _ranked("b"), _ranked("a", *places)):
+            writer.add(ranked)
+        writer.close()
+        ranking = RunReader(store.folder).ranking()
+    assert ranking.ranks_in("a") == {index: rank for index, rank in ranks.items() if rank is not None}
+    assert (ranking.ranks_in("b"), ranking.ranks_in("c"), list(ranking.queries)) == ({}, {}, ["a", "b"])

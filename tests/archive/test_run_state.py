@@ -6,7 +6,7 @@ import pytest
 from filelock import FileLock
 
 from harness.archive.reader import RunReader
-from harness.archive.run_state import state_of
+from harness.archive.run_state import find_run_state
 from tests.fuzz.attacks import Room
 
 STATES = {
@@ -21,7 +21,7 @@ STATES = {
 
 def state_in(run: Path) -> str:
     with RunReader(run) as reader:
-        return state_of(reader, reader.newest_ranking(), reader.counts())
+        return find_run_state(reader, reader.newest_ranking(), reader.counts())
 
 
 @pytest.mark.parametrize("archive", STATES)

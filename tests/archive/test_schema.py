@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive.schema import schema_of, schemas
+from harness.archive.schema import json_schema, schemas
 from harness.core.errors import UsageError
 from tests.archive.comparing import a_filled_comparison
 from tests.archive.test_validation import WHOLE, files_of
@@ -37,4 +37,4 @@ def test_every_line_of_a_comparison_has_a_schema_that_names_its_members(tmp_path
 
 def test_an_unknown_record_is_a_usage_error_with_the_nearest():
     with pytest.raises(UsageError, match="did you mean 'rollout'"):
-        schema_of("rolout")
+        json_schema("rolout")

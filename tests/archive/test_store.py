@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +17,10 @@ from pydantic import ValidationError
 from harness.archive.blobs import blob_body, blob_name
 from harness.archive.layout import list_runs
 from harness.archive.lines import Appender, read_lines
-from harness.archive.memory_store import MemoryStore
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
-from harness.archive.store import Store
-from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, UsageError
+from harness.archive.store import MemoryStore, Store
+from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, TooOld, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout, Trajectory
 from harness.core.settings import SETTINGS
@@ -292,6 +292,18 @@ def test_a_run_of_a_newer_schema_is_refused_with_the_version_that_is_needed(tmp_
         pass
     (store.folder / "run.json").write_text(an_info(schema_version=2).model_dump_json())
     with pytest.raises(UsageError, match=r"run\.json has schema_version 2.*reads up to 1"):
+        RunReader(store.folder)
+
+
+@pytest.mark.parametrize("version", ["0.0.9", "0.0.9.dev1", f"0.0.{10**8}", None, "0.1.0", "0.1.0rc1", "1.0.0", "x", 7])
+def test_a_run_of_a_version_before_the_oldest_readable_one_is_refused(tmp_path: Path, version: object) -> None:
+    with a_run(tmp_path) as store:
+        pass
+    path = store.folder / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"versions": {"arena-harness": version}}))
+    is_old = isinstance(version, str) and version.startswith("0.0.")
+    what = TooOld if is_old else ArchiveDamaged if not isinstance(version, str) else None
+    with pytest.raises(what) if what else nullcontext():
         RunReader(store.folder)
 
 

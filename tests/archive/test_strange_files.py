@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.archive.batch_records import BatchEnded, BatchMade
+from harness.archive.batch_log import BatchEnded, BatchMade
 from harness.archive.layout import SEGMENTS
 from harness.archive.lines import encode
 from harness.archive.run_store import RunStore

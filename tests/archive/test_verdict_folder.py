@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.archive.folder_store import VerdictFolder
 from harness.archive.layout import list_archived
-from harness.archive.memory_store import MemoryStore
-from harness.archive.store import VerdictStore
-from harness.archive.verdict_folder import VerdictFolder
+from harness.archive.store import MemoryStore, VerdictStore
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite
 from harness.core.redaction import Redactor
 from tests.builders import AT, a_judged, an_unjudged

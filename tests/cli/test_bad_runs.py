@@ -71,6 +71,21 @@ def test_a_damaged_run_is_listed_with_its_reason_beside_the_others(room: Room, c
     assert (listed.code, LATER in listed.out_text, "damaged: run.json: " in listed.out_text) == (0, True, True)
 
 
+def test_a_run_of_an_older_harness_is_refused_with_one_line_and_listed_with_its_version(room: Room):
+    run = room.add_run(name=LATER)
+    with_info(run, versions={"arena-harness": "0.0.9"}, settings=None)  # whatever else is in it
+    for argv in (("show", LATER), ("rescore", LATER, "--free"), ("validate", LATER), ("resume", LATER)):
+        refused = harness(room, *argv)
+        said = refused.err.decode()
+        assert refused.code == 2, argv
+        assert "run.json was written by version 0.0.9" in said, said
+        assert said.count("error: ") == said.partition("error: ")[2].count("\n") == 1, said
+    entries = json.loads(harness(room, "ls", "--json").out_text)
+    assert entries[1] == {"id": LATER, "too_old": "0.0.9"}
+    assert "written by version 0.0.9" in " ".join(harness(room, "ls").out_text.split())
+    assert harness(room, "show").code == 2, "the newest run"
+
+
 def test_a_run_of_a_later_harness_is_listed_with_the_version_that_it_needs(room: Room):
     with_info(room.add_run(name=LATER), schema_version=7)
     entries = json.loads(harness(room, "ls", "--json").out_text)

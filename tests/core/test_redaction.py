@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.records import Query, Rollout
 from harness.core.redaction import MARK, Redactor

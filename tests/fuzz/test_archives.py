@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.archive import index_cache
+from harness.archive import index_file
 from tests.fuzz.attacks import check
 from tests.fuzz.kinds import index_files, records
 
@@ -13,5 +13,5 @@ def test_no_record_of_a_run_breaks_a_command():
 
 @pytest.mark.nightly
 def test_no_index_breaks_a_command(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(index_cache, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(index_file, "WORTH_KEEPING", 0)
     check(index_files.prepare, examples=30)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import harness
-from harness.archive.verdict_folder import VerdictFolder
+from harness.archive.folder_store import VerdictFolder
 from harness.core.clock import now
 from harness.integrations import trl
 from tests.fake_endpoint import FakeEndpoint, Refuse, block, list_judge

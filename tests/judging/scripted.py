@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced

@@ -7,7 +7,7 @@ from typing import Literal
 import anyio
 import pytest
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging.jury import average

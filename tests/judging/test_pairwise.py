@@ -6,7 +6,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import Refused
 from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Usage
 from harness.core.verdicts import VERDICT, Scored, Unscored

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import Refused
 from harness.core.progress import Silent

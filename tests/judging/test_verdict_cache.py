@@ -10,9 +10,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from harness.archive.memory_store import MemoryStore
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged

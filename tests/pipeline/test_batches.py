@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from harness.archive.batch_log import BatchLog
-from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
+from harness.archive.run_state import find_missing_work
 from harness.core.errors import HarnessError, Refused, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Query
@@ -299,7 +299,7 @@ def test_while_nothing_is_over_resume_says_how_long_the_provider_has_it_and_writ
     assert "0 done (in_progress), with the provider for" in (again.waiting or "")
     assert [*(run.path / "rankings").iterdir()] == before
     with RunReader(run.path) as reader:
-        assert not missing_of(reader).nothing
+        assert not find_missing_work(reader).nothing
     assert [len(batch.made.keys) for batch in BatchLog(run.path).batches.values()] == [12]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from harness.archive.attestations import attestation_of
+from harness.archive.attestations import read_attestation
 from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.pipeline.replaying import replay_run
@@ -43,7 +43,7 @@ def run(endpoint: FakeEndpoint, tmp_path: Path, mark: Path) -> Path:
 
 def agent_of(run: Path, environ: dict[str, str], here: Path) -> LoadedAgent:
     with RunReader(run) as reader:
-        return agent_of_run(reader.info, attestation_of(reader, environ), here, "resume", run)
+        return agent_of_run(reader.info, read_attestation(reader, environ), here, "resume", run)
 
 
 def words_of(run: Path) -> list[str]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.archive import index_cache
+from harness.archive import index_file
 from harness.archive.reader import RunReader
-from harness.core.extracts import extract_of
+from harness.core.group_cache import cached_group
 from harness.report.summary.ranking import summarize
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
@@ -26,7 +26,7 @@ SETTINGS = (
 
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    monkeypatch.setattr(index_cache, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(index_file, "WORTH_KEEPING", 0)
     return Room.make(tmp_path / "room")
 
 
@@ -43,7 +43,7 @@ def test_a_warm_rescoring_says_what_a_cold_one_says(room: Room, options: list[st
     cold = rescored(room, run, *options)
     is_ranked = '"rank": 0' in json.dumps(cold)
     assert is_ranked == (options not in INCOMPLETE)
-    (kept,) = (room.home / "cache" / "arena-harness" / "extracts").iterdir()
+    (kept,) = (room.home / "cache" / "arena-harness" / "index").iterdir()
     before = kept.read_bytes()
     assert rescored(room, run, *options) == cold
     assert kept.read_bytes() == before, "nothing had to be made anew"
@@ -56,7 +56,7 @@ def test_extracts_that_are_kept_are_those_of_the_records(room: Room):
         ranking = reader.ranking()
         plain = summarize(reader, ranking)
         groups = [(query, ranking.of(query)) for query in reader.queries()]
-        made = [extract_of(reader.group(query), ranked, reader.pair_scores) for query, ranked in groups if ranked]
+        made = [cached_group(reader.group(query), ranked, reader.pair_scores) for query, ranked in groups if ranked]
     assert [line.runs for line in plain.lines] == [len(extract.rollouts) for extract in made]
     assert all(extract.holds(ranked) for extract, (_, ranked) in zip(made, groups, strict=True) if ranked)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.archive import folder_reader
+from harness.archive import reader
 from harness.report.summary.group import QueryLine
 from harness.report.summary.ranking import QueryLines
 from tests.fuzz.attacks import Room
@@ -139,13 +139,13 @@ def test_rescoring_reads_the_index_of_a_run_once(tmp_path: Path, monkeypatch: py
         "".join(json.dumps({"id": f"q{k}", "query": f"What is {k}?"}) + "\n" for k in range(4))
     )
     assert harness(room, "run", "--offline", "-n", "2", "-q", "--queries", "q.jsonl").code == 0
-    read, build_index = list[Path](), folder_reader.build_index
+    read, usual = list[Path](), reader.Index
 
     def build(folder: Path, *rest: Any, **options: Any) -> Any:
         read.append(folder)
-        return build_index(folder, *rest, **options)
+        return usual(folder, *rest, **options)
 
-    monkeypatch.setattr(folder_reader, "build_index", build)
+    monkeypatch.setattr(reader, "Index", build)
     outcome = harness(room, "rescore", "--free", "--estimator", "margins", "-q", "--no-report")
     assert outcome.code == 0, outcome.err_text
     assert "next: " in outcome.out_text

@@ -9,7 +9,7 @@ import pytest
 from agents import Agent, RunContextWrapper, function_tool
 
 import harness
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.records import Query
 from harness.formats.queries import read_queries
 from tests.conftest import Harness

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.errors import ArchiveDamaged, Refused
 from harness.core.progress import Silent
 from harness.core.records import Rollout, to_json

@@ -10,8 +10,8 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.archive.memory_store import MemoryStore
-from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract, extract_of
+from harness.archive.store import MemoryStore
+from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict, cached_group
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout, to_json
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
@@ -64,7 +64,7 @@ def plainly(group: Group, store: MemoryStore, judge: ScriptedJudge, rules: Rules
     return anyio.run(go)
 
 
-def at_hand(extracts: Sequence[GroupExtract], rules: Rules) -> dict[str, GroupRanking] | None:
+def at_hand(extracts: Sequence[CachedGroup], rules: Rules) -> dict[str, GroupRanking] | None:
     ranker = CachedRanker(rules)
     results = {of.query: played for of, played in zip(extracts, ranker.play_all(extracts), strict=True) if played}
     if len(results) < len(extracts):
@@ -101,7 +101,7 @@ def test_extracts_give_the_records_that_texts_and_verdicts_give(
     groups = [Group(query=Query(id=f"q{i}", text=f"{i}?"), rollouts=tuple(some_rollouts(rng))) for i in range(4)]
     judge = Repeating(by_chance(seed, 0.0))
     plain = {group.query.id: plainly(group, store, judge, rules) for group in groups}
-    extracts = [extract_of(group, plain[group.query.id], store.verdict) for group in groups]
+    extracts = [cached_group(group, plain[group.query.id], store.verdict) for group in groups]
     told = finalize([name for name in plain if plain[name].matches], plain.__getitem__, rules)
     if rules.provisional:
         plain |= {ranking.query: ranking for ranking in told}
@@ -112,13 +112,13 @@ def test_extracts_give_the_records_that_texts_and_verdicts_give(
         assert any(r.shown is None for extract in extracts for r in extract.rollouts if r.status == "ok")
 
 
-def an_extract(query: str, rng: random.Random, n: int) -> GroupExtract:
+def an_extract(query: str, rng: random.Random, n: int) -> CachedGroup:
     """An extract of a group with all verdicts, of which some rollouts may have failed."""
     marks: list[float] = rng.choice(
         [[4.0, 5.0], [x / 10 for x in range(100)], [1.234, 5.6789], [1.23456, 7.0], [1e307, 3.0]]
     )
     rollouts = tuple(
-        RolloutExtract(
+        CachedRollout(
             number=number,
             role="sample" if at else "anchor",
             status="ok" if (failure := rng.choice([*[None] * 9, "timeout"])) is None else "failed",
@@ -139,7 +139,7 @@ def an_extract(query: str, rng: random.Random, n: int) -> GroupExtract:
     entrants = [rollout.number for rollout in rollouts if rollout.status == "ok"]
     verdicts = {
         (first, second, 0): (
-            VerdictExtract(
+            CachedVerdict(
                 first=first,
                 second=second,
                 repeat=0,
@@ -157,7 +157,7 @@ def an_extract(query: str, rng: random.Random, n: int) -> GroupExtract:
         )
         for first, second in permutations(entrants, 2)
     }
-    return GroupExtract(query, "?", {}, "", rollouts, verdicts)
+    return CachedGroup(query, "?", {}, "", rollouts, verdicts)
 
 
 @given(st.integers(0, 9999), st.integers(1, 12))
@@ -181,7 +181,7 @@ def test_arenas_played_at_once_leave_what_each_leaves_alone(seed: int, n: int) -
 def test_a_group_of_which_a_verdict_is_missing_is_not_at_hand() -> None:
     group = Group(query=Query(id="q", text="?"), rollouts=tuple(a_rollout(index) for index in range(4)))
     store, rules = MemoryStore(), Rules()
-    extract = extract_of(group, plainly(group, store, ScriptedJudge(by_chance(1, 0.0)), rules), store.verdict)
+    extract = cached_group(group, plainly(group, store, ScriptedJudge(by_chance(1, 0.0)), rules), store.verdict)
     ranker = CachedRanker(rules)
     verdicts = dict(extract.verdicts)
     verdicts.pop((1, 0, 0))

@@ -2,7 +2,7 @@
 
 import anyio
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.comparisons import CrossMatch
 from harness.core.records import Rollout
 from harness.judging.jury import PairJury, PairLedger

@@ -7,7 +7,7 @@ from fractions import Fraction
 import anyio
 import pytest
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.settings import Settings
 from harness.judging.jury import PairJury

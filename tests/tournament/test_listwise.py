@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
 from harness.core.verdicts import Scored, Unscored

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.verdicts import Judged, Unjudged

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from harness.archive.memory_store import MemoryStore
+from harness.archive.store import MemoryStore
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group
 from harness.core.settings import OFFLINE_JUDGE, SETTINGS

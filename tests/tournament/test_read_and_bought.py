@@ -7,8 +7,8 @@ from typing import Any, get_args
 import anyio
 import pytest
 
-from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
+from harness.archive.store import ReadStore
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE, EstimatorName, TopologyName

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive.comparison_records import ComparisonHead
-from harness.archive.comparison_store import ComparisonStore, ComparisonWriter
-from harness.archive.folder_reader import FolderReader
-from harness.archive.reader import RunReader
+from harness.archive.comparison_reader import ComparisonHead
+from harness.archive.reader import FolderReader, RunReader
+from harness.archive.run_store import ComparisonStore, ComparisonWriter
 from harness.core.comparisons import ComparedSide
 from harness.core.progress import Progress
 from harness.core.wording import counted

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.attestations import withdraw
-from harness.archive.comparison_store import ComparisonStore
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
+from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import HarnessError, UsageError
 from harness.core.records import Query
 from harness.core.settings import Settings

@@ -9,8 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries
 from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt

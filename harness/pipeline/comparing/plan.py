@@ -9,11 +9,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonInfo
-from harness.archive.folder_reader import FolderReader
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.layout import list_comparisons, new_run_id
-from harness.archive.reader import RunReader
+from harness.archive.reader import FolderReader, RunReader
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError
 from harness.core.gates import InterimRule

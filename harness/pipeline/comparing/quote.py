@@ -8,9 +8,8 @@ from pathlib import Path
 
 import anyio.lowlevel
 
-from harness.archive.folder_reader import FolderReader
-from harness.archive.read_store import ReadStore
-from harness.archive.reader import RunReader
+from harness.archive.reader import FolderReader, RunReader
+from harness.archive.store import ReadStore
 from harness.core.errors import HarnessError, UsageError, first_error
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds, total_bounds

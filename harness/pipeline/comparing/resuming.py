@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.archive.attestations import attestation_of
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonInfo
-from harness.archive.comparison_store import ComparisonStore
+from harness.archive.attestations import read_attestation
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.layout import list_runs
-from harness.archive.missing import missing_of
 from harness.archive.reader import RunReader
+from harness.archive.run_state import find_missing_work
+from harness.archive.run_store import ComparisonStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, on_a_line
@@ -76,13 +75,13 @@ async def roll_out(
     rolled_out, missing = RolledOut(), dict[Path, int]()
     for folder in folders:
         with RunReader(folder) as reader:
-            if (work := missing_of(reader)).rollouts:
+            if (work := find_missing_work(reader)).rollouts:
                 missing[folder] = work.count
     run_env.progress.total("rollouts", sum(missing.values()), sum(missing.values()))
     for folder in missing:
         part = replace(run_env, progress=PartOfWork(run_env.progress))
         with RunReader(folder) as reader:
-            info, attestation = reader.info, attestation_of(reader, run_env.environ)
+            info, attestation = reader.info, read_attestation(reader, run_env.environ)
             ceiling = changes.get("max_cost", reader.settings.max_cost)
         agent = agents.get(info.id) or partial(agent_of_run, info, attestation, here, "resume", folder)
         left = changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - rolled_out.spent)}
@@ -157,7 +156,7 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     info, parts = comparison.info, list[str]()
     with open_sides([find_side(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
-            if side.to_run and (missing := missing_of(reader).count):
+            if side.to_run and (missing := find_missing_work(reader).count):
                 parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)}), then")
         if not parts and is_done(comparison.folder, compared_sides(readers, match_queries(readers))):
             return None

@@ -8,8 +8,7 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Literal
 
-from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.comparison_records import ComparisonInfo
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.run_files import write_file
 from harness.core.comparisons import ALPHA, ComparedQuery, ComparedSide, Comparison, Interval, SideResult
 from harness.core.wording import counted

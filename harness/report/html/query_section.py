@@ -6,7 +6,7 @@ from functools import cache
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.core.extracts import extract_of
+from harness.core.group_cache import cached_group
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query, Rollout
 from harness.core.rounded import sum_if_known
@@ -218,7 +218,7 @@ class SectionMaker:
         """Return the section of the `number`-th query. Raises ArchiveDamaged."""
         group = group_of(self._reader, query, ranking)
         verdicts = cache(self._reader.verdict)
-        summary = summarize_group(number, extract_of(group, ranking, verdicts), ranking, self._reader.scored)
+        summary = summarize_group(number, cached_group(group, ranking, verdicts), ranking, self._reader.scored)
         spent = QuerySpending(summary.agents, self._verdicts_usd(ranking), len(ranking.failed_verdicts))
         bracket = draw_bracket(group, ranking)
         matches = list(detail_matches(group, ranking, bracket, verdicts))

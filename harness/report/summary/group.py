@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import add, attrgetter
 
-from harness.core.extracts import GroupExtract, RolloutExtract, VerdictExtract
+from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Role
 from harness.core.rounded import sum_if_known
@@ -122,7 +122,7 @@ def paid_figures(ranking: GroupRanking, **others: int) -> JudgeFigures:
     )
 
 
-def agent_figures(rollouts: Sequence[RolloutExtract]) -> AgentFigures:
+def agent_figures(rollouts: Sequence[CachedRollout]) -> AgentFigures:
     """Return the agent's figures over rollouts."""
     return AgentFigures(
         runs=len(rollouts),
@@ -236,7 +236,7 @@ class GroupSummary:
 
 
 def summarize_group(
-    number: int, extract: GroupExtract, ranking: GroupRanking, scored: Callable[[str], Scored | None]
+    number: int, extract: CachedGroup, ranking: GroupRanking, scored: Callable[[str], Scored | None]
 ) -> GroupSummary:
     """Sum up one group, the `number`-th query; `scored` looks verdicts on lists up by key."""
     by_key = extract.by_key()
@@ -273,13 +273,13 @@ def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
 
 
 def _spans(
-    rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract], lists: Iterable[Scored]
+    rollouts: Iterable[CachedRollout], verdicts: Iterable[CachedVerdict], lists: Iterable[Scored]
 ) -> list[TimeSpan]:
     of_both = [(began := timed.started, began + timed.seconds) for timed in (*rollouts, *verdicts)]
     return [*of_both, *((began := v.started_at.timestamp(), began + v.duration_s) for v in lists)]
 
 
-def _calls(rollouts: Iterable[RolloutExtract], verdicts: Iterable[VerdictExtract]) -> dict[str, list[JudgeCall]]:
+def _calls(rollouts: Iterable[CachedRollout], verdicts: Iterable[CachedVerdict]) -> dict[str, list[JudgeCall]]:
     """Return verdicts as calls, by judge; one on two equal transcripts does not count."""
     shown = {r.number: (r.shown or "", r.answer_words) for r in rollouts}
     by_judge: dict[str, list[JudgeCall]] = {}
@@ -301,7 +301,7 @@ class _Totals:
     spans: tuple[TimeSpan, ...]
 
 
-def _query_line(number: int, extract: GroupExtract, ranking: GroupRanking, totals: _Totals) -> QueryLine:
+def _query_line(number: int, extract: CachedGroup, ranking: GroupRanking, totals: _Totals) -> QueryLine:
     ranked = sorted((r for r in ranking.rollouts if r.rank is not None), key=lambda r: (r.rank or 0.0, r.index))
     roles: dict[int, Role] = {r.number: r.role for r in extract.rollouts}
     anchors = [number for number, role in roles.items() if role == "anchor"]
@@ -338,7 +338,7 @@ def _by_tie(ranked: Sequence[Ranked], ranking: GroupRanking) -> bool:
     return match is not None and match.winner is None
 
 
-def _model_names(rollouts: Sequence[RolloutExtract], verdicts: Iterable[VerdictExtract | Scored]) -> ModelNames:
+def _model_names(rollouts: Sequence[CachedRollout], verdicts: Iterable[CachedVerdict | Scored]) -> ModelNames:
     return ModelNames(
         asked=frozenset(chain.from_iterable(r.asked for r in rollouts)),
         replied=frozenset(chain.from_iterable(r.replied for r in rollouts)),

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
-from harness.core.extracts import GroupExtract, extract_of
+from harness.core.group_cache import CachedGroup, cached_group
 from harness.core.packed import Packed
 from harness.core.rankings import Agreement, GroupRanking, Signal
 from harness.core.records import Group, Query
@@ -100,7 +100,7 @@ class RankingSummary:
         """How many groups are not ranked in full."""
         return self.signals.total() - self.signals_in_full.total()
 
-    def add(self, reader: RunReader, extract: GroupExtract, ranking: GroupRanking) -> None:
+    def add(self, reader: RunReader, extract: CachedGroup, ranking: GroupRanking) -> None:
         """Add the next group; `reader` has verdicts on lists. Raises ArchiveDamaged."""
         number = len(self.lines) + 1
         group = summarize_group(number, extract, ranking, reader.scored)
@@ -136,14 +136,14 @@ def by_signal(groups: Mapping[str, int]) -> dict[str, int]:
 def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, way: str | None = None) -> RankingSummary:
     """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged.
 
-    Extracts that are kept by the `way` of judging save reading the rollouts and verdicts.
+    Groups that are cached under the fingerprint `way` of a judging save reading the rollouts and verdicts.
     """
     summary = RankingSummary()
-    with reader.extracts(way) as extracts:
+    with reader.group_cache(way) as extracts:
         for query, ranked in ranked_queries(reader, ranking, owed=owed):
             extract = extracts.of(query.id)
             if extract is None or not extract.holds(ranked):
-                extract = extract_of(group_of(reader, query, ranked), ranked, reader.pair_scores)
+                extract = cached_group(group_of(reader, query, ranked), ranked, reader.pair_scores)
             summary.add(reader, extract, ranked)
     return summary
 

@@ -194,7 +194,7 @@ def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
     winners_changed = of = rollouts = 0
     shifts, taus, largest = 0.0, list[float](), list[PlaceMove]()
     for query in after.queries:
-        old, new = before.ranks_of(query), after.ranks_of(query)
+        old, new = before.ranks_in(query), after.ranks_in(query)
         if old == new:  # as mostly where the same verdicts are ranked again
             of += bool(new)
             rollouts += len(new)

@@ -12,8 +12,8 @@ from rich.text import Text
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
-from harness.archive.run_state import RunState, state_of, state_of_comparison
-from harness.core.errors import HarnessError, NeedsUpgrade
+from harness.archive.run_state import RunState, find_comparison_state, find_run_state
+from harness.core.errors import HarnessError, NeedsUpgrade, TooOld
 from harness.core.unicode import visible_name
 from harness.core.wording import counted
 from harness.report.summary.notes import provisional_words
@@ -21,8 +21,7 @@ from harness.report.terminal.table import Column, TableRow, on_one_line, table_l
 from harness.report.text import count, dollars, enumeration, money
 
 if TYPE_CHECKING:  # most runs folders hold runs alone
-    from harness.archive.comparison_reader import ComparisonReader
-    from harness.archive.comparison_records import ComparisonInfo
+    from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
     from harness.report.summary.rankings import RankingChange, RankingLine
 
 _RANKING_COLUMNS = (
@@ -193,6 +192,8 @@ def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
     for folder, error in runs.items():
         if isinstance(error, NeedsUpgrade):
             reason = f"needs schema version {error.version}: upgrade this harness"
+        elif isinstance(error, TooOld):
+            reason = f"written by version {error.version}: an earlier harness reads it"
         else:
             reason = f"damaged: {error}".replace(f"{folder}/", "", 1)
         yield visible_text(f"cannot be read: {visible_name(folder.name)}: {reason}")
@@ -207,7 +208,7 @@ def run_line(reader: RunReader) -> RunLine:
         queries=counts.queries,
         rollouts=counts.rollouts,
         failed=counts.failed,
-        state=state_of(reader, ranking, counts),
+        state=find_run_state(reader, ranking, counts),
         best=_best(ranking),
         usd=counts.usd,
         judge=str((ranking.head.judge if ranking else info.judge).get("model") or ""),
@@ -217,7 +218,7 @@ def run_line(reader: RunReader) -> RunLine:
 def comparison_row(reader: ComparisonReader) -> ComparisonRow:
     """Return the line of a comparison in a list of runs. Raises ArchiveDamaged."""
     newest = reader.newest()
-    state = state_of_comparison(reader.folder, newest)
+    state = find_comparison_state(reader.folder, newest)
     return ComparisonRow(reader.info, len(newest.queries) if newest else 0, state, reader.index.spent)
 
 

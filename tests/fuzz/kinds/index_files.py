@@ -5,24 +5,24 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from harness.archive import index_cache
+from harness.archive import index_file
 from harness.archive.reader import RunReader
 from tests.fuzz.attacks import Attack, Room, some
 from tests.fuzz.commands import Values, lines_reading
 
-TABLES = ("meta", "files", "queries", "rollouts", "verdicts", "counts")
 COLUMNS = {
-    "meta": ("queries", "rollouts", "verdicts", "usd", "unknown"),
-    "files": ("path", "seen", "head", "tail"),
-    "queries": ("at", "id", "path", "offset"),
-    "rollouts": ("at", "query", "idx", "path", "offset", "status", "kind", "started", "price"),
-    "verdicts": ("at", "key", "path", "offset"),
-    "counts": ("failed", "kinds", "fewest", "cancelled", "usd", "unknown", "path", "offset"),
+    "files": ("id", "name", "seen", "head", "tail"),
+    "queries": ("at", "id", "file", "offset"),
+    "rollouts": ("at", "query", "number", "file", "offset", "status", "failure", "started", "price"),
+    "verdicts": ("key", "file", "offset"),
+    "sums": ("queries", "rollouts", "last_verdict", "spent", "counts"),
+    "judging": ("fingerprint", "stamps"),
+    "cached_groups": ("query", "crc", "data"),
 }
 VALUES = (
     *("null", "-1", "0", "1", "5", "1 << 60", "9e999", "1e308", "'x'", "''", "x'ff00'", "cast(x'ff00' as text)"),
     *("'../../outside/canary'", "'/etc/passwd'", "char(0)", "'rollouts/'", "printf('%.*c', 2000000, 'x')", "random()"),
-    *("offset + 1", "offset - 1", "lower(path)", "'2026-07-21T14:03:20'"),
+    *("offset + 1", "offset - 1", "lower(name)", "'2026-07-21T14:03:20'"),
 )
 ENDLESS = "with recursive n(i) as (select 0 union all select i + 1 from n) select "
 
@@ -30,7 +30,7 @@ ENDLESS = "with recursive n(i) as (select 0 union all select i + 1 from n) selec
 def prepare(rng: random.Random, room: Room) -> Attack:
     """A hostile index of a run that is whole; every run counts as large for as long as this lasts."""
     run = room.add_run(rng.choice(("offline-arena", "offline-ruler", "offline-interrupted")))
-    index_cache.WORTH_KEEPING = 0
+    index_file.WORTH_KEEPING = 0
     with RunReader(run, room.home / "cache" / "arena-harness") as reader:
         assert reader.index.queries
     (file,) = (room.home / "cache" / "arena-harness" / "index").iterdir()
@@ -65,7 +65,7 @@ def _tampered(rng: random.Random, file: Path) -> str:
 
 
 def _statement(rng: random.Random) -> str:
-    table = rng.choice(TABLES)
+    table = rng.choice(list(COLUMNS))
     column = rng.choice(COLUMNS[table])
     values = ", ".join(rng.choice(VALUES[:16]) for _ in COLUMNS[table])
     columns = ", ".join(f"i as {name}" for name in COLUMNS[table])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import harness
-from harness.archive.attestations import attestation_of
+from harness.archive.attestations import read_attestation
 from harness.archive.layout import list_runs
 from harness.archive.lines import encode
 from harness.archive.reader import RunReader
@@ -265,11 +265,11 @@ def test_other_verdicts_on_the_same_texts_leave_the_rankings_out(runs: list[Path
 def test_keys_may_go_where_the_parts_could_send_them_only_if_all_were_made_here(runs: list[Path]):
     environ = dict(os.environ)
     with RunReader(harness.merge(runs, output="ours", runs_dir=runs[0].parent).path) as reader:
-        assert attestation_of(reader, environ)
+        assert read_attestation(reader, environ)
     changed_info(runs[1], agent_word=None)  # which makes it a stranger's
     notes: list[str] = []
     with RunReader(harness.merge(runs, output="x", runs_dir=runs[0].parent, progress=Notes(notes)).path) as reader:
-        assert attestation_of(reader, environ) is None
+        assert read_attestation(reader, environ) is None
     assert "not all of the runs were made here" in notes[0]
 
 

@@ -1,6 +1,6 @@
-"""Extracts: what rankings and their summaries take of a group, without its texts.
+"""Cached groups: what rankings and summaries take of a group, without its texts.
 
-Made of a group's records once, an extract saves reading, parsing and writing out the rollouts and verdicts again.
+A cached group is made of a group's records once, and saves reading and parsing its rollouts and verdicts again.
 """
 
 import json
@@ -15,12 +15,12 @@ from harness.core.records import Group, Query, Role, Rollout
 from harness.core.verdicts import PairJudgment
 
 TITLE = 300
-"""Characters of a query's text, and of what came with it, that an extract keeps."""
+"""Characters of a query's text, and of what came with it, that a cached group keeps."""
 OrderAsked = tuple[int, int, int]
 """The rollout shown first, the other one, and which of the repeats it is."""
 
 
-class RolloutExtract(NamedTuple):
+class CachedRollout(NamedTuple):
     """A rollout without its texts."""
 
     number: int
@@ -42,12 +42,12 @@ class RolloutExtract(NamedTuple):
     replied: tuple[str, ...]
     """The models that replied, as they named themselves."""
     shown: str | None = None
-    """Hash of the transcript that judges were shown; None for a rollout that no verdict of the extract is on."""
+    """Hash of the transcript that judges were shown; None for a rollout that no cached verdict is on."""
     cut: bool = False
     """Its answer was cut there to fit --judge-budget."""
 
 
-class VerdictExtract(NamedTuple):
+class CachedVerdict(NamedTuple):
     """A verdict on a pair that came out, without its marks and words."""
 
     first: int
@@ -75,7 +75,7 @@ class VerdictExtract(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GroupExtract:
+class CachedGroup:
     """What rankings and their summaries take of a group."""
 
     query: str
@@ -85,10 +85,10 @@ class GroupExtract:
     """What came with the query: numbers, and the beginnings of all else as text."""
     basis: str
     """`Group.basis` of the rollouts."""
-    rollouts: tuple[RolloutExtract, ...]
+    rollouts: tuple[CachedRollout, ...]
     """In index order, those that failed too."""
-    verdicts: Mapping[OrderAsked, tuple[VerdictExtract, ...]] = field(
-        default_factory=dict[OrderAsked, tuple[VerdictExtract, ...]]
+    verdicts: Mapping[OrderAsked, tuple[CachedVerdict, ...]] = field(
+        default_factory=dict[OrderAsked, tuple[CachedVerdict, ...]]
     )
     """By order and repeat, in the order of the jurors' seats; fewer than jurors where one of theirs failed."""
 
@@ -100,20 +100,20 @@ class GroupExtract:
             ranked.index in numbers for ranked in ranking.rollouts
         )
 
-    def by_key(self) -> dict[str, VerdictExtract]:
+    def by_key(self) -> dict[str, CachedVerdict]:
         """Return the verdicts by their keys."""
         return {verdict.key: verdict for of_order in self.verdicts.values() for verdict in of_order}
 
 
-def extract_of(group: Group, ranking: GroupRanking, judged: Callable[[str], PairJudgment | None]) -> GroupExtract:
-    """Return the extract of a group, with the verdicts behind a ranking, which `judged` looks up by key."""
+def cached_group(group: Group, ranking: GroupRanking, judged: Callable[[str], PairJudgment | None]) -> CachedGroup:
+    """Return the cached form of a group, with the verdicts behind a ranking, which `judged` looks up by key."""
     verdicts = dict(_verdicts(ranking, judged))
     shown = {
         number: side
         for of_order, (verdict, *_) in verdicts.items()
         for number, side in zip(of_order, _sides(verdict), strict=False)
     }
-    return GroupExtract(
+    return CachedGroup(
         query=group.query.id,
         title=group.query.text[:TITLE],
         metadata=brief_metadata(group.query),
@@ -136,8 +136,8 @@ def _brief(value: JsonValue) -> float | str:
     return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:TITLE]
 
 
-def _rollout(rollout: Rollout, shown: str | None, cut: object) -> RolloutExtract:
-    return RolloutExtract(
+def _rollout(rollout: Rollout, shown: str | None, cut: object) -> CachedRollout:
+    return CachedRollout(
         number=rollout.index,
         role=rollout.role,
         status=rollout.status,
@@ -178,9 +178,9 @@ def _sides(verdict: PairJudgment) -> tuple[tuple[str, bool], tuple[str, bool]]:
     return (verdict.first, "A" in verdict.cut), (verdict.second, "B" in verdict.cut)
 
 
-def _verdict(verdict: PairJudgment, order: OrderAsked) -> VerdictExtract:
+def _verdict(verdict: PairJudgment, order: OrderAsked) -> CachedVerdict:
     first, second, repeat = order
-    return VerdictExtract(
+    return CachedVerdict(
         first=first,
         second=second,
         repeat=repeat,
