@@ -26,7 +26,7 @@ from harness.core.settings_types import CommonSettings
 from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
 from harness.endpoints.costs import Ceiling
-from harness.formats.queries import queries_of
+from harness.formats.queries import make_queries
 from harness.judging.judge import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
@@ -81,7 +81,7 @@ async def best_of(
     chosen = load({**for_best(n, settings.get("sure"), hurried=ends.is_set), "n": n, **settings})
     run_env = replace(surroundings_of(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, run_env, store)
-    (asked,) = queries_of([query])
+    (asked,) = make_queries([query])
     await my_turn()
     async with work.opened() as (engine, ranker):
         group = await work.roll_out(engine, asked)

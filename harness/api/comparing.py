@@ -17,7 +17,7 @@ from harness.core.progress import Progress
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.wording import call, option
-from harness.formats.queries import Asked, queries_of
+from harness.formats.queries import Asked, make_queries
 from harness.pipeline.comparing.new_sides import compare_sides
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.plan import CompareOptions
@@ -72,7 +72,7 @@ async def compare(
     if all(isinstance(side, Path) for side in named):
         _refuse_idle(settings, queries)
     prepared = [await _prepared(side, settings, options, run_env.environ) for side in named]
-    asked = queries_asked(prepared) if queries is None else list(queries_of(queries))
+    asked = queries_asked(prepared) if queries is None else list(make_queries(queries))
     result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:

@@ -21,7 +21,7 @@ from harness.core.settings_sources import load
 from harness.core.settings_types import CommonSettings
 from harness.core.wording import as_spoken
 from harness.endpoints.costs import Ceiling
-from harness.formats.queries import queries_of
+from harness.formats.queries import make_queries
 from harness.judging.judge import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
@@ -56,7 +56,7 @@ async def rollout(
     where the endpoint turns the first call down.
     """
     chosen, run_env = load({"n": n, **settings}), surroundings_of(progress)
-    (asked,), loaded = queries_of([query]), loaded_agent(agent)
+    (asked,), loaded = make_queries([query]), loaded_agent(agent)
     spec = await resolve_agent(loaded, chosen, credentials_of(chosen, run_env))
     store = store or MemoryStore(redactor_of(loaded, chosen, run_env.environ))
     async with open_engine(spec, chosen, store, run_env) as engine:

@@ -23,7 +23,7 @@ from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
-from harness.formats.queries import Asked, in_shard, queries_of
+from harness.formats.queries import Asked, in_shard, make_queries
 from harness.formats.trajectory_files import Format
 from harness.pipeline.comparing.validation import validate_comparison
 from harness.pipeline.import_run import import_trajectories
@@ -292,7 +292,7 @@ def _asked(
     loaded: LoadedAgent, queries: Asked | Iterable[Asked] | None, settings: Settings
 ) -> Sequence[Query] | Iterator[Query]:
     """Return the queries to run: those of today's shard. Raises UsageError where none falls into it."""
-    asked = in_shard(queries_of(_example(loaded) if queries is None else queries), settings.shard)
+    asked = in_shard(make_queries(_example(loaded) if queries is None else queries), settings.shard)
     if not isinstance(asked, Iterator) and not asked:
         raise UsageError(f"no query falls into {option('shard', settings.shard)}: there is nothing to run")
     return asked
