@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.api.archived import list_of_runs as runs
     from harness.api.archived import open_archive as open  # noqa: A004 - people write harness.open, as gzip.open
     from harness.api.best_answer import Best
-    from harness.api.comparing import compare, compare_sync, open_comparison
+    from harness.api.comparing import compare_sync, open_comparison
     from harness.api.comparing import list_of_comparisons as comparisons
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from harness.archive.store import MemoryStore, Store
     from harness.archive.typed_records import RankingHead
     from harness.archive.validation import Finding
+    from harness.cli.compare import compare
     from harness.cli.replay import replay
     from harness.cli.rescore import rescore
     from harness.cli.resume import resume
@@ -290,11 +291,11 @@ _HOMES = {
     "check_rubric": "harness.api.outside:check_rubric",
     "check_setup": "harness.doctor.from_python:check_setup",
     "check_setup_sync": "harness.doctor.from_python:check_setup_sync",
-    "compare": "harness.api.comparing:compare",
+    "compare": "harness.cli.compare:compare",
     "compare_scores": "harness.comparison.scores:compare_scores",
-    "compare_sync": "harness.api.comparing:compare_sync",
-    "comparisons": "harness.api.comparing:list_of_comparisons",
-    "open_comparison": "harness.api.comparing:open_comparison",
+    "compare_sync": "?:compare_sync",
+    "comparisons": "?:list_of_comparisons",
+    "open_comparison": "?:open_comparison",
     "export_run": "harness.api.transfers:export_run",
     "import_run": "tests.api.test_arguments:import_run",
     "merge": "harness.api.transfers:merge",

@@ -18,7 +18,7 @@ from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.sync import in_step
 from harness.core.wording import call, option
-from harness.formats.queries import Asked, queries_of
+from harness.formats.queries import Asked, make_queries
 from harness.pipeline.comparing.new_sides import compare_sides, queries_asked, settings_of_side
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.plan import CompareOptions
@@ -82,7 +82,7 @@ async def compare(
         else await prepare(side, settings_of_side(settings, pairs, runs_dir), run_env.environ)
         for side in named
     ]
-    asked = queries_asked(prepared) if queries is None else list(queries_of(queries))
+    asked = queries_asked(prepared) if queries is None else list(make_queries(queries))
     result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:

@@ -35,7 +35,7 @@ from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
 from harness.core.wording import as_spoken, counted
 from harness.endpoints.costs import Ceiling
-from harness.formats.queries import queries_of
+from harness.formats.queries import make_queries
 from harness.judging.judges import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
@@ -72,7 +72,7 @@ async def rollout(
     where the endpoint turns the first call down.
     """
     chosen, run_env = load({"n": n, **settings}), read_run_env(progress)
-    (asked,), loaded = queries_of([query]), loaded_agent(agent)
+    (asked,), loaded = make_queries([query]), loaded_agent(agent)
     spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
     store = store or MemoryStore(make_redactor(loaded, chosen, run_env.environ))
     async with open_engine(spec, chosen, store, run_env) as engine:
@@ -174,7 +174,7 @@ async def best_of(
     chosen = load({**for_best(n, settings.get("sure"), hurried=ends.is_set), "n": n, **settings})
     run_env = replace(read_run_env(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, run_env, store)
-    (asked,) = queries_of([query])
+    (asked,) = make_queries([query])
     await my_turn()
     async with work.opened() as (engine, ranker):
         group = await work.roll_out(engine, asked)

@@ -24,7 +24,7 @@ from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.sync import in_step
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
-from harness.formats.queries import Asked, in_shard, queries_of
+from harness.formats.queries import Asked, in_shard, make_queries
 from harness.formats.trajectory_files import Format
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
@@ -316,7 +316,7 @@ def _asked(
     """Return the queries to run: those of today's shard. Raises UsageError where none falls into it."""
     if queries is None and not loaded.examples:
         raise UsageError(f"agent {loaded.name!r} lists no EXAMPLES: give a query")
-    asked = in_shard(queries_of(loaded.examples[0] if queries is None else queries), settings.shard)
+    asked = in_shard(make_queries(loaded.examples[0] if queries is None else queries), settings.shard)
     if not isinstance(asked, Iterator) and not asked:
         raise UsageError(f"no query falls into {option('shard', settings.shard)}: there is nothing to run")
     return asked

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from harness.comparison.intervals import interval_of_mean, interval_of_share, quantiles, redrawn
-from harness.comparison.outcomes import Clusters, Numbers, cluster_of, mean_by_query, outcomes, pairs_of
+from harness.comparison.outcomes import Clusters, Numbers, cluster_name, mean_by_query, outcomes, side_pairs
 from harness.comparison.side_results import side_result, slices
 from harness.comparison.statistics import holm
 from harness.core.comparisons import (
@@ -90,13 +90,13 @@ def _by_cluster(
     queries: Sequence[ComparedQuery], met: Sequence[tuple[int, int]], clusters: Mapping[str, str] | None
 ) -> tuple[Numbers, Numbers]:
     """Return for each two sides [P, C] what the second one won in each cluster, and on how many queries they met."""
-    means = [mean_by_query(outcomes(pairs_of(queries, sides))) for sides in met]
-    names = sorted({cluster_of(query, clusters) for of_pair in means for query in of_pair})
+    means = [mean_by_query(outcomes(side_pairs(queries, sides))) for sides in met]
+    names = sorted({cluster_name(query, clusters) for of_pair in means for query in of_pair})
     place = {name: i for i, name in enumerate(names)}
     won, played = np.zeros((len(met), len(names))), np.zeros((len(met), len(names)))
     for row, of_pair in enumerate(means):
         for query, mean in of_pair.items():
-            column = place[cluster_of(query, clusters)]
+            column = place[cluster_name(query, clusters)]
             won[row, column] += mean
             played[row, column] += 1
     return won, played

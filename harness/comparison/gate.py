@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from harness.comparison.interim import critical_values, exits
-from harness.comparison.outcomes import cluster_of
+from harness.comparison.outcomes import cluster_name
 from harness.comparison.statistics import DEFAULT_SPREAD, scipy, t_exceeds, t_value
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
@@ -71,7 +71,7 @@ def independent_queries(queries: Sequence[str], clusters: Mapping[str, str] | No
 
     Of clusters of one size there are as many as clusters; of others fewer (L. Kish, Survey Sampling, 1965).
     """
-    sizes = Counter(cluster_of(query, clusters) for query in queries)
+    sizes = Counter(cluster_name(query, clusters) for query in queries)
     return len(queries) ** 2 / sum(size**2 for size in sizes.values()) if sizes else 0.0
 
 

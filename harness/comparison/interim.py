@@ -14,7 +14,16 @@ from typing import Self
 import numpy as np
 
 from harness.comparison.intervals import interval_of_share
-from harness.comparison.outcomes import Clusters, Numbers, Pairs, closed, cluster_of, mean_by_query, outcomes, pairs_of
+from harness.comparison.outcomes import (
+    Clusters,
+    Numbers,
+    Pairs,
+    closed,
+    cluster_name,
+    mean_by_query,
+    outcomes,
+    side_pairs,
+)
 from harness.comparison.statistics import scipy, t_value
 from harness.core.comparisons import ComparedQuery, Interval
 from harness.core.gates import GateFinding, InterimAnalysis
@@ -92,10 +101,10 @@ class _Walk:
     step: float
 
     def above(self, z: float) -> float:
-        return float(self.weights @ _ndtr((self.points - z * self.share**0.5) / self.step**0.5))
+        return float(self.weights @ scipy("special").ndtr((self.points - z * self.share**0.5) / self.step**0.5))
 
     def below(self, z: float) -> float:
-        return float(self.weights @ _ndtr((z * self.share**0.5 - self.points) / self.step**0.5))
+        return float(self.weights @ scipy("special").ndtr((z * self.share**0.5 - self.points) / self.step**0.5))
 
     def between(self, low: float, high: float) -> tuple[Numbers, Numbers]:
         """Return points between two z values at the analysis, and the walk's weight at each of them."""
@@ -134,10 +143,6 @@ def _nodes() -> tuple[Numbers, Numbers]:
     """Return the points and weights of Gauss and Legendre's quadrature between −1 and 1."""
     nodes, lengths = np.polynomial.legendre.leggauss(_NODES)
     return nodes, lengths
-
-
-def _ndtr(z: Numbers) -> Numbers:
-    return scipy("special").ndtr(z)
 
 
 FEWEST_QUERIES = 20
@@ -194,7 +199,7 @@ class InterimPlan:
         The interval of a gate with one analysis is that of the comparison. Pairs that stayed open count against any
         finding: the interval reaches as low as if all of them were lost, and as high as if all were won.
         """
-        pairs = pairs_of(queries, SIDES)
+        pairs = side_pairs(queries, SIDES)
         summed = Clusters.of(mean_by_query(outcomes(pairs)), self.clusters)
         critical = critical_values(self.shares)[number]
         rate = interval_at(summed, critical) if len(self.parts) > 1 else interval_of_share(summed, self.seed)
@@ -230,7 +235,7 @@ def steps(
     """
     members: dict[tuple[bool, str], list[str]] = {}
     for query in sorted(queries):
-        members.setdefault(cluster_of(query, clusters), []).append(query)
+        members.setdefault(cluster_name(query, clusters), []).append(query)
     order = sorted(members, key=lambda cluster: hashlib.sha256(f"{seed}:{cluster}".encode()).digest())
     parts: list[list[str]] = [[]]
     size = looks_due = 0

@@ -33,7 +33,7 @@ class Clusters:
         """Sum the figure of each query by cluster. A query that `clusters` does not name is a cluster of its own."""
         places: dict[tuple[bool, str], list[float]] = {}
         for query in sorted(means):
-            places.setdefault(cluster_of(query, clusters), []).append(means[query])
+            places.setdefault(cluster_name(query, clusters), []).append(means[query])
         listed = [places[name] for name in sorted(places)]
         return cls(np.array([sum(m) for m in listed], np.float64), np.array([len(m) for m in listed], np.float64))
 
@@ -77,7 +77,7 @@ class Clusters:
         return self.count - int(np.unique(means, return_counts=True)[1].max()) if self.count else 0
 
 
-def cluster_of(query: str, clusters: Mapping[str, str] | None) -> tuple[bool, str]:
+def cluster_name(query: str, clusters: Mapping[str, str] | None) -> tuple[bool, str]:
     """Name the cluster of a query: the one that `clusters` names, or one of its own."""
     named = clusters or {}
     return query in named, named.get(query, query)
@@ -114,7 +114,9 @@ Pairs = Mapping[str, Sequence[Pair]]
 """By query."""
 
 
-def pairs_of(queries: Iterable[ComparedQuery], sides: tuple[int, int], role: Role = "sample") -> dict[str, list[Pair]]:
+def side_pairs(
+    queries: Iterable[ComparedQuery], sides: tuple[int, int], role: Role = "sample"
+) -> dict[str, list[Pair]]:
     """Return the pairs of two sides by query, the smaller place first; of `role` anchor: the anchors' pairs."""
     return {query.query: [_pair(query, match) for match in query.pairs(sides, role)] for query in queries}
 

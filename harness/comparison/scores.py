@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any, ParamSpec, TypeVar
 
 from harness.comparison.outcomes import Pair
-from harness.comparison.side_results import result_of
+from harness.comparison.side_results import summarize_pairs
 from harness.core.comparisons import SideResult
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.python_door import of_kind, plain_door
@@ -47,7 +47,7 @@ def compare_scores(
     scored = {text: [_scored(query, pair) for pair in _listed(query, pairs[query])] for text, query in texts.items()}
     if not any(scored.values()):
         raise UsageError(f"no pair of scores: {_PAIRS}")
-    return result_of(scored, ("A", "B"), clusters=_named(clusters or {}, texts), floor=None, seed=int(seed))
+    return summarize_pairs(scored, ("A", "B"), clusters=_named(clusters or {}, texts), floor=None, seed=int(seed))
 
 
 def _named(clusters: Mapping[Any, Any], texts: Mapping[str, Any]) -> dict[str, str]:

@@ -14,11 +14,11 @@ from harness.comparison.outcomes import (
     Pair,
     Pairs,
     closed,
-    cluster_of,
+    cluster_name,
     margins,
     mean_by_query,
     outcomes,
-    pairs_of,
+    side_pairs,
 )
 from harness.comparison.statistics import DEFAULT_SPREAD, detectable, enough_queries, holm
 from harness.core.comparisons import (
@@ -55,7 +55,7 @@ def slices(
     `keys` None: each key with two to twelve values. A slice of fewer than six clusters has no win rate. The p are
     corrected by Holm over all slices.
     """
-    means = mean_by_query(outcomes(pairs_of(queries, sides)))
+    means = mean_by_query(outcomes(side_pairs(queries, sides)))
     judged = [query for query in queries if query.query in means]
     figures = [
         (sliced, Clusters.of({query: means[query] for query in sliced.queries}, clusters))
@@ -142,7 +142,7 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
     difference in all pairs, or lengths that tell the winners apart without a fault.
     """
     rows = [
-        (*row, cluster_of(query, clusters))
+        (*row, cluster_name(query, clusters))
         for query, listed in sorted(pairs.items())
         for pair in listed
         if (row := _row(pair))
@@ -223,12 +223,12 @@ def side_result(
     `sides` are places in the comparison, `clusters` names the cluster of a query's content hash, and `floor` is the
     standard deviation of a query's win rate between equal agents, where it was measured.
     """
-    result = result_of(pairs_of(queries, sides), labels, clusters=clusters, floor=floor, seed=seed)
-    anchors = Clusters.of(mean_by_query(outcomes(pairs_of(queries, sides, role="anchor"))), clusters)
+    result = summarize_pairs(side_pairs(queries, sides), labels, clusters=clusters, floor=floor, seed=seed)
+    anchors = Clusters.of(mean_by_query(outcomes(side_pairs(queries, sides, role="anchor"))), clusters)
     return result.model_copy(update={"anchors": interval_of_share(anchors, seed) if anchors.count else None})
 
 
-def result_of(
+def summarize_pairs(
     pairs: Pairs, labels: tuple[str, str], *, clusters: Mapping[str, str] | None, floor: float | None, seed: int
 ) -> SideResult:
     """Say what pairs say that stand by query."""

@@ -159,7 +159,7 @@ def offered_tools(document: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ..
     return tuple(tools), tuple(hosted)
 
 
-def output_schema_of(document: JsonObject) -> JsonObject | None:
+def read_output_schema(document: JsonObject) -> JsonObject | None:
     """Return the schema that the answer had to fit, or None. Raises ValueError."""
     asked = object_in(document, "response_format")
     schema = object_in(object_in(asked, "json_schema"), "schema") or object_in(document, "output_schema")
@@ -180,7 +180,7 @@ def turns_of_chat(document: JsonObject) -> tuple[Turn, ...]:
         model=text_in(document, "model"),
         tools=tools,
         hosted=hosted,
-        output_schema=output_schema_of(document),
+        output_schema=read_output_schema(document),
     )
     return turns_of_messages(objects_in(document, "messages"), shared)
 

@@ -147,7 +147,7 @@ Asked = str | Query | Mapping[str, JsonValue] | Path
 """A query in Python: its text, a Query, or an object as a line of a JSONL file; or the path of a file of queries."""
 
 
-def queries_of(asked: Asked | Iterable[Asked]) -> Sequence[Query] | Iterator[Query]:
+def make_queries(asked: Asked | Iterable[Asked]) -> Sequence[Query] | Iterator[Query]:
     """Return the queries that a Python caller names, one or many; those of an iterator come as they are asked for.
 
     Raises UsageError as `read_queries`; the place of a query among many is counted from 0.
@@ -155,15 +155,15 @@ def queries_of(asked: Asked | Iterable[Asked]) -> Sequence[Query] | Iterator[Que
     if isinstance(asked, Path):
         return list(read_queries(str(asked)))
     if isinstance(asked, str | Query | Mapping):
-        return [_query_of(asked, "")]
+        return [_make_query(asked, "")]
     if not isinstance(asked, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
         raise UsageError(f"queries are a text, a Query, a mapping, a Path, or several of them, not {quoted(asked)}")
-    placed = ((f"query {at}", _query_of(one, f"query {at}: ")) for at, one in enumerate(asked))
+    placed = ((f"query {at}", _make_query(one, f"query {at}: ")) for at, one in enumerate(asked))
     queries = _each_once(placed, "there is no query: give one at least")
     return queries if isinstance(asked, Iterator) else list(queries)
 
 
-def _query_of(asked: Any, place: str) -> Query:
+def _make_query(asked: Any, place: str) -> Query:
     if isinstance(asked, Query):
         return asked
     if isinstance(asked, str):

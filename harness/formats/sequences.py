@@ -76,7 +76,7 @@ class TurnSequence:
         return (*last.lost_context, *last.lost_completion, *last.lost_tools)
 
 
-def sequences_of(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[TurnSequence, ...]:
+def join_turns(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[TurnSequence, ...]:
     """Return the sequences of a rollout, in the order of their first turns.
 
     A turn joins the sequence whose messages it extends exactly, the longest of these; else it begins one. So a handoff,

@@ -60,7 +60,7 @@ class Turn:
         return (*self.lost_context, *self.lost_completion, *self.lost_tools)
 
 
-def turns_of(
+def recorded_turns(
     calls: Sequence[RawCall],
     made: Iterable[ModelCall],
     api: Api | None,

@@ -10,7 +10,7 @@ from openai.types.chat.chat_completion import Choice
 
 from harness.core.rankings import Ranked
 from harness.core.turns import SampledTokens
-from harness.formats.sequences import sequences_of
+from harness.formats.sequences import join_turns
 from harness.formats.training.art import art_records
 from harness.formats.training.candidates import Candidate, Losses
 from harness.formats.training.rules import ExportRules
@@ -93,7 +93,7 @@ def test_art_trains_on_the_tokens_that_were_sampled_and_on_no_others(tmp_path: P
         )
         sampled_turns.append(turns)
         place = Ranked(index=index, rank=float(index), reward=1.0 - index)
-        choices.append(Candidate(a_rollout(index), place, sequences_of(turns)))
+        choices.append(Candidate(a_rollout(index), place, join_turns(turns)))
     (line,) = art_records(ranked_group(), choices, ExportRules(format="art"), Losses())
     assert line.lost == ()
     path = tmp_path / "train.jsonl"

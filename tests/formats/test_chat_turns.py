@@ -12,7 +12,7 @@ from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.turns import SampledTokens
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns, unpack_turns
-from harness.formats.sequences import sequences_of
+from harness.formats.sequences import join_turns
 from harness.formats.trajectory_files import read_trajectories
 from harness.formats.turns import Turn
 
@@ -81,7 +81,7 @@ def test_a_chat_keeps_its_messages_tools_parallel_calls_ids_schema_and_tokens(tm
     assert first.tokens == SampledTokens((1, 2, 3), (7, 8), (-0.5, -1.0))
     assert last.tokens == SampledTokens((1, 2, 3, 7, 8, 4), (9,), (-2.0,))
     assert chat.unplaced == ("the key 'seed'",)
-    assert len(sequences_of(chat.turns)) == 1
+    assert len(join_turns(chat.turns)) == 1
 
 
 def test_the_archive_gives_back_the_turns_that_it_was_given(tmp_path: Path):

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.core.turns import SampledTokens
-from harness.formats.sequences import TokenCounts, sequences_of, token_fields
+from harness.formats.sequences import TokenCounts, join_turns, token_fields
 from harness.formats.turns import Message, Turn
 
 USER: Message = {"role": "user", "content": "Why?"}
@@ -25,7 +25,7 @@ def turns(first: SampledTokens | None, second: SampledTokens | None, *, thought:
 
 
 def test_a_reply_that_goes_on_exactly_joins_and_the_tool_result_between_is_masked():
-    (sequence,) = sequences_of(turns(tokens([1, 2], [3]), tokens([1, 2, 3, 8, 9], [4, 5])), by_tokens=True)
+    (sequence,) = join_turns(turns(tokens([1, 2], [3]), tokens([1, 2, 3, 8, 9], [4, 5])), by_tokens=True)
     assert token_fields(sequence) == {
         "token_ids": (1, 2, 3, 8, 9, 4, 5),
         "token_mask": [0, 0, 1, 0, 0, 1, 1],
@@ -37,32 +37,32 @@ def test_a_reply_that_goes_on_exactly_joins_and_the_tool_result_between_is_maske
 @pytest.mark.parametrize("prompt", [[1, 2, 7, 8, 9], [1, 2], [9, 2, 3, 8]])
 def test_other_tokens_for_the_same_messages_begin_a_sequence_that_the_card_counts(prompt: list[int]):
     both = turns(tokens([1, 2], [3]), tokens(prompt, [4]))
-    first, second = sequences_of(both, by_tokens=True)
+    first, second = join_turns(both, by_tokens=True)
     assert (first.retokenized, second.retokenized) == (False, True)
     assert token_fields(second) == {
         "token_ids": (*prompt, 4),
         "token_mask": [0] * len(prompt) + [1],
         "logprobs": [None] * len(prompt) + [-2.0],
     }
-    assert len(sequences_of(both)) == 1  # formats of messages go by the messages
+    assert len(join_turns(both)) == 1  # formats of messages go by the messages
     assert "1 turn is a sequence of its own" in TokenCounts.of([first, second]).words()
 
 
 def test_a_reply_whose_reasoning_only_the_server_kept_joins_by_its_tokens_and_keeps_the_reasoning():
-    (sequence,) = sequences_of(turns(tokens([1], [2]), tokens([1, 2, 8], [4]), thought="Hm."), by_tokens=True)
+    (sequence,) = join_turns(turns(tokens([1], [2]), tokens([1, 2, 8], [4]), thought="Hm."), by_tokens=True)
     assert sequence.messages[1]["reasoning_content"] == "Hm."
-    assert len(sequences_of(turns(None, None, thought="Hm."), by_tokens=True)) == 2
+    assert len(join_turns(turns(None, None, thought="Hm."), by_tokens=True)) == 2
 
 
 def test_a_turn_without_tokens_stands_apart_from_turns_with_them():
-    sequences = sequences_of(turns(tokens([1], [2]), None), by_tokens=True)
+    sequences = join_turns(turns(tokens([1], [2]), None), by_tokens=True)
     assert [s.is_exact for s in sequences] == [True, False]
     assert [bool(token_fields(s)) for s in sequences] == [True, False]
-    assert [s.is_exact for s in sequences_of(turns(None, None), by_tokens=True)] == [False]
+    assert [s.is_exact for s in join_turns(turns(None, None), by_tokens=True)] == [False]
 
 
 def test_logprobs_of_some_turns_alone_are_left_out():
-    (sequence,) = sequences_of(turns(tokens([1], [2], logprobs=False), tokens([1, 2, 8], [4])), by_tokens=True)
+    (sequence,) = join_turns(turns(tokens([1], [2], logprobs=False), tokens([1, 2, 8], [4])), by_tokens=True)
     assert token_fields(sequence) == {"token_ids": (1, 2, 8, 4), "token_mask": [0, 1, 0, 1]}
     assert TokenCounts.of([sequence]).words() == (
         "Tokens: exact, as the server sampled them, in 1 of 1 sequence; 0 of them have logprobs."

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.formats.sequences import sequences_of
+from harness.formats.sequences import join_turns
 from harness.formats.training.candidates import (
     Candidate,
     LeftOut,
@@ -23,7 +23,7 @@ from harness.formats.training.candidates import (
 from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults
 from harness.formats.training.records import dpo_records, group_records, openai_messages, sft_records, trl_messages
 from harness.formats.training.registry import LINES_OF
-from harness.formats.training.rules import ExportFormat, ExportRules, read_split, split_of
+from harness.formats.training.rules import ExportFormat, ExportRules, choose_split, read_split
 from harness.formats.turns import Message, NoMessages, Turn
 from harness.ranking.pair_probability import probabilities_above
 from harness.ranking.score_table import rank_scores
@@ -48,7 +48,7 @@ def a_turn(*messages: Message, model: str = "m", **more: Any) -> Turn:
 def a_candidate(index: int, *turns: Turn, rank: float | None = None, **place: Any) -> Candidate:
     rank = float(index) if rank is None else rank
     ranked = Ranked(index=index, rank=rank, reward=1 - rank / 3, advantage=0.0, margin=3.0 - rank, **place)
-    return Candidate(a_rollout(index), ranked, sequences_of(turns or (a_turn(USER, said(str(index))),)))
+    return Candidate(a_rollout(index), ranked, join_turns(turns or (a_turn(USER, said(str(index))),)))
 
 
 def a_match(a: int, b: int, score_a: float, score_b: float, *, orders: int = 2, **more: Any) -> Match:
@@ -314,14 +314,14 @@ def test_messages_for_trl_and_openai():
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=30))
 def test_a_query_falls_to_one_part_whatever_the_others_are(ids: list[str]):
     shares = read_split("train=0.5, test=0.5")
-    parts = {name: split_of(name, shares) for name in ids}
+    parts = {name: choose_split(name, shares) for name in ids}
     assert set(parts.values()) <= {"train", "test"}
-    assert {name: split_of(name, shares) for name in reversed(ids)} == parts
+    assert {name: choose_split(name, shares) for name in reversed(ids)} == parts
 
 
 def test_shares_are_kept_about_and_bad_ones_refused():
     shares = read_split("train=0.8,test=0.2")
-    tests = sum(split_of(f"q{i}", shares) == "test" for i in range(2000))
+    tests = sum(choose_split(f"q{i}", shares) == "test" for i in range(2000))
     assert 320 < tests < 480
     for bad in ("train", "train=1,train=0", "train=0.9", "a/b=1", "train=nan", "train=0.5,test=0.6", ""):
         with pytest.raises(UsageError, match="--split"):

@@ -14,8 +14,8 @@ from openai.types.responses import ResponseReasoningItem
 import harness
 from harness.core.records import ModelCall
 from harness.core.settings import Api
-from harness.formats.sequences import TurnSequence, sequences_of
-from harness.formats.turns import Message, NoMessages, Turn, turns_of
+from harness.formats.sequences import TurnSequence, join_turns
+from harness.formats.turns import Message, NoMessages, Turn, recorded_turns
 from harness.rollouts.raw import RawCall, unpack
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
 
@@ -37,7 +37,7 @@ async def turns_and_requests(
     (rollout,) = group.rollouts
     assert rollout.status == "ok", rollout.failure
     calls = unpack(store.blobs[rollout.raw_calls or ""], store.blobs.__getitem__)
-    return turns_of(calls, rollout.calls, api), endpoint.requests
+    return recorded_turns(calls, rollout.calls, api), endpoint.requests
 
 
 def two_at_once(seen: Seen) -> Say:
@@ -80,11 +80,11 @@ async def test_parallel_calls_stay_in_one_message_and_reasoning_stands_beside_th
 async def test_reasoning_that_was_not_sent_back_begins_a_sequence_and_such_that_was_goes_on():
     agent = Agent(name="a", instructions="Look up.", tools=[look_up])
     chat, _ = await turns_and_requests(two_at_once, agent, "chat")
-    first, second = sequences_of(chat)  # the chat server forgot the reasoning of the first turn
+    first, second = join_turns(chat)  # the chat server forgot the reasoning of the first turn
     assert (roles(first), roles(second)) == ("s u A", "s u a t t A t A")
     assert (first.is_whole, second.is_whole) == (True, False)
     responses, _ = await turns_and_requests(two_at_once, agent, "responses")
-    (only,) = sequences_of(responses)
+    (only,) = join_turns(responses)
     assert only.is_whole
     assert only.prompt == ({"role": "system", "content": "Look up."}, {"role": "user", "content": "Go."})
 
@@ -102,7 +102,7 @@ async def test_a_handoff_and_its_input_filter_begin_a_sequence_of_the_other_agen
     to_b = handoff(solver, tool_name_override="to_b", input_filter=remove_all_tools if filtered else None)
     agent = Agent(name="a", instructions="Ask.", tools=[look_up], handoffs=[to_b])
     turns, _ = await turns_and_requests(script, agent, api)
-    first, second = sequences_of(turns)
+    first, second = join_turns(turns)
     assert (first.agent, roles(first)) == ("a", "s u A t A")
     assert (second.agent, roles(second)) == ("b", "s u A" if filtered else "s u a t a t A")
     assert [tool["function"]["name"] for tool in first.tools] == ["look_up", "to_b"]
@@ -120,7 +120,7 @@ async def test_an_agent_as_a_tool_has_a_sequence_of_its_own_each_time_it_is_call
     inner = Agent(name="inner", instructions="Inner.", tools=[look_up])
     agent = Agent(name="outer", instructions="Outer.", tools=[inner.as_tool("ask", "Ask.")])
     turns, _ = await turns_and_requests(script, agent)
-    sequences = sequences_of(turns)
+    sequences = join_turns(turns)
     assert sorted((s.agent, roles(s)) for s in sequences) == [("inner", "s u A t A")] * 2 + [("outer", "s u A t t A")]
     assert {turn.within is None for s in sequences if s.agent == "inner" for turn in s.turns} == {False}
 
@@ -134,7 +134,7 @@ async def test_what_messages_have_no_place_for_is_named():
 
     (first, last), _ = await turns_and_requests(script, Agent(name="a", tools=[look_up]), "responses")
     assert (first.lost, last.lost) == (("web_search_call",), ("web_search_call", "web_search_call"))
-    (sequence,) = sequences_of((first, last))
+    (sequence,) = join_turns((first, last))
     assert sequence.lost == ("web_search_call", "web_search_call")
 
 
@@ -152,7 +152,7 @@ def test_a_reply_without_items_is_a_message_without_text_and_hidden_reasoning_is
         id="r", summary=cast("Any", [{"type": "summary_text", "text": "Hm."}]), type="reasoning"
     )
     calls = [RawCall(a_request("Go."), a_reply(*items)) for items in ((), (hidden,), (thought,))]
-    turns = turns_of(calls, (), None)
+    turns = recorded_turns(calls, (), None)
     nothing: Message = {"role": "assistant", "content": ""}
     assert [turn.completion for turn in turns] == [(nothing,), (nothing,), (nothing | {"reasoning_content": "Hm."},)]
     assert [turn.lost for turn in turns] == [(), ("reasoning that the endpoint hides",), ()]
@@ -162,7 +162,7 @@ def test_a_reply_without_items_is_a_message_without_text_and_hidden_reasoning_is
 def test_what_the_sdk_cannot_write_as_messages_is_refused_with_its_reason():
     image = [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]
     with pytest.raises(NoMessages, match="Only image URLs"):
-        turns_of([RawCall(a_request(image), a_reply())], (ModelCall(raw=0),), "chat")
+        recorded_turns([RawCall(a_request(image), a_reply())], (ModelCall(raw=0),), "chat")
 
 
 # ---- Sequences of any turns
@@ -186,7 +186,7 @@ def conversations(draw: st.DrawFn) -> list[Turn]:
 
 @given(conversations())
 def test_every_turn_is_in_one_sequence_and_each_sequence_only_grows(turns: Sequence[Turn]):
-    sequences = sequences_of(turns)
+    sequences = join_turns(turns)
     assert sorted(id(turn) for s in sequences for turn in s.turns) == sorted(map(id, turns))
     for sequence in sequences:
         for before, after in zip(sequence.turns, sequence.turns[1:], strict=False):

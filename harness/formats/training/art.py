@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, StrictStr, Tag, model_validator
 from harness.formats.sequences import TokenCounts, TurnSequence
 from harness.formats.training.candidates import Candidate, Losses, RankedGroup, rewards_teach
 from harness.formats.training.line_models import ChatRole, ClosedPart, Number, OpenAICall, Part
-from harness.formats.training.records import TrainingLine, lost_of
+from harness.formats.training.records import TrainingLine, unplaced_parts
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, Turn
 
@@ -109,7 +109,7 @@ def _has_logprobs(turn: Turn | None) -> bool:
 
 
 def _lost(sequence: TurnSequence) -> tuple[str, ...]:
-    return (*lost_of(sequence), *(_WITHOUT_LOGPROBS for turn in sequence.turns if not _has_logprobs(turn)))
+    return (*unplaced_parts(sequence), *(_WITHOUT_LOGPROBS for turn in sequence.turns if not _has_logprobs(turn)))
 
 
 class _ArtToken(Part, frozen=True):

@@ -10,7 +10,7 @@ from pydantic import Field, StrictStr, model_validator
 from harness.core.rankings import Ranked
 from harness.core.records import Rollout, Step
 from harness.formats.json_values import parse_json
-from harness.formats.sequences import TokenCounts, sequences_of
+from harness.formats.sequences import TokenCounts, join_turns
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
 from harness.formats.training.line_models import ClosedPart, Part, Whole
 from harness.formats.training.records import TrainingLine
@@ -174,7 +174,9 @@ _UNKNOWN = "unknown"
 _STEPS_ONLY = "messages of the calls, which are not recorded: the steps are those that a judge was shown"
 
 
-def atif_lines(group: RankedGroup, rules: ExportRules, losses: Losses, turns_of: TurnsOf) -> Iterator[TrainingLine]:
+def atif_lines(
+    group: RankedGroup, rules: ExportRules, losses: Losses, recorded_turns: TurnsOf
+) -> Iterator[TrainingLine]:
     """Yield a line for each rollout of a group, in their order; failed ones only where they are asked for."""
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     for rollout in group.group.rollouts:
@@ -182,13 +184,13 @@ def atif_lines(group: RankedGroup, rules: ExportRules, losses: Losses, turns_of:
             losses.add("rollout", f"failed ({rollout.failure.kind})" if rollout.failure else "failed")
             continue
         try:
-            turns, lost = turns_of(rollout), ()
+            turns, lost = recorded_turns(rollout), ()
         except NoMessages as exc:
             turns, lost = (), (f"calls that have no form as messages ({str(exc)[:100]})",)
         if not turns:
             turns, lost = _turns_of_steps(rollout), (*lost, _STEPS_ONLY)
         record, unplaced = atif_trajectory(rollout, turns, places.get(rollout.index))
-        tokens = TokenCounts.of(sequences_of(turns, by_tokens=True))
+        tokens = TokenCounts.of(join_turns(turns, by_tokens=True))
         yield TrainingLine(record, (rollout.index,), (*lost, *unplaced), tokens=tokens)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
-from harness.formats.sequences import TurnSequence, sequences_of
+from harness.formats.sequences import TurnSequence, join_turns
 from harness.formats.training.rules import USUAL_SURE, ExportRules, PairChoice
 from harness.formats.turns import NoMessages, Turn
 from harness.ranking.pair_probability import probabilities_above
@@ -120,7 +120,7 @@ def rewards_teach(choices: Sequence[Candidate], rules: ExportRules, losses: Loss
     return True
 
 
-def candidates(group: RankedGroup, rules: ExportRules, losses: Losses, turns_of: TurnsOf) -> list[Candidate]:
+def candidates(group: RankedGroup, rules: ExportRules, losses: Losses, recorded_turns: TurnsOf) -> list[Candidate]:
     """Return the rollouts that may go in, best first; the others are counted."""
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     chosen: list[Candidate] = []
@@ -128,7 +128,7 @@ def candidates(group: RankedGroup, rules: ExportRules, losses: Losses, turns_of:
         reason = next(_faults(rollout, places, group, rules), None)
         if reason:
             losses.add("rollout", reason)
-        elif sequences := _sequences(rollout, turns_of, losses, by_tokens=rules.format == "groups"):
+        elif sequences := _sequences(rollout, recorded_turns, losses, by_tokens=rules.format == "groups"):
             chosen.append(Candidate(rollout, places[rollout.index], sequences))
     return sorted(chosen, key=lambda c: (c.place.rank, c.index))
 
@@ -149,9 +149,11 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
         yield "the judge did not see the whole answer"
 
 
-def _sequences(rollout: Rollout, turns_of: TurnsOf, losses: Losses, *, by_tokens: bool) -> tuple[TurnSequence, ...]:
+def _sequences(
+    rollout: Rollout, recorded_turns: TurnsOf, losses: Losses, *, by_tokens: bool
+) -> tuple[TurnSequence, ...]:
     try:
-        sequences = sequences_of(turns_of(rollout), by_tokens=by_tokens)
+        sequences = join_turns(recorded_turns(rollout), by_tokens=by_tokens)
     except NoMessages as exc:
         losses.add("rollout", f"the calls have no form as messages ({str(exc)[:100]})")
         return ()

@@ -172,7 +172,7 @@ def sft_records(
         for sequence in best.sequences:
             for part in _parts(sequence, rules):
                 if record := _attempted(lambda part=part: _SFT[rules.style](part), losses):
-                    lost = (*lost_of(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
+                    lost = (*unplaced_parts(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
                     yield TrainingLine(record, (best.index,), lost)
 
 
@@ -235,7 +235,7 @@ def openai_preference_records(
 
 def _line_of_pair(record: dict[str, Any], pair: RankedPair, lost: tuple[str, ...] = ()) -> TrainingLine:
     beside = ("a sequence beside the final one",) * sum(len(candidate.sequences) - 1 for candidate in pair)
-    unplaced = tuple(name for candidate in pair for name in lost_of(candidate.final))
+    unplaced = tuple(name for candidate in pair for name in unplaced_parts(candidate.final))
     replies = [*record.get("chosen", ()), *record.get("rejected", ())]
     tools = any(message["role"] == "tool" for message in replies)
     return TrainingLine(record, tuple(candidate.index for candidate in pair), (*unplaced, *beside, *lost), tools)
@@ -299,7 +299,7 @@ def _tools(turn: Turn) -> dict[str, Any]:
     return {"tools": list(turn.tools)} if turn.tools else {}
 
 
-def lost_of(sequence: TurnSequence) -> tuple[str, ...]:
+def unplaced_parts(sequence: TurnSequence) -> tuple[str, ...]:
     """Return what no format of messages has a place for, each thing by its name."""
     schema = ("an output schema",) if sequence.turns[-1].output_schema else ()
     return (*sequence.lost, *schema)

@@ -31,7 +31,7 @@ def read_split(text: str) -> dict[str, float]:
     return shares
 
 
-def split_of(query_id: str, shares: Mapping[str, float]) -> str:
+def choose_split(query_id: str, shares: Mapping[str, float]) -> str:
     """Return the name of the part that a query belongs to."""
     hashed = hashlib.sha256(query_id.encode("utf-8", "surrogatepass")).digest()
     place, total = int.from_bytes(hashed[:8], "big") / 2**64, 0.0

@@ -55,7 +55,7 @@ def table_rows(group: RankedGroup) -> Iterator[tuple[str, int]]:
     """Yield the line of each rollout, with its line break, and the rollout's index."""
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     for rollout in group.group.rollouts:
-        cells = cells_of(group, rollout, places.get(rollout.index) or Ranked(index=rollout.index))
+        cells = rollout_cells(group, rollout, places.get(rollout.index) or Ranked(index=rollout.index))
         yield csv_line(cells[column] for column in COLUMNS), rollout.index
 
 
@@ -66,7 +66,7 @@ def csv_line(cells: Iterable[Any]) -> str:
     return valid_unicode(line.getvalue())
 
 
-def cells_of(group: RankedGroup, rollout: Rollout, place: Ranked) -> dict[str, Any]:
+def rollout_cells(group: RankedGroup, rollout: Rollout, place: Ranked) -> dict[str, Any]:
     """Return what is in each of the COLUMNS for a rollout, and more of its place."""
     query = group.group.query
     return place.model_dump() | {
@@ -167,7 +167,7 @@ def parquet_rows(group: RankedGroup) -> Iterator[tuple[str, ParquetRow]]:
 def _rollouts(group: RankedGroup) -> Iterator[ParquetRow]:
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     for rollout in group.group.rollouts:
-        cells = cells_of(group, rollout, places.get(rollout.index) or Ranked(index=rollout.index))
+        cells = rollout_cells(group, rollout, places.get(rollout.index) or Ranked(index=rollout.index))
         yield {column: cells[column] for column in COLUMNS} | {"flagged": bool(cells["flagged"])}
 
 

@@ -23,7 +23,7 @@ from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import TrainingLine
 from harness.formats.training.registry import LINES_OF, line_model
-from harness.formats.training.rules import WHOLE, ExportRules, split_of
+from harness.formats.training.rules import WHOLE, ExportRules, choose_split
 from harness.formats.training.tables import heading, table_rows
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles, check_pyarrow
 from harness.pipeline.exporting.source import (
@@ -130,24 +130,24 @@ def _written_groups(
 ) -> Iterator[None]:
     """Write the groups of a run, one at a time."""
     with RunReader(folder) as reader:
-        ranking, turns_of = _ranking(reader, options), turns_from(reader)
+        ranking, recorded_turns = _ranking(reader, options), turns_from(reader)
         for group in groups_of(reader, ranking, unranked=_takes_unranked(options)):
             records = _RecordHashes(group, ranking.head.id if ranking else "none")
             if options.rules.format == "parquet":
-                _write_tables(group, files, tables, state, records, split_of(records.query, options.split))
-            for text, rollouts in _texts(group, options.rules, state, turns_of):
+                _write_tables(group, files, tables, state, records, choose_split(records.query, options.split))
+            for text, rollouts in _texts(group, options.rules, state, recorded_turns):
                 _write(files, options, state, records, text, rollouts)
             yield
 
 
 def _texts(
-    group: RankedGroup, rules: ExportRules, state: _State, turns_of: TurnsOf
+    group: RankedGroup, rules: ExportRules, state: _State, recorded_turns: TurnsOf
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the lines of a group, each with its line break and the rollouts behind it."""
     if rules.format == "csv":
         yield from ((row, (index,)) for row, index in table_rows(group))
     elif rules.format != "parquet":
-        for line in _lines(group, rules, state, turns_of):
+        for line in _lines(group, rules, state, recorded_turns):
             text = valid_unicode(json.dumps(line.record, ensure_ascii=False)) + "\n"
             if (hashed := sha256(text.encode()).digest()[:16]) in state.seen:
                 state.losses.add("line", "the same as a line before")
@@ -160,11 +160,11 @@ def _texts(
             yield text, line.rollouts
 
 
-def _lines(group: RankedGroup, rules: ExportRules, state: _State, turns_of: TurnsOf) -> Iterator[TrainingLine]:
+def _lines(group: RankedGroup, rules: ExportRules, state: _State, recorded_turns: TurnsOf) -> Iterator[TrainingLine]:
     if rules.format == "atif":
-        yield from atif_lines(group, rules, state.losses, turns_of)
+        yield from atif_lines(group, rules, state.losses, recorded_turns)
     elif group_may_go_in(group, rules, state.losses):
-        choices = candidates(group, rules, state.losses, turns_of)
+        choices = candidates(group, rules, state.losses, recorded_turns)
         yield from LINES_OF[rules.format](group, choices, rules, state.losses)
 
 
@@ -178,7 +178,7 @@ def _write(
 ) -> None:
     """Write a line to the file of its query's part, and what is behind it to the file of sources."""
     is_table = options.rules.format == "csv"
-    split = split_of(records.exported_id, options.split)
+    split = choose_split(records.exported_id, options.split)
     name = f"{split}.csv" if is_table else f"{split}.jsonl"
     if name not in state.files:
         state.files[name] = split

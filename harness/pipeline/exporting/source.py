@@ -14,7 +14,7 @@ from harness.core.wording import call
 from harness.formats.kept_turns import unpack_turns
 from harness.formats.training.candidates import RankedGroup
 from harness.formats.training.card import ExportedRun
-from harness.formats.turns import Turn, turns_of
+from harness.formats.turns import Turn, recorded_turns
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.notes import provisional_words
 from harness.report.summary.pooled_fit import pair_odds
@@ -120,7 +120,7 @@ def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
             return ()
         where = reader.blobs.place(rollout.raw_calls)  # as a text only in an error: to count its lines takes long
         calls = unpack(reader.blobs.get(rollout.raw_calls), get, where)
-        return turns_of(calls, rollout.calls, api, _tokens(reader, rollout))
+        return recorded_turns(calls, rollout.calls, api, _tokens(reader, rollout))
 
     return turns
 
