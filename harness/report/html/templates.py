@@ -54,9 +54,8 @@ def _environment() -> Environment:
         readable=text.readable_name,
         seconds=text.seconds,
         signed=text.signed,
-        signal_words=text.SIGNAL_WORDS.get,
     )
-    more: dict[str, Any] = {"counted": counted}
+    more: dict[str, Any] = {"counted": counted, "signal_words": text.SIGNAL_WORDS.get}
     environment.filters.update(more)
     functions: dict[str, Any] = {"mark_cells": _cells}
     environment.globals.update(functions)
