@@ -15,8 +15,8 @@ from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Unjudged
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.tally import Tally, judge_calls, tally
-from harness.report.summary.group import QualityFigure, Tallies, add_tallies
+from harness.ranking.judge_stats.tally import Tally, tally
+from harness.report.summary.group import QualityFigure, Tallies, add_tallies, calls_by_judge
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed
 
@@ -302,16 +302,17 @@ def compared_qualities(reader: ComparisonReader, file: ComparisonFile) -> list[J
 
 
 def _tallies(reader: ComparisonReader, query: ComparedQuery) -> dict[str, Tally]:
-    places = [(side, rollout.index) for side, listed in enumerate(query.rollouts) for rollout in listed]
-    numbers = {place: number for number, place in enumerate(places)}
+    """Sum up a query's cross matches by judge, as those of a group whose rollouts are numbered side after side."""
+    placed = [(side, rollout) for side, listed in enumerate(query.rollouts) for rollout in listed]
+    numbers = {(side, rollout.index): number for number, (side, rollout) in enumerate(placed)}
     matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
-    judged = (verdict for match in matches for key in match.verdicts if (verdict := reader.verdict(key)))
-    calls = judge_calls(
-        GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches),
-        judged,
-        dict(_answer_words(reader, query, numbers)),
-    )
-    return {judge: tally(of_judge) for judge, of_judge in calls.items()}
+    words = {
+        number: len(reader.blobs.get(rollout.answer_blob).split())
+        for number, (_, rollout) in enumerate(placed)
+        if rollout.answer_blob
+    }
+    group = GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches)
+    return {judge: tally(calls) for judge, calls in calls_by_judge(group, reader.verdict, words).items()}
 
 
 def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:
@@ -330,12 +331,3 @@ def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:
         inconsistent=match.inconsistent,
         scores=tuple((a, b) if is_first else (b, a) for is_first, (a, b) in zip(shown, match.scores, strict=True)),
     )
-
-
-def _answer_words(
-    reader: ComparisonReader, query: ComparedQuery, numbers: dict[_Place, int]
-) -> Iterator[tuple[int, int]]:
-    for side, listed in enumerate(query.rollouts):
-        for rollout in listed:
-            if rollout.answer_blob:
-                yield numbers[side, rollout.index], len(reader.blobs.get(rollout.answer_blob).split())

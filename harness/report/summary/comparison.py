@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery, Comparison, Interval, SideFigures, SideResult
+from harness.core.gates import GateLook
 from harness.core.plurals import counted
 from harness.core.rounded import percent_half_up, round_number, whole_percent
 from harness.report.text import count, fixed, signed
@@ -93,7 +94,7 @@ def rate(interval: Interval) -> str:
     return _bracketed(interval, lambda share: str(whole_percent(share)), "{} %")
 
 
-def win_rate(result: SideResult) -> Interval:
+def win_rate(result: SideResult | GateLook) -> Interval:
     """Return the win rate with its interval as one record."""
     low, high = result.interval
     return Interval(value=result.win_rate, low=low, high=high)

@@ -211,7 +211,7 @@ def _answer_figures(figures: RankingFigures) -> Iterator[QualityFigure]:
     reasons = ", ".join(f"{why} {count(n)}" for why, n in figures.flat.items())
     no_gradient = f"queries without a gradient: {reasons}"
     meaning = no_gradient if reasons else "queries: every group gives a trainer something to learn from"
-    flat = f"{count(sum(figures.flat.values()))}, weak {count(figures.weak)}"
+    flat = f"{count(sum(figures.flat.values()))}, unclear {count(figures.weak)}"
     yield QualityFigure("flat", "Advantages all zero", flat, meaning)
 
 
