@@ -1,4 +1,4 @@
-"""The profiles of a ranking's judges: learnt from the verdicts that its matches rest on, and put into words."""
+"""What the verdicts of a ranking teach of its judges: profiles, and how much each juror of a jury says."""
 
 import math
 from collections import defaultdict

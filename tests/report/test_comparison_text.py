@@ -58,7 +58,9 @@ def test_figures_that_there_are_not_are_left_out_and_those_there_are_say_what_th
     bare = a_comparison(queries, results=(a_result(queries, margin=None, anchors=None, floor=None, both_orders=0),))
     bare = bare.model_copy(update={"figures": (), "slices": (), "notes": ()})
     text = "\n".join(printed(MadeComparison(bare, tuple(queries), {}, {}), 80))
-    assert not any(words in text for words in ("margin", "anchors", "floor", "changed with order", "reward()", "note:", "lost"))
+    assert not any(
+        words in text for words in ("margin", "anchors", "floor", "changed with order", "reward()", "note:", "lost")
+    )
     full = a_result(
         queries,
         without_forfeits=Interval(value=0.5, low=0.3, high=0.7),

@@ -1,4 +1,4 @@
-"""A run's page, drawn from its archive and one ranking alone, and written to a file."""
+"""A run's page, its index of many queries and a page for each of them, drawn from its archive and one ranking."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The figures of a comparison in words: of one side against another, and of each side by itself."""
+"""A comparison: its figures in words, of each two sides and of each side, and the queries that a side lost."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

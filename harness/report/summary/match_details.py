@@ -1,4 +1,4 @@
-"""The matches of one group with every mark, and what the judge said in each order."""
+"""The matches of one group with every mark and what the judge said, and the geometry of a drawn tournament."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How the explanation of a pair is put together from a group's records."""
+"""Why one of two rollouts is above the other: the explanation is put together from a group's records."""
 
 import re
 from collections.abc import Mapping, Sequence
