@@ -14,8 +14,8 @@ from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Unjudged
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.tally import Tally, judge_calls, tally
-from harness.report.summary.group import QualityFigure, Tallies, add_tallies
+from harness.ranking.judge_stats.tally import Tally, tally
+from harness.report.summary.group import QualityFigure, Tallies, add_tallies, calls_by_judge
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed
 
@@ -113,45 +113,64 @@ def position_decides(t: Tally) -> bool:
 
 def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
     """Return every figure with a line on what it means."""
-    decided = share_words(t.first_wins, "decided verdict")
-    value, answers = t.length_correlation, t.length.answers
+    return [*_position_figures(t, order), *_mark_figures(t), *_reply_figures(t)]
+
+
+def _position_figures(t: Tally, order: str) -> list[QualityFigure]:
+    """Return what the order shown does, and whether verdicts make a ranking."""
+    effect = f"{signed(t.first_side[0])} points (sd {t.first_side[1]:.2f})" if t.first_side else "no verdicts"
+    ties = "most: it cannot tell these answers apart" if 2 * t.ties.part > t.ties.whole else "the others name a winner"
+    no_verdict = "there is no verdict on two different answers"
     return [
         QualityFigure("flips", "Changed with order", share_words(t.flips, "pair"), _flips(t)),
-        QualityFigure("first_wins", "First shown wins", decided, first_wins_meaning(t)),
-        QualityFigure("first_side", "Position bias", _effect(t), _bias(t, order)),
-        QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), _ties(t)),
+        QualityFigure(
+            "first_wins", "First shown wins", share_words(t.first_wins, "decided verdict"), first_wins_meaning(t)
+        ),
+        QualityFigure("first_side", "Position bias", effect, _bias(t, order)),
+        QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), ties if t.ties.whole else no_verdict),
         QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triple"), _cycles(t)),
+    ]
+
+
+def _mark_figures(t: Tally) -> list[QualityFigure]:
+    """Return what sways the marks, how they use the scale, and whether they are what the judge claims."""
+    value, answers = t.length_correlation, t.length.answers
+    length = "cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"
+    histogram = ", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items())
+    winners = f", {count(t.claimed_winners)} of them another winner" if t.claimed_winners else ""
+    claims = f"its sums are not those of its scores{winners}; the scores count"
+    no_other = "what it claims is what its scores come to"
+    return [
+        QualityFigure("length", "Score and length", length, _length_meaning(t)),
+        QualityFigure("marks", "Scores", histogram or "none", _marks(t)),
         QualityFigure(
-            "length",
-            "Score and length",
-            ("cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"),
-            _length_meaning(t),
+            "claims",
+            "Claims against its scores",
+            share_words(t.claims, "verdict"),
+            claims if t.claims.part else no_other,
         ),
-        QualityFigure(
-            "marks",
-            "Scores",
-            (", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items()) or "none"),
-            _marks(t),
-        ),
-        QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdict"), _claims(t)),
-        QualityFigure(
-            "self_noise",
-            "Own noise",
-            ("not measured" if t.self_noise is None else f"sd {t.self_noise:.2f} points"),
-            _noise_meaning(t),
-        ),
-        QualityFigure(
-            "repaired",
-            "Repaired replies",
-            f"{count(t.repaired)} of {count(t.verdicts)}",
-            (
-                "replies that could be used only when asked again"
-                if t.repaired
-                else "every reply could be used as it came"
-            ),
-        ),
+    ]
+
+
+def _reply_figures(t: Tally) -> list[QualityFigure]:
+    """Return how far the judge agrees with itself, which replies were of no use, and which orders to ask for."""
+    again = f"{count(t.disagreements.part)} of {counted(t.disagreements.whole, 'time')}"
+    noise, noisy = (
+        ("not measured", "--judge-repeats 2 asks everything twice and measures it")
+        if t.self_noise is None
+        else (f"sd {t.self_noise:.2f} points", f"asked the very same again, it named another winner {again}")
+    )
+    repaired = (
+        "replies that could be used only when asked again" if t.repaired else "every reply could be used as it came"
+    )
+    advice, pairs = t.orders.advice, f"{counted(t.orders.pairs, 'pair')} in both orders"
+    ratio = "no residual" if advice.ratio is None else f"ratio {advice.ratio:.2f}"
+    orders = pairs if advice.verdict == "too few" else f"{ratio} from {pairs}"
+    return [
+        QualityFigure("self_noise", "Own noise", noise, noisy),
+        QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", repaired),
         QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t)),
-        QualityFigure("one_order", "One order or two", _ratio(t), _advice(t)),
+        QualityFigure("one_order", "One order or two", orders, _advice(t)),
     ]
 
 
@@ -197,13 +216,6 @@ def first_wins_meaning(t: Tally) -> str:
     return f"it favours the side shown {'first' if share.value > 0.5 else 'second'}"
 
 
-def _effect(t: Tally) -> str:
-    if t.first_side is None:
-        return "no verdicts"
-    value, sd = t.first_side
-    return f"{signed(value)} points (sd {sd:.2f})"
-
-
 def _bias(t: Tally, order: str) -> str:
     if t.first_side is None:
         return "there is nothing to tell it by"
@@ -218,12 +230,6 @@ def _bias(t: Tally, order: str) -> str:
         "balanced": "sides balanced over the matches cancel most of it, --order both all",
     }.get(order, "nothing cancels it with one order: take --order both or balanced")
     return f"standing {side} is worth {abs(value):.1f} points to this judge; {cure}"
-
-
-def _ties(t: Tally) -> str:
-    if not t.ties.whole:
-        return "there is no verdict on two different answers"
-    return "most: it cannot tell these answers apart" if 2 * t.ties.part > t.ties.whole else "the others name a winner"
 
 
 def _cycles(t: Tally) -> str:
@@ -254,20 +260,6 @@ def _marks(t: Tally) -> str:
     return f"combined scores, rounded, from {min(t.marks)} to {max(t.marks)}"
 
 
-def _claims(t: Tally) -> str:
-    if not t.claims.part:
-        return "what it claims is what its scores come to"
-    winners = f", {count(t.claimed_winners)} of them another winner" if t.claimed_winners else ""
-    return f"its sums are not those of its scores{winners}; the scores count"
-
-
-def _noise_meaning(t: Tally) -> str:
-    if t.self_noise is None:
-        return "--judge-repeats 2 asks everything twice and measures it"
-    again = t.disagreements
-    return f"asked the very same again, it named another winner {count(again.part)} of {counted(again.whole, 'time')}"
-
-
 def _failed(t: Tally) -> str:
     if not t.failed:
         return "none is missing"
@@ -277,14 +269,6 @@ def _failed(t: Tally) -> str:
     if t.stood_in < t.failed:
         return f"{stand} for {count(t.stood_in)}, the matches of the others are open; `harness rescore` asks again"
     return f"{stand}; `harness rescore` asks again"
-
-
-def _ratio(t: Tally) -> str:
-    advice, pairs = t.orders.advice, t.orders.pairs
-    if advice.verdict == "too few":
-        return f"{counted(pairs, 'pair')} in both orders"
-    ratio = "no residual" if advice.ratio is None else f"ratio {advice.ratio:.2f}"
-    return f"{ratio} from {counted(pairs, 'pair')} in both orders"
 
 
 def _advice(t: Tally) -> str:
@@ -317,16 +301,17 @@ def compared_qualities(reader: ComparisonReader, file: ComparisonFile) -> list[J
 
 
 def _tallies(reader: ComparisonReader, query: ComparedQuery) -> dict[str, Tally]:
-    places = [(side, rollout.index) for side, listed in enumerate(query.rollouts) for rollout in listed]
-    numbers = {place: number for number, place in enumerate(places)}
+    """Sum up a query's cross matches by judge, as those of a group whose rollouts are numbered side after side."""
+    placed = [(side, rollout) for side, listed in enumerate(query.rollouts) for rollout in listed]
+    numbers = {(side, rollout.index): number for number, (side, rollout) in enumerate(placed)}
     matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
-    judged = (verdict for match in matches for key in match.verdicts if (verdict := reader.verdict(key)))
-    calls = judge_calls(
-        GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches),
-        judged,
-        dict(_answer_words(reader, query, numbers)),
-    )
-    return {judge: tally(of_judge) for judge, of_judge in calls.items()}
+    words = {
+        number: len(reader.blobs.get(rollout.answer_blob).split())
+        for number, (_, rollout) in enumerate(placed)
+        if rollout.answer_blob
+    }
+    group = GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches)
+    return {judge: tally(calls) for judge, calls in calls_by_judge(group, reader.verdict, words).items()}
 
 
 def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:
@@ -345,12 +330,3 @@ def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:
         inconsistent=match.inconsistent,
         scores=tuple((a, b) if is_first else (b, a) for is_first, (a, b) in zip(shown, match.scores, strict=True)),
     )
-
-
-def _answer_words(
-    reader: ComparisonReader, query: ComparedQuery, numbers: dict[_Place, int]
-) -> Iterator[tuple[int, int]]:
-    for side, listed in enumerate(query.rollouts):
-        for rollout in listed:
-            if rollout.answer_blob:
-                yield numbers[side, rollout.index], len(reader.blobs.get(rollout.answer_blob).split())

@@ -21,12 +21,18 @@ def junit_xml(gate: GateResult, queries: Iterable[ComparedQuery]) -> str:
     """
     met = met_queries(queries, (0, 1))
     suite = Element("testsuite", name=_SUITE, tests=str(len(met) + 1))
-    _gate_test(suite, gate)
+    first, second = (side.label for side in gate.comparison.sides[:2])
+    own = SubElement(suite, "testcase", classname=_SUITE, name=f"{second} is not worse than {first}")
+    unsure = gate.passed and gate.finding != "not worse"
+    if not gate.passed:
+        SubElement(own, "failure", type=gate.finding, message=_shown(gate.sentence))
+    elif unsure:
+        SubElement(own, "skipped", message=_shown(gate.sentence))
+    SubElement(own, "system-out").text = _shown(f"{gate.sentence}\n{gate.comparison.sentence}")
     for query in met:
         test = SubElement(suite, "testcase", classname=f"{_SUITE}.queries", name=_shown(query.name))
         label = gate.comparison.sides[1].label
         SubElement(test, "system-out").text = _shown(f"{label} won {query.won_words}: {query.query.text[:_TEXT]}")
-    unsure = gate.passed and gate.finding != "not worse"
     suite.attrib |= {"failures": str(int(not gate.passed)), "errors": "0", "skipped": str(int(unsure))}
     return _document(suite)
 
@@ -44,16 +50,6 @@ def _document(suite: Element) -> str:
     suites.append(suite)
     indent(suites)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(suites, "unicode")}\n'
-
-
-def _gate_test(suite: Element, gate: GateResult) -> None:
-    first, second = (side.label for side in gate.comparison.sides[:2])
-    test = SubElement(suite, "testcase", classname=_SUITE, name=f"{second} is not worse than {first}")
-    if not gate.passed:
-        SubElement(test, "failure", type=gate.finding, message=_shown(gate.sentence))
-    elif gate.finding != "not worse":
-        SubElement(test, "skipped", message=_shown(gate.sentence))
-    SubElement(test, "system-out").text = _shown(f"{gate.sentence}\n{gate.comparison.sentence}")
 
 
 def _shown(text: str) -> str:

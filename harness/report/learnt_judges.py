@@ -1,24 +1,22 @@
-"""The profiles of a ranking's judges: learnt from the verdicts that its matches rest on, and put into words."""
+"""What the verdicts of a ranking teach of its judges: profiles, and how much each juror of a jury says."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.judge_profile import JudgeProfile
-from harness.core.rankings import GroupRanking
 from harness.core.rounded import percent_half_up
 from harness.core.wording import counted
 from harness.ranking.ceiling import CEILING_FROM
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.judge_stats.tally import JudgeCall, judge_calls
 from harness.ranking.pooled import GROUPS_LEARNT_FROM
 from harness.ranking.profile import calls_of_judge, learn_profile
 from harness.ranking.single_call import single_call_right, single_call_right_sd
-from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
+from harness.report.summary.group import calls_by_judge
 from harness.report.summary.pooled_fit import is_by_pooled, learnt_judge
 from harness.report.text import fixed
 
@@ -84,17 +82,12 @@ def judge_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile
     some = min(len(ranking.groups), GROUPS_LEARNT_FROM)
     for at in range(some):
         group = ranking.groups[at * len(ranking.groups) // some]
-        for judge, of_group in _calls_by_judge(group, reader.verdict).items():
+        for judge, of_group in calls_by_judge(group, reader.verdict).items():
             calls[judge].append(calls_of_judge(of_group))
     learnt = (
         learn_profile(groups, judge, ranking.head.rubric, ranking.head.rendering) for judge, groups in calls.items()
     )
     return [profile for profile in learnt if profile]
-
-
-def _calls_by_judge(group: GroupRanking, verdicts: VerdictLookup) -> dict[str, list[JudgeCall]]:
-    judged = (verdict for key in verdict_keys(group.matches) if (verdict := verdicts(key)))
-    return judge_calls(group, judged, {})
 
 
 def is_at_ceiling(profile: JudgeProfile) -> bool:
@@ -104,35 +97,28 @@ def is_at_ceiling(profile: JudgeProfile) -> bool:
 
 def profile_words(profile: JudgeProfile) -> list[str]:
     """Return what a profile says, in sentences; what follows a plus-minus sign is one standard deviation."""
-    return [*_sentences(profile), *_cautions(profile)]
-
-
-def _sentences(profile: JudgeProfile) -> Iterable[str]:
     at = profile.parameters
-    yield f"a single call is right {100 * single_call_right(at):.0f} % of the time on two random rollouts"
     carried = next(word for bound, word in _LEVELS if at.level_share < bound)
     share = f"{fixed(at.level_share)} ± {fixed(profile.sd('level_share'))}"
-    yield f"its marks carry {carried} of the absolute level ({share})"
     worth = f"{fixed(at.first_side, 1)} ± {fixed(profile.sd('first_side'), 1)}"
-    yield f"standing first is worth {worth} points, and varies by {_sd(at.log_side_var)} from query to query"
-    noise = math.exp(at.log_preference_noise) + math.exp(at.log_position_noise)
-    yield (
-        f"rollouts of a query differ by {_sd(at.log_quality_var)} points (standard deviation), the noise of one "
-        f"call's margin is {fixed(math.sqrt(noise), 1)}"
-    )
-
-
-def _cautions(profile: JudgeProfile) -> Iterable[str]:
+    noise = fixed(math.sqrt(math.exp(at.log_preference_noise) + math.exp(at.log_position_noise)), 1)
+    differ = f"rollouts of a query differ by {_sd(at.log_quality_var)} points (standard deviation)"
+    lines = [
+        f"a single call is right {100 * single_call_right(at):.0f} % of the time on two random rollouts",
+        f"its marks carry {carried} of the absolute level ({share})",
+        f"standing first is worth {worth} points, and varies by {_sd(at.log_side_var)} from query to query",
+        f"{differ}, the noise of one call's margin is {noise}",
+    ]
     if is_at_ceiling(profile):
-        yield (
+        lines.append(
             f"ceiling: {100 * profile.at_ends:.0f} % of its scores stand at an end of the scale, so the intervals of "
             "`pooled` and `margins` are too narrow"
         )
     if not profile.converged:
-        yield "the fit did not come to rest: do not believe these figures"
+        lines.append("the fit did not come to rest: do not believe these figures")
     queries = counted(profile.groups, "query", "queries")
     few = "; so few say little more than what is believed of any judge" if profile.groups < FEW_GROUPS else ""
-    yield f"learnt from {queries} and {counted(profile.calls, 'call')}{few}"
+    return [*lines, f"learnt from {queries} and {counted(profile.calls, 'call')}{few}"]
 
 
 def _sd(log_variance: float) -> str:

@@ -7,8 +7,8 @@ neither for CommonMark nor for what GitHub and GitLab make of names and numbers 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Interval, SideResult
-from harness.core.gates import GateResult, InterimAnalysis
+from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideResult
+from harness.core.gates import GateResult
 from harness.core.unicode import visible
 from harness.core.wording import counted
 from harness.report.summary.comparison import (
@@ -19,6 +19,7 @@ from harness.report.summary.comparison import (
     rate,
     result_figures,
     sides_rows,
+    win_rate,
 )
 from harness.report.text import count, signed
 
@@ -51,7 +52,7 @@ def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]
 
 def gate_markdown(gate: GateResult, forecast: Iterable[str], queries: Iterable[ComparedQuery]) -> str:
     """Return what a gate says as Markdown, with the comparison under it; `forecast` is that in sentences."""
-    looks = [(count(look.queries), rate(_interval(look)), look.finding) for look in gate.looks]
+    looks = [(count(look.queries), rate(win_rate(look)), look.finding) for look in gate.looks]
     blocks = [
         f"### {prose(gate.sentence)}",
         _lines(f"- {prose(line)}" for line in forecast),
@@ -63,11 +64,6 @@ def gate_markdown(gate: GateResult, forecast: Iterable[str], queries: Iterable[C
 def refusal_markdown(reason: str) -> str:
     """Return why a gate was refused as Markdown."""
     return f"### Refused: there is no gate\n\n{code(reason, _REASON)}\n"
-
-
-def _interval(look: InterimAnalysis) -> Interval:
-    low, high = look.interval
-    return Interval(value=look.win_rate, low=low, high=high)
 
 
 def code(text: str, most: int = _TEXT) -> str:
@@ -84,13 +80,10 @@ def prose(text: str) -> str:
     return text if _PROSE.fullmatch(text) and not _REFERENCE.search(text) else code(text)
 
 
-def _verdict(comparison: Comparison) -> Iterator[str]:
-    if comparison.sentence:
-        yield f"**{prose(comparison.sentence)}**"
-    if comparison.offline:
-        yield "**Offline self-test**: this comparison says nothing of any LLM."
-    if comparison.status == "incomplete":
-        yield "**Incomplete**: some pairs are not judged yet."
+def _verdict(comparison: Comparison) -> list[str]:
+    lines = [f"**{prose(comparison.sentence)}**"] if comparison.sentence else []
+    lines += ["**Offline self-test**: this comparison says nothing of any LLM."] * comparison.offline
+    return lines + ["**Incomplete**: some pairs are not judged yet."] * (comparison.status == "incomplete")
 
 
 def _side(side: ComparedSide) -> str:
@@ -102,15 +95,11 @@ def _side(side: ComparedSide) -> str:
 def _results(results: Sequence[SideResult]) -> str:
     """Return the figures of two sides; of more, a line for each two of them."""
     if len(results) == 1:
-        return _result_table(results[0])
-    rows = [(f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r)) for r in results]
-    return _table(("", "win rate", "better", "worse", "tied", "p by Holm"), rows, right=range(1, 6))
-
-
-def _result_table(result: SideResult) -> str:
-    first, second = result.sides
-    rows = [(figure.label, figure.value, figure.meaning) for figure in result_figures(result)]
-    return _table((f"{second} against {first}", "", ""), rows, right=())
+        first, second = results[0].sides
+        rows = [(figure.label, figure.value, figure.meaning) for figure in result_figures(results[0])]
+        return _table((f"{second} against {first}", "", ""), rows, right=())
+    pairings = [(f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r)) for r in results]
+    return _table(("", "win rate", "better", "worse", "tied", "p by Holm"), pairings, right=range(1, 6))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]) -> str:

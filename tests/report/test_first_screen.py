@@ -63,7 +63,7 @@ def test_a_group_whose_verdicts_all_failed_is_not_said_to_be_alike_or_placed_by_
     level = [r.model_copy(update={"margin": 0.0}) for r in built.ranking.groups[0].rollouts]
     group = built.ranking.groups[0].model_copy(update={"rollouts": tuple(level), "signal": "none"})
     page = ParsedPage(render_page(built.reader, RankingFile(built.ranking.head, [group], finished=True)))
-    assert "Signal no difference the group is not judged in full" in before_the_ranking(page)
+    assert "Signal – the group is not judged in full" in before_the_ranking(page)
     assert "=1" not in page.text()
 
 

@@ -1,18 +1,16 @@
 """A comparison's page, drawn from its archive and what it says, and written to a file."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.run_files import write_file
 from harness.core.comparisons import ALPHA, ComparedQuery, ComparedSide, Comparison, Interval, SideResult
 from harness.core.wording import counted
-from harness.report.html.facts import Fact
+from harness.report.html.diffs import DiffLine, instruction_diff
+from harness.report.html.facts import Fact, versions_fact
 from harness.report.html.lost_queries import LostQuery, lost_queries
 from harness.report.summary.comparison import (
     MetQuery,
@@ -27,91 +25,6 @@ from harness.report.summary.comparison import (
     win_rate,
 )
 from harness.report.text import date
-from harness.transcripts.clean_text import clean
-
-_CONTEXT = 3
-"""Equal lines that are shown around a change."""
-_MOST_LINES = 1_500
-"""Above this number of lines the two are not compared: difflib takes the square of a length."""
-_WORD_PAIRS = 12_000_000
-"""Pairs of words that are looked at for all lines together; lines beyond that are compared as a whole."""
-_ALIKE = 0.4
-"""Share of equal words from which a changed line is marked word by word."""
-_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
-_Opcodes = Sequence[tuple[str, int, int, int, int]]
-
-Kind = Literal["same", "gone", "new", "skipped"]
-
-
-@dataclass(frozen=True)
-class DiffLine:
-    """A line of a diff, in pieces; a piece is marked where only a part of the line changed."""
-
-    kind: Kind
-    pieces: tuple[tuple[str, bool], ...]
-
-
-def instruction_diff(first: str, second: str) -> list[DiffLine] | None:
-    """Return how `second` differs from `first`; None where they are too long to compare."""
-    before, after = clean(first).splitlines(), clean(second).splitlines()
-    if max(len(before), len(after)) > _MOST_LINES:
-        return None
-    groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)
-    return list(_Diff(before, after).lines([list(group) for group in groups]))
-
-
-class _Diff:
-    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
-        self._before, self._after = before, after
-        self._word_pairs = _WORD_PAIRS
-
-    def lines(self, groups: Sequence[_Opcodes]) -> Iterator[DiffLine]:
-        end = 0
-        for group in groups:
-            yield from _skipped(group[0][1] - end)
-            for tag, low, high, after_low, after_high in group:
-                if tag == "equal":
-                    yield from (_whole_of_instruction_diff("same", line) for line in self._before[low:high])
-                else:
-                    pairs = [
-                        self._by_words(old, young)
-                        for old, young in zip_longest(self._before[low:high], self._after[after_low:after_high])
-                    ]
-                    yield from (line for line, _ in pairs if line)
-                    yield from (line for _, line in pairs if line)
-                end = high
-        yield from _skipped(len(self._before) - end)
-
-    def _by_words(self, gone: str | None, new: str | None) -> tuple[DiffLine | None, DiffLine | None]:
-        if gone is None or new is None:
-            return (
-                None if gone is None else _whole_of_instruction_diff("gone", gone),
-                None if new is None else _whole_of_instruction_diff("new", new),
-            )
-        before, after = _WORDS.findall(gone), _WORDS.findall(new)
-        self._word_pairs -= len(before) * len(after)
-        if self._word_pairs < 0:
-            return _whole_of_instruction_diff("gone", gone), _whole_of_instruction_diff("new", new)
-        return _word_diff(before, after)
-
-
-def _word_diff(before: Sequence[str], after: Sequence[str]) -> tuple[DiffLine, DiffLine]:
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < _ALIKE:
-        return _whole_of_instruction_diff("gone", "".join(before)), _whole_of_instruction_diff("new", "".join(after))
-    codes = matcher.get_opcodes()
-    old = tuple(("".join(before[low:high]), tag != "equal") for tag, low, high, _, _ in codes if high > low)
-    young = tuple(("".join(after[low:high]), tag != "equal") for tag, _, _, low, high in codes if high > low)
-    return DiffLine("gone", old), DiffLine("new", young)
-
-
-def _skipped(count: int) -> Iterator[DiffLine]:
-    if count > 0:
-        yield _whole_of_instruction_diff("skipped", f"{count:,} equal line{'s' if count > 1 else ''}")
-
-
-def _whole_of_instruction_diff(kind: Kind, text: str) -> DiffLine:
-    return DiffLine(kind, ((text, False),))
 
 
 @dataclass(frozen=True)
@@ -152,38 +65,26 @@ def forest(comparison: Comparison) -> list[ForestLine]:
     if len(comparison.results) != 1:
         return [_whole(f"{r.sides[1]} against {r.sides[0]}", r) for r in comparison.results if r.pairs]
     (result,) = comparison.results
-    whole = [_whole("All pairs", result)] if result.pairs else []
-    return [*whole, *_variants(result), *_slices(comparison)]
+    lost = f"all but {counted(sum(result.forfeits), 'pair')} lost by failing"
+    parts = (
+        ("At equal length", "fitted to all pairs", result.length_controlled),
+        ("Without failures", lost, result.without_forfeits),
+        ("Anchors", "pairs at temperature 0", result.anchors),
+    )
+    lines = [_whole("All pairs", result)] if result.pairs else []
+    lines += [ForestLine(label, of, interval) for label, of, interval in parts if interval]
+    for part in comparison.slices:
+        if part.win_rate:
+            p, of = "" if part.p is None else probability_of_chance(part.p), counted(part.queries, "query", "queries")
+            doubted = (part.p or 0.0) > ALPHA
+            lines.append(ForestLine(f"{part.key}: {part.value}", of, part.win_rate, p, doubted=doubted))
+    return lines
 
 
 def _whole(label: str, r: SideResult) -> ForestLine:
     p = probability_of_chance(r.p if r.p_holm is None else r.p_holm)
-    return ForestLine(
-        label, f"{counted(r.pairs, 'pair')}, {method_words(r)}", win_rate(r), p, whole=True, doubted=r.shown is None
-    )
-
-
-def _variants(r: SideResult) -> Iterator[ForestLine]:
-    if r.length_controlled:
-        yield ForestLine("At equal length", "fitted to all pairs", r.length_controlled)
-    if r.without_forfeits:
-        lost = counted(sum(r.forfeits), "pair")
-        yield ForestLine("Without failures", f"all but {lost} lost by failing", r.without_forfeits)
-    if r.anchors:
-        yield ForestLine("Anchors", "pairs at temperature 0", r.anchors)
-
-
-def _slices(comparison: Comparison) -> Iterator[ForestLine]:
-    for part in comparison.slices:
-        if part.win_rate:
-            p = "" if part.p is None else probability_of_chance(part.p)
-            yield ForestLine(
-                f"{part.key}: {part.value}",
-                counted(part.queries, "query", "queries"),
-                part.win_rate,
-                p,
-                doubted=(part.p or 0.0) > ALPHA,
-            )
+    of = f"{counted(r.pairs, 'pair')}, {method_words(r)}"
+    return ForestLine(label, of, win_rate(r), p, whole=True, doubted=r.shown is None)
 
 
 _DETAILED = 40
@@ -248,7 +149,7 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
         comparison=comparison,
         forest=forest(comparison),
         figures=[
-            (result, [figure for figure in result_figures(result) if not ((not several) and figure.is_rate)])
+            (result, [figure for figure in result_figures(result) if several or not figure.is_rate])  # else plotted
             for result in comparison.results
         ],
         rows=sides_rows(comparison.figures),
@@ -302,5 +203,5 @@ def _about(info: ComparisonInfo, comparison: Comparison, task_shown: str) -> lis
         Fact("Pairs", f"{counted(info.pairs, 'cross pair')} of samples a query, and the anchors"),
         Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
         *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),
-        Fact("Made with", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
+        versions_fact(info.versions),
     ]

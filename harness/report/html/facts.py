@@ -7,7 +7,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.wording import counted
-from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, ModelNames, TimeSpan
+from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, TimeSpan
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, date, dollars, fixed, percent, readable_name, seconds, signed
 
@@ -34,15 +34,21 @@ def run_facts(reader: RunReader, ranking: RankingFile, summary: RankingSummary) 
     info, head = reader.info, ranking.head
     judges = ", ".join(sorted(summary.models.judges)) or str(head.judge.get("identity") or head.judge.get("model"))
     order = head.settings.get("order")
+    note = f"orders judged: {order}" if order else ""
+    asked, replied = (", ".join(sorted(names)) for names in (summary.models.asked, summary.models.replied))
+    model = asked or "the agent's own"
     return [
         Fact("Agent", info.agent, info.agent_file or ""),
-        Fact("Model", _model(summary.models)),
+        Fact("Model", f"{model} (replied as {replied})" if replied not in ("", asked) else model),
         Fact("Judge", judges),
         Fact("Rubric", head.rubric),
-        *(_design_fact(topology, estimator, str(order or "")) for topology, estimator in summary.designs),
+        *(
+            Fact("Tournament", f"{topology}, ranked by {estimator}", note if topology != "listwise" else "")
+            for topology, estimator in summary.designs
+        ),
         Fact("Run", info.id, date(info.created_at)),
         Fact("Ranking", head.id, date(head.created_at)),
-        Fact("Made with", _versions(info.versions)),
+        versions_fact(info.versions),
     ]
 
 
@@ -54,17 +60,13 @@ def query_page_facts(reader: RunReader, ranking: RankingFile) -> list[Fact]:
         Fact("Judge", str(head.judge.get("identity") or head.judge.get("model"))),
         Fact("Rubric", head.rubric),
         Fact("Run", info.id, date(info.created_at)),
-        Fact("Made with", _versions(info.versions)),
+        versions_fact(info.versions),
     ]
 
 
-def _versions(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
-
-
-def _design_fact(topology: str, estimator: str, order: str) -> Fact:
-    note = f"orders judged: {order}" if order and topology != "listwise" else ""
-    return Fact("Tournament", f"{topology}, ranked by {estimator}", note)
+def versions_fact(versions: Mapping[str, str]) -> Fact:
+    """Return which versions made a page's archive."""
+    return Fact("Made with", ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def summary_facts(summary: RankingSummary, earlier: JudgeFigures) -> list[Fact]:
@@ -73,25 +75,18 @@ def summary_facts(summary: RankingSummary, earlier: JudgeFigures) -> list[Fact]:
     above, samples = summary.above_anchor
     ranked = f"{count(queries - summary.incomplete)} ranked in full, {count(summary.incomplete)} incomplete"
     others = f"{count(signals['weak'])} unclear, {count(signals['none'])} without a difference"
-    failed = f", {count(summary.judge.failed)} failed" if summary.judge.failed else ""
-    sources = f"{count(summary.judge.bought)} bought, {count(summary.judge.reused)} reused{failed}"
+    judge, paid = summary.judge, summary.judge + earlier
+    failed = f", {count(judge.failed)} failed" if judge.failed else ""
+    sources = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
     return [
         Fact("Queries", count(queries), ranked),
         Fact("Clear signal", percent(signals["ok"], queries), others),
         Fact("Samples above the anchor", percent(above, samples), f"{above:,} of {counted(samples, 'ranked sample')}"),
         *_agent_facts(summary.agents),
-        *(
-            [
-                Fact("Verdicts", count(summary.judge.bought + summary.judge.reused), sources),
-                Fact(
-                    "Judging cost",
-                    dollars(summary.judge.usd),
-                    f"{counted(summary.judge.calls, 'call')} for this ranking",
-                ),
-                *_rounds_facts(summary.judge + earlier if earlier.calls else None),
-                *_order_facts(summary.judge),
-            ]
-        ),
+        Fact("Verdicts", count(judge.bought + judge.reused), sources),
+        Fact("Judging cost", dollars(judge.usd), f"{counted(judge.calls, 'call')} for this ranking"),
+        *([Fact("All rounds of batches", dollars(paid.usd), counted(paid.calls, "call"))] if earlier.calls else []),
+        *_order_facts(judge),
         _wall_time(summary.spans),
     ]
 
@@ -110,13 +105,6 @@ def group_facts(group: GroupSummary, ranking: GroupRanking, verdicts_usd: float 
     ]
 
 
-def _model(models: ModelNames) -> str:
-    asked = ", ".join(sorted(models.asked)) or "the agent's own"
-    if models.replied and models.replied != models.asked:
-        return f"{asked} (replied as {', '.join(sorted(models.replied))})"
-    return asked
-
-
 def failed_words(agents: AgentFigures) -> str:
     """Return how many rollouts failed, by kind of failure."""
     kinds = ", ".join(f"{count(times)} {readable_name(kind)}" for kind, times in sorted(agents.failed.items()))
@@ -128,10 +116,6 @@ def _agent_facts(agents: AgentFigures) -> list[Fact]:
         Fact("Agent runs", count(agents.runs), failed_words(agents)),
         Fact("Agent cost", dollars(agents.usd), counted(agents.tokens, "token") if agents.tokens else ""),
     ]
-
-
-def _rounds_facts(paid: JudgeFigures | None) -> list[Fact]:
-    return [Fact("All rounds of batches", dollars(paid.usd), counted(paid.calls, "call"))] if paid else []
 
 
 def _order_facts(judge: JudgeFigures) -> list[Fact]:

@@ -8,8 +8,8 @@ from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
 from harness.core.verdicts import Judged
 from harness.report.html.excerpts import BESIDE_A_MATCH, ExcerptText, cut_excerpt
 from harness.report.summary.comparison import MetQuery
-from harness.report.summary.match_details import MarkRow, OtherRemarks, Remarks, judge_remarks, mark_rows
-from harness.report.summary.match_verdicts import VerdictLookup, cap_words, flag_words
+from harness.report.summary.match_details import MarkRow, OtherRemarks, Remarks, judge_remarks, mark_rows, shown_flags
+from harness.report.summary.match_verdicts import VerdictLookup
 from harness.transcripts.clean_text import clean
 
 TextLookup = Callable[[str], str]
@@ -87,7 +87,7 @@ def lost_queries(
     lost: Sequence[MetQuery], sides: tuple[int, int], labels: tuple[str, str], verdict: VerdictLookup, text: TextLookup
 ) -> list[LostQuery]:
     """Return the queries with their pairs; the more pairs, the less room each transcript has."""
-    matches = [_matches(met.query, sides) for met in lost]
+    matches = [[*sorted(met.query.pairs(sides), key=_worst_first), *met.query.pairs(sides, "anchor")] for met in lost]
     archived = ArchivedTexts(verdict, text, BESIDE_A_MATCH.each(2 * sum(map(len, matches))))
     return [
         LostQuery(met, tuple(_pair(number, met.query, match, labels, archived) for number, match in enumerate(of, 1)))
@@ -95,13 +95,8 @@ def lost_queries(
     ]
 
 
-def _matches(query: ComparedQuery, sides: tuple[int, int]) -> list[CrossMatch]:
-    """Return the pairs of samples, the second side's worst first, then the anchors' pair."""
-    samples = query.pairs(sides)
-    open_last = sorted(
-        samples, key=lambda m: (m.outcome is None, m.outcome or 0.0, ((m.score_second or 0.0) - (m.score_first or 0.0)))
-    )
-    return [*open_last, *query.pairs(sides, "anchor")]
+def _worst_first(match: CrossMatch) -> tuple[bool, float, float]:
+    return match.outcome is None, match.outcome or 0.0, (match.score_second or 0.0) - (match.score_first or 0.0)
 
 
 def _pair(
@@ -157,6 +152,10 @@ def _orders(match: CrossMatch, labels: tuple[str, str], verdicts: VerdictLookup)
         verdict = verdicts(key)
         first, second = labels if shown_first == "first" else labels[::-1]
         remarks, others = judge_remarks(verdict, left_first=shown_first == "first")
+        flags = [
+            f"{flag.side}: {flag.words}" + (f"; so the rubric caps {flag.lowered}" if flag.lowered else "")
+            for flag in shown_flags(first, second, verdict)
+        ]
         yield ShownOrder(
             first=first,
             second=second,
@@ -164,13 +163,5 @@ def _orders(match: CrossMatch, labels: tuple[str, str], verdicts: VerdictLookup)
             verdict=verdict,
             remarks=remarks,
             other_remarks=others,
-            flags=tuple(_flags(first, second, verdict)),
+            flags=tuple(flags),
         )
-
-
-def _flags(first: str, second: str, verdict: Judged | None) -> Iterator[str]:
-    sides = [(first, verdict.a), (second, verdict.b)] if verdict else []
-    for label, scores in sides:
-        for flag in scores.flags:
-            lowered = cap_words(cap for cap in scores.caps if cap.flag == flag.kind)
-            yield f"{label}: {flag_words(flag)}" + (f"; so the rubric caps {lowered}" if lowered else "")

@@ -70,7 +70,8 @@ def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent:
     sentence, because = headline(places)
     sure = certainty(group, ranking)
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
-    meaning = SIGNAL[ranking.signal] if ranking.status == "complete" else UNFINISHED
+    judged = ranking.status == "complete"
+    signal, meaning = (SIGNAL_WORDS[ranking.signal], SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
     return Outcome(
         kind=kind,
         title=title,
@@ -78,7 +79,7 @@ def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent:
         answers=tuple((r, answer_excerpt(r.trajectory, _ANSWER // len(shown))) for r in shown),
         figures=(
             *_winner_figures(with_a_rank(group, ranking), places, ranking),
-            Fact("Signal", SIGNAL_WORDS[ranking.signal], meaning),
+            Fact("Signal", signal, meaning),
             *_spent_figures(spent),
         ),
     )

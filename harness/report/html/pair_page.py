@@ -6,11 +6,11 @@ from itertools import groupby, zip_longest
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
+from harness.report.html.diffs import Pieces, word_diff
 from harness.report.html.excerpts import Excerpt, ExcerptStep, ExcerptText, PageRoom, excerpt
-from harness.report.html.facts import Fact
-from harness.report.html.word_diff import Pieces, word_diff
+from harness.report.html.facts import Fact, versions_fact
 from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.pair_table import cycles_sentence
 from harness.report.summary.paths import aligned_steps
@@ -44,7 +44,10 @@ class StepRow:
 
 def step_rows(rollouts: tuple[Rollout, Rollout], shown: tuple[Excerpt, Excerpt]) -> list[StepRow]:
     """Return the rows of two paths; a text that both sides have stands once."""
-    ours, theirs = (_by_step(excerpt) for excerpt in shown)
+    ours, theirs = (  # each step with those inside of it: 2 with 2.1 and 2.2
+        [tuple(steps) for _, steps in groupby(each.steps, key=lambda step: step.number.partition(".")[0])]
+        for each in shown
+    )
     places = aligned_steps(*(rollout.trajectory.path for rollout in rollouts))
     rows: list[StepRow] = []
     for same, run in groupby(places, key=lambda place: None not in place):
@@ -52,12 +55,6 @@ def step_rows(rollouts: tuple[Rollout, Rollout], shown: tuple[Excerpt, Excerpt])
         left, right = ([ours[i] for i, _ in several if i is not None], [theirs[j] for _, j in several if j is not None])
         rows += [StepRow(a, _without_doubles(a, b), same) for a, b in zip_longest(left, right, fillvalue=())]
     return rows
-
-
-def _by_step(excerpt: Excerpt) -> list[tuple[ExcerptStep, ...]]:
-    """Return the steps, each with those inside of it: 2 with 2.1 and 2.2."""
-    groups = groupby(excerpt.steps, key=lambda step: step.number.partition(".")[0])
-    return [tuple(steps) for _, steps in groups]
 
 
 def _without_doubles(a: Sequence[ExcerptStep], b: Sequence[ExcerptStep]) -> tuple[ExcerptStep, ...]:
@@ -137,15 +134,15 @@ def _side(at: int, why: PairExplanation, answer: ExcerptText, pieces: tuple[Piec
 
 def _matches(reader: RunReader, pair: ChosenPair) -> list[MatchDetails]:
     """Return the matches of the two, A on the left in each."""
-    turned = tuple(_turned(match) if match.a == pair.b else match for match in pair.ranking.matches)
+    turned = tuple(
+        match.model_copy(update={"a": match.b, "b": match.a, "score_a": match.score_b, "score_b": match.score_a})
+        if match.a == pair.b
+        else match
+        for match in pair.ranking.matches
+    )
     ranking: GroupRanking = pair.ranking.model_copy(update={"matches": turned})
     details = detail_matches(pair.group, ranking, draw_bracket(pair.group, pair.ranking), reader.verdict)
     return [d for d in details if {d.match.a, d.match.b} == {pair.a, pair.b}]
-
-
-def _turned(match: Match) -> Match:
-    sides = {"a": match.b, "b": match.a, "score_a": match.score_b, "score_b": match.score_a}
-    return match.model_copy(update=sides)
 
 
 def _provenance(
@@ -160,5 +157,5 @@ def _provenance(
         Fact("Judge", judge_of(head)),
         Fact("Rubric", head.rubric.partition(" ")[0]),
         Fact("Tournament", f"{ranked.topology}, ranked by {ranked.estimator}"),
-        Fact("Made with", ", ".join(f"{name} {version}" for name, version in reader.info.versions.items())),
+        versions_fact(reader.info.versions),
     ]

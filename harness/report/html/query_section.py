@@ -1,6 +1,6 @@
 """What a page shows of one query, put together from its records."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -250,22 +250,16 @@ class SectionMaker:
             brief=next((r.instructions for r in group.rollouts if r.instructions), None),
         )
 
-    def failures_of(self, ranking: GroupRanking) -> list[str]:
+    def name_failures(self, ranking: GroupRanking) -> list[str]:
         """Name the failures of the verdicts that a group had to do without."""
         failures = (self._failures.get(key) for key in ranking.failed_verdicts)
         return [f"{failure.key} {failure.started_at}" for failure in failures if failure]
 
     def _verdicts_usd(self, ranking: GroupRanking) -> float | None:
         """Return what the verdicts of a ranking cost when they were bought, failed ones too."""
-        return sum_if_known(self._prices(ranking))
-
-    def _prices(self, ranking: GroupRanking) -> Iterator[float | None]:
-        for key in verdict_keys(ranking.matches):
-            if judged := self._reader.verdict(key):
-                yield judged.price_usd
-        for key in ranking.verdicts:
-            if scored := self._reader.scored(key):
-                yield scored.price_usd
-        for key in ranking.failed_verdicts:
-            if failure := self._failures.get(key):
-                yield failure.price_usd
+        bought = [
+            *map(self._reader.verdict, verdict_keys(ranking.matches)),
+            *map(self._reader.scored, ranking.verdicts),
+            *map(self._failures.get, ranking.failed_verdicts),
+        ]
+        return sum_if_known(verdict.price_usd for verdict in bought if verdict)

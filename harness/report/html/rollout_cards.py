@@ -1,4 +1,4 @@
-"""A rollout by itself: its place, its matches, what the judge said of it, its flags, its answer and path."""
+"""The rollouts of one query on its page: their lines in the leaderboard, and a card for each."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A run's page, drawn from its archive and one ranking alone, and written to a file."""
+"""A run's page, its index of many queries and a page for each of them, drawn from its archive and one ranking."""
 
 import hashlib
 import json
@@ -98,7 +98,7 @@ class _Drawing:
         places = [index.queries[query.id], *(r.place for _, r in sorted(index.rollouts.get(query.id, {}).items()))]
         stand = [[place.path.name, place.offset] for place in places]
         shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
-        made_of = _hashed([self.common, stand, shown, around, self.maker.failures_of(ranked)])
+        made_of = _hashed([self.common, stand, shown, around, self.maker.name_failures(ranked)])
         if pages.keeps(self.names[at], made_of):
             return
         from harness.report.html.templates import page_template  # noqa: PLC0415 - as above

@@ -2,8 +2,7 @@
 
 Pure: the records come from a `RunReader` that the caller opened; nothing here prints, draws or writes.
 
-placed_rollouts: rollouts with their places · first_two: who came first, and the match of the first two places ·
-figures: what judge and agent did and cost · notes: what to know before believing a ranking · group, ranking: the sums,
-for one query and for all · match_verdicts, match_details, flags, bracket: the judging of one query in detail ·
-steps: the steps of a path with their numbers.
+Of a ranking: ranking (the sums), ranking_figures, rankings (all those of a run), judges, curve, labels.
+Of one query: group (its line and sums), rollouts (places, the first two), notes, match_verdicts and match_details,
+pair_table. Of two rollouts: why, why_records, paths, pooled_fit. Of a comparison: comparison.
 """

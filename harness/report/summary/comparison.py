@@ -1,9 +1,10 @@
-"""The figures of a comparison in words: of one side against another, and of each side by itself."""
+"""A comparison: its figures in words, of each two sides and of each side, and the queries that a side lost."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery, Comparison, Interval, SideFigures, SideResult
+from harness.core.gates import InterimAnalysis
 from harness.core.rounded import percent_half_up, round_number, whole_percent
 from harness.core.wording import counted
 from harness.report.text import count, fixed, signed
@@ -93,7 +94,7 @@ def rate(interval: Interval) -> str:
     return _bracketed(interval, lambda share: str(whole_percent(share)), "{} %")
 
 
-def win_rate(result: SideResult) -> Interval:
+def win_rate(result: SideResult | InterimAnalysis) -> Interval:
     """Return the win rate with its interval as one record."""
     low, high = result.interval
     return Interval(value=result.win_rate, low=low, high=high)

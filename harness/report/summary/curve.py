@@ -1,4 +1,4 @@
-"""A curve in words: the one sentence, what it was measured by, and what has to be known of it."""
+"""Accuracy against judge calls of one judged round robin: the curve, and what it says in words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -133,11 +133,18 @@ def agent_figures(rollouts: Sequence[CachedRollout]) -> AgentFigures:
     )
 
 
+def calls_by_judge(
+    ranking: GroupRanking, verdicts: ScoresLookup, answer_words: Mapping[int, int] | None = None
+) -> dict[str, list[JudgeCall]]:
+    """Return the calls that one group's ranking rests on, by judge; `answer_words` are lengths by rollout."""
+    judged = (verdict for key in verdict_keys(ranking.matches) if (verdict := verdicts(key)))
+    return judge_calls(ranking, judged, answer_words or {})
+
+
 def tallies(group: Group, ranking: GroupRanking, verdicts: ScoresLookup) -> dict[str, Tally]:
     """Sum up one group's verdicts by judge."""
-    judged = (verdict for key in verdict_keys(ranking.matches) if (verdict := verdicts(key)))
     answer_words = {r.index: len(r.trajectory.answer.split()) for r in group.rollouts}
-    return {judge: tally(calls) for judge, calls in judge_calls(ranking, judged, answer_words).items()}
+    return {judge: tally(calls) for judge, calls in calls_by_judge(ranking, verdicts, answer_words).items()}
 
 
 def add_tallies(parts: Iterable[Tallies]) -> dict[str, Tally]:

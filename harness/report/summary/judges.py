@@ -1,4 +1,4 @@
-"""Which judge to take, in one sentence, and what a reader of judges side by side has to know."""
+"""The rankings of one run side by side: what each judge made of the same rollouts, and which one to take."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

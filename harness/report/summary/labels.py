@@ -1,4 +1,4 @@
-"""How far a ranking's judge agrees with people's labels, beside how far the judge agrees with itself."""
+"""What says which of two rollouts is better but for a judge, labels and `reward()`, and how far a judge agrees."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

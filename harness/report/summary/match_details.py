@@ -1,9 +1,9 @@
-"""The matches of one group with every mark, and what the judge said in each order."""
+"""The matches of one group with every mark and what the judge said, and the geometry of a drawn tournament."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
@@ -165,6 +165,8 @@ def _by_round(played: _Numbered) -> BracketDrawing:
     return BracketDrawing(drawn, champion=None, tree=False)
 
 
+Named = TypeVar("Named", int, str)
+"""What a side is called: a rollout's number, or a label."""
 Marks = tuple[float | None, float | None]
 """The marks of both sides of a match, in the order of its sides."""
 
@@ -194,10 +196,10 @@ class MarkRow:
 
 
 @dataclass(frozen=True)
-class ShownFlag:
-    """What the harness found in what a judge was shown of a rollout, and the marks that this lowered, in words."""
+class ShownFlag(Generic[Named]):
+    """What the harness found in what a judge was shown of a side, and the marks that this lowered, in words."""
 
-    rollout: int
+    side: Named
     words: str
     lowered: str
 
@@ -211,7 +213,7 @@ class JudgedOrder:
     verdict: Judged | None
     remarks: Remarks
     other_remarks: OtherRemarks
-    flags: tuple[ShownFlag, ...] = ()
+    flags: tuple[ShownFlag[int], ...] = ()
 
     @property
     def winner(self) -> int | None:
@@ -297,7 +299,7 @@ def _judged_order(match: Match, first: int, verdict: Judged | None) -> JudgedOrd
         verdict=verdict,
         remarks=remarks,
         other_remarks=other_remarks,
-        flags=tuple(_shown_flags(first, second, verdict)),
+        flags=tuple(shown_flags(first, second, verdict)),
     )
 
 
@@ -316,9 +318,10 @@ def judge_remarks(verdict: Judged | None, *, left_first: bool) -> tuple[Remarks,
     return tuple(remarks), tuple(analysis.items())
 
 
-def _shown_flags(first: int, second: int, verdict: Judged | None) -> Iterator[ShownFlag]:
+def shown_flags(first: Named, second: Named, verdict: Judged | None) -> Iterator[ShownFlag[Named]]:
+    """Yield what was found in a verdict's transcripts; `first` and `second` are what to call the sides shown."""
     sides = [(first, verdict.a), (second, verdict.b)] if verdict else []
-    for rollout, scores in sides:
+    for side, scores in sides:
         for flag in scores.flags:
             lowered = cap_words(cap for cap in scores.caps if cap.flag == flag.kind)
-            yield ShownFlag(rollout=rollout, words=flag_words(flag), lowered=lowered)
+            yield ShownFlag(side=side, words=flag_words(flag), lowered=lowered)

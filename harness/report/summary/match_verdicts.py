@@ -1,4 +1,4 @@
-"""Flags that the harness set by itself, by rollout, with the marks that they lowered."""
+"""A match and its verdicts, from the side of one of its two rollouts, and the flags that the harness set by itself."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

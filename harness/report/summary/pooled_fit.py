@@ -1,4 +1,4 @@
-"""How probably one rollout of a ranked group is better than another, by the fit behind the group's probabilities."""
+"""The fit behind a group's probabilities, learnt again from all groups, and how probably one rollout beats another."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

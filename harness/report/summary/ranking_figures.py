@@ -1,4 +1,4 @@
-"""What a ranking shows of its rollouts, in words: a figure, and what the figure says."""
+"""What a ranking shows of its rollouts: how they differ, what sets them apart, whether sampling pays; in words too."""
 
 import math
 from collections import Counter
@@ -9,7 +9,7 @@ from itertools import combinations
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Rollout
+from harness.core.records import Group
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.side_by_side import length_figure
@@ -20,7 +20,7 @@ from harness.report.summary.labels import rollouts_by_answer
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
 from harness.report.summary.ranking import ranked_groups
 from harness.report.summary.rollouts import samples_above_anchor
-from harness.report.text import count, dollars, enumeration, number_interval, percent, percent_interval
+from harness.report.text import count, enumeration, money, number_interval, percent, percent_interval
 
 _SHARE = (0.0, 1.0)
 _Signs = tuple[int, ...]
@@ -105,10 +105,11 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
 def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLookup) -> None:
     ended_well = [r for r in group.rollouts if r.status == "ok"]
     answers = rollouts_by_answer(group)
+    tools = {tuple(step.tool_name for step in r.trajectory.path if step.kind == "tool") for r in ended_well}
     sums.most_rollouts = max(sums.most_rollouts, len(group.rollouts))
-    sums.different.append((len(ended_well), len(answers), len(set(map(_tools_of_ranking_figures, ended_well)))))
+    sums.different.append((len(ended_well), len(answers), len(tools)))
     sums.empty_answers += len(answers.get("", ()))
-    if reason := _why_flat_of_ranking_figures(ranked, len(ended_well), len(answers)):
+    if reason := _why_flat(ranked, len(ended_well), len(answers)):
         sums.flat[reason] += 1
     else:
         sums.weak += ranked.signal == "weak"
@@ -131,11 +132,7 @@ def _mean_count(counts: Sequence[int], most: int) -> QueryFigure | None:
     return replace(figure, high=min(figure.high, most)) if figure and figure.high is not None else figure
 
 
-def _tools_of_ranking_figures(rollout: Rollout) -> tuple[str | None, ...]:
-    return tuple(step.tool_name for step in rollout.trajectory.path if step.kind == "tool")
-
-
-def _why_flat_of_ranking_figures(ranked: GroupRanking, ended_well: int, answers: int) -> str | None:
+def _why_flat(ranked: GroupRanking, ended_well: int, answers: int) -> str | None:
     """Return why all advantages are zero; None where one is not."""
     advantages = [r.advantage for r in ranked.rollouts if r.advantage is not None]
     if any(advantages):
@@ -175,85 +172,69 @@ def _sign(number: float) -> int:
     return (number > 0) - (number < 0)
 
 
-_HALF = 0.5
-
-
 def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigures) -> Iterator[QualityFigure]:
-    """Yield the figures of a ranking's groups."""
-    if figures.answers and figures.ended_well and figures.tools:
-        of = f" of {number_interval(figures.ended_well, 1)}"
-        yield QualityFigure("answers", "Different answers", number_interval(figures.answers, 1) + of, _answers(figures))
-        yield QualityFigure(
-            "tools",
-            "Different tool calls",
-            number_interval(figures.tools, 1) + of,
-            "sequences of tools a query, whatever their inputs were",
-        )
-    yield QualityFigure(
-        "flat",
-        "Advantages all zero",
-        f"{count(sum(figures.flat.values()))}, weak {count(figures.weak)}",
-        _why_flat(figures),
-    )
-    if figures.above_anchor:
-        above = figures.above_anchor
+    """Yield the figures of a ranking's groups, each with what it says."""
+    yield from _answer_figures(figures)
+    if above := figures.above_anchor:
         yield QualityFigure("above_anchor", "Samples above anchor", percent_interval(above), _sampling(above))
     if figures.dimensions:
-        yield QualityFigure(
-            "dimensions",
-            "Dimension that decides",
-            (_by_share(figures)[0] if _decided(figures) else "none"),
-            _parting(figures),
-        )
+        yield _dimension_figure(figures)
     for name, figure in figures.length.items():
         by = f", {name}" if len(figures.length) > 1 else ""
-        yield QualityFigure("length", f"Score and length{by}", number_interval(figure), _length(figure))
+        longer = "longer" if figure.value > 0 else "shorter"
+        sure = figure.low is not None and figure.high is not None and not figure.low <= 0 <= figure.high
+        pull = f"{longer} answers get higher scores" if sure else "no pull of length that is sure"
+        meaning = f"{pull} (Spearman, ranks within queries)"
+        yield QualityFigure("length", f"Score and length{by}", number_interval(figure), meaning)
     ran, failed = counted(agents.runs, "rollout"), agents.failed.total()
-    yield QualityFigure(
-        "rollouts",
-        "Rollouts took",
-        _took(agents.tokens, agents.usd),
-        (f"{ran}, {count(failed)} of them failed" if failed else ran),
-    )
+    ended = f"{ran}, {count(failed)} of them failed" if failed else ran
+    yield QualityFigure("rollouts", "Rollouts took", _took(agents), ended)
     bought = f"{counted(judge.calls, 'call')} {'was' if judge.calls == 1 else 'were'} bought for this ranking"
-    yield QualityFigure("judging", "Judging took", _took(judge.tokens, judge.usd), bought)
+    yield QualityFigure("judging", "Judging took", _took(judge), bought)
     if judge.cached:
         share, cached = percent(judge.cached, max(judge.cached, judge.input)), counted(judge.cached, "token")
         yield QualityFigure("cached", "Judge's input cached", share, f"{cached} at a lower price")
 
 
-def _answers(figures: RankingFigures) -> str:
-    parts = ["a query, of those of its rollouts that ended well"]
-    if figures.one_answer:
-        parts.append(f"in {counted(figures.one_answer, 'query', 'queries')} all answers are the same")
-    if figures.empty_answers:
-        parts.append(counted(figures.empty_answers, "answer is empty", "answers are empty"))
-    return "; ".join(parts if len(parts) > 1 else [*parts, "texts are compared as the judge sees them"])
-
-
-def _why_flat(figures: RankingFigures) -> str:
-    if not figures.flat:
-        return "queries: every group gives a trainer something to learn from"
-    return "queries without a gradient: " + ", ".join(f"{why} {count(n)}" for why, n in figures.flat.items())
+def _answer_figures(figures: RankingFigures) -> Iterator[QualityFigure]:
+    """Yield how far the rollouts of a query differ, and in how many queries no advantage does."""
+    if figures.answers and figures.ended_well and figures.tools:
+        of = f" of {number_interval(figures.ended_well, 1)}"
+        one_answer = counted(figures.one_answer, "query", "queries")
+        parts = [f"in {one_answer} all answers are the same"] * bool(figures.one_answer)
+        parts += [counted(figures.empty_answers, "answer is empty", "answers are empty")] * bool(figures.empty_answers)
+        said = "; ".join(parts or ["texts are compared as the judge sees them"])
+        meaning = f"a query, of those of its rollouts that ended well; {said}"
+        yield QualityFigure("answers", "Different answers", number_interval(figures.answers, 1) + of, meaning)
+        meaning = "sequences of tools a query, whatever their inputs were"
+        yield QualityFigure("tools", "Different tool calls", number_interval(figures.tools, 1) + of, meaning)
+    reasons = ", ".join(f"{why} {count(n)}" for why, n in figures.flat.items())
+    no_gradient = f"queries without a gradient: {reasons}"
+    meaning = no_gradient if reasons else "queries: every group gives a trainer something to learn from"
+    flat = f"{count(sum(figures.flat.values()))}, unclear {count(figures.weak)}"
+    yield QualityFigure("flat", "Advantages all zero", flat, meaning)
 
 
 def _sampling(above: QueryFigure) -> str:
     if above.low is None or above.high is None:
         return "of one query alone, this says nothing of others"
-    if above.low > _HALF:
+    if above.low > 0.5:
         return "a sample is more often above the anchor than below it: sampling pays"
-    if above.high < _HALF:
+    if above.high < 0.5:
         return "most samples are level with the anchor or below it"
     return "whether most samples are above the anchor is not sure"
 
 
-def _parting(figures: RankingFigures) -> str:
-    same = (f"{enumeration(alike)} never part: one would do" for alike in _alike(figures.never_part))
-    if not (of := _decided(figures)):
-        return "; ".join(["no verdict is decided: all are ties", *same])
-    share = f"share of {counted(of, 'decided verdict')} in which this mark alone names the winner"
-    others = f"then {', '.join(rest)}" if (rest := _by_share(figures)[1:]) else ""
-    return "; ".join(filter(None, [share, others, *same]))
+def _dimension_figure(figures: RankingFigures) -> QualityFigure:
+    """Return which dimension decides most verdicts, the others, and which of them never part."""
+    ordered = sorted(figures.dimensions, key=lambda d: -(d.decides.value or 0.0))
+    first, *rest = [f"{d.name} {percent(d.decides.part, d.decides.whole)}" for d in ordered]
+    named = max(dimension.decides.whole for dimension in figures.dimensions)
+    decided = [f"share of {counted(named, 'decided verdict')} in which this mark alone names the winner"]
+    decided += [f"then {', '.join(rest)}"] if rest else []
+    same = [f"{enumeration(alike)} never part: one would do" for alike in _alike(figures.never_part)]
+    meaning = "; ".join([*(decided if named else ["no verdict is decided: all are ties"]), *same])
+    return QualityFigure("dimensions", "Dimension that decides", first if named else "none", meaning)
 
 
 def _alike(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
@@ -268,22 +249,6 @@ def _alike(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
     return sets
 
 
-def _decided(figures: RankingFigures) -> int:
-    """Return how many verdicts name a winner."""
-    return max(dimension.decides.whole for dimension in figures.dimensions)
-
-
-def _by_share(figures: RankingFigures) -> list[str]:
-    ordered = sorted(figures.dimensions, key=lambda d: -(d.decides.value or 0.0))
-    return [f"{d.name} {percent(d.decides.part, d.decides.whole)}" for d in ordered]
-
-
-def _length(figure: QueryFigure) -> str:
-    if figure.low is None or figure.high is None or figure.low <= 0 <= figure.high:
-        return "no pull of length that is sure (Spearman, ranks within queries)"
-    return f"{'longer' if figure.value > 0 else 'shorter'} answers get higher scores (Spearman, ranks within queries)"
-
-
-def _took(tokens: int | None, usd: float | None) -> str:
-    used = "unknown tokens" if tokens is None else counted(tokens, "token")
-    return f"{used}, {'cost unknown' if usd is None else dollars(usd)}"
+def _took(figures: AgentFigures | JudgeFigures) -> str:
+    used = "unknown tokens" if figures.tokens is None else counted(figures.tokens, "token")
+    return f"{used}, {money(figures.usd)}"

@@ -1,4 +1,4 @@
-"""What a ranking changed against an earlier one of the same run."""
+"""The rankings of a run: a line for each, what rounds of batches paid, what one changed against an earlier one."""
 
 import heapq
 from collections.abc import Iterator, Mapping

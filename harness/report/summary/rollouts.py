@@ -1,4 +1,4 @@
-"""Who came first in a group, and how the first two places compare."""
+"""The rollouts of a group with their places, best first; who came first, and how the first two compare."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""How the explanation of a pair is put together from a group's records."""
+"""Why one of two rollouts is above the other: the explanation is put together from a group's records."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,7 +21,7 @@ from harness.report.summary.match_verdicts import (
     rollout_flags,
     score_of,
 )
-from harness.report.summary.pair_table import JudgedPair, judged_pairs, sided_scores, win_cycles
+from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cycles
 from harness.report.summary.paths import first_parting
 from harness.report.summary.pooled_fit import PooledFit, pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
@@ -48,22 +48,12 @@ def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup
     answer or path, in which the two are further apart.
     """
     judged = [(first, verdict) for first, verdict in judged_orders(match, verdicts) if verdict]
-    for first, verdict in sorted(judged, key=lambda order: not _agrees(match, *order)):
-        for text in _remarks(verdict, side_was_first=first == side):
-            return JudgeSentence(text, number, first, opponent_of(match, side))
+    names = {first: {"A": first, "B": opponent_of(match, first)} for first, _ in judged}
+    for first, verdict in sorted(judged, key=lambda order: names[order[0]].get(order[1].winner) != match.winner):
+        for block in sorted(("answer", "path"), key=lambda name: -_gap(verdict, name)):
+            if text := first_sentence(verdict.analysis.get(f"{block}_{'A' if first == side else 'B'}", "")):
+                return JudgeSentence(text, number, first, opponent_of(match, side))
     return None
-
-
-def _agrees(match: Match, first: int, verdict: Judged) -> bool:
-    named = {"A": first, "B": opponent_of(match, first)}.get(verdict.winner)
-    return named == match.winner
-
-
-def _remarks(verdict: Judged, *, side_was_first: bool) -> Iterator[str]:
-    gap = {block: _gap(verdict, block) for block in ("answer", "path")}
-    for block in sorted(gap, key=lambda name: -gap[name]):
-        if text := first_sentence(verdict.analysis.get(f"{block}_{'A' if side_was_first else 'B'}", "")):
-            yield text
 
 
 def _gap(verdict: Judged, block: str) -> float:
@@ -185,7 +175,13 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
     difference, sd, p_above = _difference(pooled, pair, a, b)
     by_differences = pair_of_fit(pooled.by_differences, pooled.entrants, pair.a, pair.b) if pooled else None
     paths = {r.index: r.trajectory.path for r in group.rollouts}
-    pairs = judged_pairs(ranked.matches, verdicts)
+    marks = [
+        (x, y) if match.a == pair.a else (y, x)
+        for _, match in met
+        if not match.repeated  # else its scores were used before
+        for x, y in marks_of_sides(match, verdicts)
+    ]
+    cycles = win_cycles(judged_pairs(ranked.matches, verdicts).values())
     return PairExplanation(
         run=reader.info.id,
         ranking=ranking.head.id,
@@ -203,19 +199,17 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         p_above=p_above,
         by_differences=round(by_differences.difference, _DIGITS) + 0.0 if by_differences else None,
         matches=tuple(_meeting(number, match, pair, verdicts) for number, match in met),
-        dimensions=dimension_leads([sides for _, match in met for sides in _marks(match, pair.a, verdicts)]),
+        dimensions=dimension_leads(marks),
         first_parting=first_parting(paths[pair.a], paths[pair.b]),
-        judge=_sentences(pair, pairs, verdicts),
+        judge=_sentences(pair, verdicts),
         flags=tuple(flag for flag in rollout_flags(ranked, verdicts) if flag.rollout in {pair.a, pair.b}),
         common=()
         if met
         else tuple(
-            [
-                CommonOpponent(index, _means(pair, pair.a, index, pairs), _means(pair, pair.b, index, pairs))
-                for index in _shared(pair, pairs)
-            ]
+            CommonOpponent(index, _means(pair, pair.a, index), _means(pair, pair.b, index))
+            for index in _opponents_of_both(pair)
         ),
-        cycles=tuple(cycle for cycle in win_cycles(pairs.values()) if {pair.a, pair.b} <= set(cycle)),
+        cycles=tuple(cycle for cycle in cycles if {pair.a, pair.b} <= set(cycle)),
     )
 
 
@@ -264,46 +258,31 @@ def _meeting(number: int, match: Match, pair: ChosenPair, verdicts: VerdictLooku
     )
 
 
-def _marks(match: Match, a: int, verdicts: VerdictLookup) -> list[tuple[SideScores, SideScores]]:
-    """Return what each verdict of a match gave A and the other; nothing of a match whose scores were used before."""
-    if match.repeated:
-        return []
-    return [(x, y) if match.a == a else (y, x) for x, y in marks_of_sides(match, verdicts)]
-
-
-def _sentences(
-    pair: ChosenPair, pairs: dict[tuple[int, int], JudgedPair], verdicts: VerdictLookup
-) -> tuple[JudgeSentence | None, JudgeSentence | None]:
+def _sentences(pair: ChosenPair, verdicts: VerdictLookup) -> tuple[JudgeSentence | None, JudgeSentence | None]:
     """Return a sentence on each side, of their own match, else of each one's match with an opponent of both."""
-    if _of(pairs, pair.a, pair.b):
-        return _said_of(pair.a, pair.b, pair, verdicts), _said_of(pair.b, pair.a, pair, verdicts)
-    other = next(iter(_shared(pair, pairs)), None)
-    return _said_of(pair.a, other, pair, verdicts), _said_of(pair.b, other, pair, verdicts)
-
-
-def _said_of(side: int, opponent: int | None, pair: ChosenPair, verdicts: VerdictLookup) -> JudgeSentence | None:
-    """Return a sentence on a side out of its latest match with an opponent in which the judge said anything of it."""
+    they_met = any({match.a, match.b} == {pair.a, pair.b} for match in pair.ranking.matches)
     numbered = [(n, match) for n, match in enumerate(pair.ranking.matches, 1) if not match.repeated]
-    for number, match in reversed(numbered):
-        if {match.a, match.b} == {side, opponent} and (said := judge_sentence(match, number, side, verdicts)):
-            return said
-    return None
+    other = next(iter(_opponents_of_both(pair)), None)
+
+    def said(side: int, opponent: int | None) -> JudgeSentence | None:
+        """Return a sentence of the side's latest match with an opponent that has one on it."""
+        met = [(n, m) for n, m in numbered if {m.a, m.b} == {side, opponent}]
+        sentences = (judge_sentence(match, number, side, verdicts) for number, match in reversed(met))
+        return next(filter(None, sentences), None)
+
+    return said(pair.a, pair.b if they_met else other), said(pair.b, pair.a if they_met else other)
 
 
-def _shared(pair: ChosenPair, pairs: dict[tuple[int, int], JudgedPair]) -> list[int]:
+def _opponents_of_both(pair: ChosenPair) -> list[int]:
     """Return the rollouts that both met, by number."""
+    pairs = [{match.a, match.b} for match in pair.ranking.matches]
     met = [{e for both in pairs if side in both for e in both} - {side} for side in (pair.a, pair.b)]
     return sorted(met[0] & met[1])
 
 
-def _of(pairs: dict[tuple[int, int], JudgedPair], a: int, b: int) -> JudgedPair | None:
-    return pairs.get((min(a, b), max(a, b)))
-
-
-def _means(pair: ChosenPair, side: int, opponent: int, pairs: dict[tuple[int, int], JudgedPair]) -> tuple[float, float]:
+def _means(pair: ChosenPair, side: int, opponent: int) -> tuple[float, float]:
     """Return the mean scores of a side and its opponent, over the matches that count."""
-    judged = _of(pairs, side, opponent)
-    numbers = judged.matches if judged else ()
-    matches = [match for n in numbers if not (match := pair.ranking.matches[n - 1]).repeated]
+    sides = {side, opponent}
+    matches = [match for match in pair.ranking.matches if not match.repeated and {match.a, match.b} == sides]
     means = [sum(score_of(match, e) for match in matches) / max(1, len(matches)) for e in (side, opponent)]
     return means[0], means[1]

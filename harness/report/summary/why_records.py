@@ -1,4 +1,4 @@
-"""A pair's explanation in sentences, for terminal and page alike. None ends with a full stop."""
+"""Why one of two rollouts is above the other: the records, and their sentences, of which none ends with a full stop."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

@@ -1,6 +1,6 @@
 """Tables and lines for a terminal, as rich renderables.
 
-overview: what a run prints · group: one query's table and the lines below it · matches: one query's matches ·
-rollout: one path and answer · runs: the list of runs · judge_quality: how far to believe a judge ·
-comparison: runs against each other.
+show: what a run and `show` print · details: one query's matches, pairs and paths · runs: the lists of runs and of
+rankings · judges: how far to believe a judge, judges side by side, the curve · why: two rollouts · comparison: runs
+against each other · table: columns, widths, texts on one line.
 """

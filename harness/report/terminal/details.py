@@ -185,4 +185,4 @@ def _judgements(details: MatchDetails) -> Iterator[Text]:
                     yield visible_text(f"{title} of {side.rollout.index}: {remark}")
         for flag in order.flags:
             lowered = f" ({flag.lowered})" if flag.lowered else ""
-            yield visible_text(f"flag on rollout {flag.rollout}: {flag.words}{lowered}")
+            yield visible_text(f"flag on rollout {flag.side}: {flag.words}{lowered}")

@@ -1,4 +1,4 @@
-"""A curve as a table: a row for each design, a column for each estimator."""
+"""The judges: how far to believe each, those of a run side by side, and the curve of accuracy against judge calls."""
 
 from collections.abc import Iterable, Iterator
 from textwrap import wrap

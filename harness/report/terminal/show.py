@@ -23,11 +23,10 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.core.unicode import visible_name
 from harness.core.wording import counted
-from harness.ranking.judge_stats.tally import judge_calls
 from harness.ranking.juror_agreement import mean_agreement
 from harness.report.judge_quality import judge_lines
-from harness.report.summary.group import AgentFigures, JudgeFigures, QueryLine, judge_figures
-from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags, verdict_keys
+from harness.report.summary.group import AgentFigures, JudgeFigures, QueryLine, calls_by_judge, judge_figures
+from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
 from harness.report.summary.notes import agreement_line, jury_lines, notes, open_reasons
 from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
 from harness.report.summary.rankings import earlier_rounds
@@ -225,7 +224,7 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
 
 def _result_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
     yield from filter(None, (_headline(group, ranking, reader.verdict), certainty(group, ranking)))
-    calls = judge_calls(ranking, filter(None, map(reader.verdict, verdict_keys(ranking.matches))), {})
+    calls = calls_by_judge(ranking, reader.verdict)
     signal = SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
     yield judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal)
     yield from jury_lines(ranking)

@@ -1,10 +1,14 @@
-"""Two answers word by word: which words stand in one of them only."""
+"""Two texts side by side: answers word by word, instructions line by line."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
-from itertools import groupby
+from itertools import groupby, zip_longest
+from typing import Literal
+
+from harness.transcripts.clean_text import clean
 
 Pieces = tuple[tuple[str, bool], ...]
 """A text in pieces; True: its words stand in this text only."""
@@ -90,3 +94,83 @@ def _pieces(words: Sequence[str], kept: Sequence[tuple[int, int]]) -> Iterator[t
         if high > low:
             yield "".join(words[low:high]), False
         end = high
+
+
+_CONTEXT = 3
+"""Equal lines that are shown around a change."""
+_MOST_LINES = 1_500
+"""Above this number of lines the two are not compared: difflib takes the square of a length."""
+_WORD_PAIRS = 12_000_000
+"""Pairs of words that are looked at for all lines together; lines beyond that are compared as a whole."""
+_ALIKE = 0.4
+"""Share of equal words from which a changed line is marked word by word."""
+_TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
+_Opcodes = Sequence[tuple[str, int, int, int, int]]
+
+Kind = Literal["same", "gone", "new", "skipped"]
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """A line of a diff, in pieces; a piece is marked where only a part of the line changed."""
+
+    kind: Kind
+    pieces: tuple[tuple[str, bool], ...]
+
+
+def instruction_diff(first: str, second: str) -> list[DiffLine] | None:
+    """Return how `second` differs from `first`; None where they are too long to compare."""
+    before, after = clean(first).splitlines(), clean(second).splitlines()
+    if max(len(before), len(after)) > _MOST_LINES:
+        return None
+    groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)
+    return list(_Diff(before, after).lines([list(group) for group in groups]))
+
+
+class _Diff:
+    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
+        self._before, self._after = before, after
+        self._word_pairs = _WORD_PAIRS
+
+    def lines(self, groups: Sequence[_Opcodes]) -> Iterator[DiffLine]:
+        end = 0
+        for group in groups:
+            yield from _skipped(group[0][1] - end)
+            for tag, low, high, after_low, after_high in group:
+                if tag == "equal":
+                    yield from (_whole_line("same", line) for line in self._before[low:high])
+                else:
+                    pairs = [
+                        self._by_words(old, young)
+                        for old, young in zip_longest(self._before[low:high], self._after[after_low:after_high])
+                    ]
+                    yield from (line for line, _ in pairs if line)
+                    yield from (line for _, line in pairs if line)
+                end = high
+        yield from _skipped(len(self._before) - end)
+
+    def _by_words(self, gone: str | None, new: str | None) -> tuple[DiffLine | None, DiffLine | None]:
+        """Return a line that went and the one that came for it, the words marked in which they differ."""
+        if gone is None or new is None:
+            return (
+                None if gone is None else _whole_line("gone", gone),
+                None if new is None else _whole_line("new", new),
+            )
+        before, after = _TOKENS.findall(gone), _TOKENS.findall(new)
+        self._word_pairs -= len(before) * len(after)
+        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        if self._word_pairs < 0 or matcher.ratio() < _ALIKE:
+            return _whole_line("gone", gone), _whole_line("new", new)
+        codes = matcher.get_opcodes()
+        left = tuple(("".join(before[low:high]), tag != "equal") for tag, low, high, _, _ in codes if high > low)
+        right = tuple(("".join(after[low:high]), tag != "equal") for tag, _, _, low, high in codes if high > low)
+        return DiffLine("gone", left), DiffLine("new", right)
+
+
+def _skipped(count: int) -> Iterator[DiffLine]:
+    if count > 0:
+        yield _whole_line("skipped", f"{count:,} equal line{'s' if count > 1 else ''}")
+
+
+def _whole_line(kind: Kind, text: str) -> DiffLine:
+    return DiffLine(kind, ((text, False),))
