@@ -10,17 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from simulated_judge import REGIMES, Array, Regime, cross_match, draw
-from statsmodels.stats.power import TTestPower
 
 from harness import SideResult
-from harness.comparison.clusters import Clusters, mean_by_query
 from harness.comparison.intervals import interval_of_share
+from harness.comparison.outcomes import Clusters, mean_by_query
 from harness.comparison.side_results import side_result
-from harness.core.comparisons import ALPHA, ComparedQuery, ComparedRollout
+from harness.comparison.statistics import t_test_power
+from harness.core.comparisons import ComparedQuery, ComparedRollout
 
 SHARP, NOISY = REGIMES[:2]
 ALIKE = 0.5
@@ -90,8 +89,7 @@ def found(
     setting = Setting(regime, queries, lead=lead_for(regime, win_rate, calibration))
     drawn = list(comparisons(setting, count, seed))
     spread = float(np.mean([clusters.spread for clusters in drawn if clusters.spread is not None]))
-    of_t_test: Any = TTestPower()
-    stated = float(of_t_test.power((win_rate - 0.5) / spread, queries, ALPHA))
+    stated = t_test_power((win_rate - 0.5) / spread, queries)
     found_better = [interval_of_share(clusters, seed=i).low > 0.5 for i, clusters in enumerate(drawn)]
     return float(np.mean(found_better)), stated, float(np.mean([clusters.mean for clusters in drawn]))
 

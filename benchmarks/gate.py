@@ -14,10 +14,10 @@ import numpy as np
 from simulated_gate import NOISY, SHARP, Repeat, repeats
 from simulated_judge import Regime
 
-from harness.comparison.forecast import pass_probability
-from harness.comparison.look_plan import LookPlan
+from harness.comparison.gate import pass_probability
+from harness.comparison.interim import InterimPlan
 from harness.comparison.noise import reversals
-from harness.core.gates import GateLook
+from harness.core.gates import InterimAnalysis
 
 MARGIN = 0.05
 WORSE_BY = 1.0
@@ -72,11 +72,11 @@ def play(case: Case, count: int, seed: int = 0) -> Outcome:
     return Outcome(findings, float(np.mean(foretold)), float(np.mean(judged)))
 
 
-def gate(repeat: Repeat, looks: int) -> tuple[Sequence[GateLook], float]:
+def gate(repeat: Repeat, looks: int) -> tuple[Sequence[InterimAnalysis], float]:
     """Return the looks that a gate takes, and the foretold probability of a pass."""
     judged = {query.query: query for query in repeat.queries}
-    plan = LookPlan.of(list(judged), looks, MARGIN)
-    return plan.looks(judged), pass_probability(len(judged), MARGIN, repeat.spread, plan.shares)
+    plan = InterimPlan.of(list(judged), looks, MARGIN)
+    return plan.analyses(judged), pass_probability(len(judged), MARGIN, repeat.spread, plan.shares)
 
 
 def main() -> None:

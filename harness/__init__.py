@@ -89,8 +89,8 @@ if TYPE_CHECKING:
     from harness.ranking.many_tables import rank_many
     from harness.ranking.registry import Sampler
     from harness.ranking.score_table import RankedScores, rank_scores
-    from harness.report.summary.ranking_change import RankingChange
-    from harness.report.summary.why.pair_records import PairExplanation
+    from harness.report.summary.rankings import RankingChange
+    from harness.report.summary.why_records import PairExplanation
     from harness.rollouts.environment import AgentEnv
     from harness.rollouts.replay import Replayed
     from harness.rollouts.request_diff import Divergence
@@ -253,8 +253,8 @@ _HOMES = {
     "RankMessagesSettings": "harness.api.message_tournament:RankMessagesSettings",
     "Ranked": "harness.core.rankings:Ranked",
     "RankedScores": "harness.ranking.score_table:RankedScores",
-    "PairExplanation": "harness.report.summary.why.pair_records:PairExplanation",
-    "RankingChange": "harness.report.summary.ranking_change:RankingChange",
+    "PairExplanation": "harness.report.summary.why_records:PairExplanation",
+    "RankingChange": "harness.report.summary.rankings:RankingChange",
     "RankingFile": "harness.archive.rankings:RankingFile",
     "RankingHead": "harness.archive.typed_records:RankingHead",
     "Refused": "harness.core.errors:Refused",

@@ -143,7 +143,7 @@ def child(order: Mapping[str, Any]) -> None:
 
 
 def lived(order: Mapping[str, Any]) -> None:
-    """Be a command, and end as an interpreter does, but without taking every module apart: most commands are quicker."""
+    """Be a command, and end as an interpreter does, but without taking every module apart: that would take longer."""
     try:
         child(order)
     except SystemExit as end:

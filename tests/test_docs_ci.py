@@ -114,7 +114,7 @@ def test_every_shell_block_works_and_the_gate_lets_a_better_agent_pass_and_holds
     assert summary.startswith("### Passed: B is not worse than A")
     assert (runner.folder / "gate.xml").is_file()
     assert list(runner.folder.glob("candidate/*-compare-*/report.html")), "what the job uploads is there"
-    assert "arena-harness[compare]" in (runner.folder.parent / "pip.txt").read_text("utf-8")
+    assert "arena-harness" in (runner.folder.parent / "pip.txt").read_text("utf-8")
     asked = len(runner.endpoint.requests)
     (shell,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     assert runner.shell(shell, {}) == 0

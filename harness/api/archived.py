@@ -24,17 +24,16 @@ from harness.pipeline.labelling import answer_labels
 from harness.pipeline.rescoring import offer_match
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult
-from harness.report.curve_records import curve_json
-from harness.report.html.run.page import write_page
-from harness.report.json import judges_json, quality_json, run_json
+from harness.report.html.run_page import write_page
+from harness.report.json import curve_json, judges_json, quality_json, run_json
 from harness.report.judge_quality import judge_qualities
 from harness.report.learnt_judges import judge_profiles
 from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
 from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.ranking import summarize
-from harness.report.summary.ranking_change import RankingChange, change_against_earlier
-from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
-from harness.report.summary.why.pair_records import PairExplanation
+from harness.report.summary.rankings import RankingChange, change_against_earlier
+from harness.report.summary.why import explain_pair, find_pair, judged_ranking
+from harness.report.summary.why_records import PairExplanation
 
 _PLACE = ("rank", "reward", "advantage", "score", "margin", "uncertainty", "p_best", "p_above_mean", "verified")
 _PLAIN = (str, int, float, bool)

@@ -25,7 +25,7 @@ from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.quote import AnySide
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import prepare
-from harness.report.html.comparison.page import write_comparison_page
+from harness.report.html.comparison_page import write_comparison_page
 from harness.rollouts.loading import LoadedAgent
 
 _MOST_PAIRS = 1000

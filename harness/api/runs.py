@@ -24,8 +24,7 @@ from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.sync import in_step
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
-from harness.formats.queries import Asked, queries_of
-from harness.formats.sharded import in_shard
+from harness.formats.queries import Asked, in_shard, queries_of
 from harness.formats.trajectory_files import Format
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
@@ -35,7 +34,7 @@ from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_querie
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, validate_comparison, validate_run
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
-from harness.report.html.run.page import write_page
+from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.replay import Replayed
 from harness.transcripts.renderings import RENDERING

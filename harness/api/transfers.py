@@ -9,11 +9,10 @@ from harness.api.outside import read_run_env
 from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
-from harness.formats.training.rules import ExportRules
-from harness.formats.training.split import WHOLE, read_split
+from harness.formats.training.rules import WHOLE, ExportRules, read_split
 from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
 from harness.pipeline.merging import merge_runs
-from harness.report.html.run.page import write_page
+from harness.report.html.run_page import write_page
 
 
 @door_at_once

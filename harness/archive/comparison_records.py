@@ -13,7 +13,7 @@ from harness.archive.layout import COMPARISON_FILE
 from harness.archive.run_info import read_info_file
 from harness.archive.typed_records import RecordType
 from harness.core.comparisons import ComparedQuery, ComparedSide
-from harness.core.gates import LookRule
+from harness.core.gates import InterimRule
 from harness.core.records import Record
 
 
@@ -45,7 +45,7 @@ class ComparisonInfo(Record):
     """How many cross pairs of samples meet on each query."""
     cluster: str | None = None
     """The key of the queries' metadata by which queries are alike."""
-    early_stop: LookRule | None = None
+    early_stop: InterimRule | None = None
     """With which looks a gate could stop before all queries were judged; None where it could not."""
     offline: bool
     """A side's model, or the judge, is the embedded one: the result says nothing of any LLM."""

@@ -31,8 +31,7 @@ from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.unicode import visible_name
 from harness.endpoints.address import Endpoint
-from harness.report.terminal.layout import visible_text
-from harness.report.terminal.table import Column, TableRow, table_or_list
+from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.loading import LoadedAgent, agent_files, load_agent

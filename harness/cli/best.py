@@ -110,7 +110,7 @@ def _deliver(result: RunResult, query: Query, console: Console, *, as_json: bool
     from harness.cli.archived_run import open_folder
     from harness.cli.output import print_json, say
     from harness.cli.run_result import say_given_up, say_partial
-    from harness.report.html.run.page import write_page
+    from harness.report.html.run_page import write_page
     from harness.report.json import run_json
 
     reader = open_folder(result.path)

@@ -9,15 +9,13 @@ from harness.cli.output import print_json
 from harness.cli.progress_bars import ProgressBars
 from harness.core.errors import ExitCode, Interrupted
 from harness.core.wording import counted
-from harness.doctor.calibration import Calibration, ClassResult, calibrate, count_calibration_calls
+from harness.doctor.calibration import Calibration, ClassResult, bundled_pairs, calibrate, count_calibration_calls
 from harness.doctor.calibration_summary import calibration_json, calibration_lines
+from harness.doctor.checks import DoctorRequest
 from harness.doctor.free_checks import run_free_checks
 from harness.doctor.from_python import judge_to_check
-from harness.doctor.packaged_pairs import bundled_pairs
-from harness.doctor.request import DoctorRequest
 from harness.formats.labelled_pairs import read_pairs
-from harness.report.terminal.layout import on_one_line, visible_text
-from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
 
 
 def report_calibration(request: DoctorRequest, pairs: Path | None, *, as_json: bool) -> ExitCode:

@@ -16,8 +16,7 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import load, merge_sources
 from harness.core.user_files import read_text
 from harness.core.wording import option
-from harness.formats.packed_queries import PackedQueries
-from harness.formats.queries import read_queries
+from harness.formats.queries import PackedQueries, read_queries
 from harness.pipeline.comparing.new_sides import queries_asked, settings_of_side
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.quote import AnySide

@@ -48,7 +48,7 @@ class ComparisonFiles:
     def write(self, reader: ComparisonReader, comparison: Comparison) -> None:
         """Write them, over what is there. Raises CannotWrite."""
         from harness.cli.new_files import write_new
-        from harness.report.comparison_csv import matches_csv
+        from harness.report.csv import matches_csv
         from harness.report.markdown import comparison_markdown
 
         if self.markdown:

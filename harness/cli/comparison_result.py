@@ -22,7 +22,7 @@ from harness.pipeline.comparing.new_sides import compare_sides
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.run_environment import RunEnvironment
-from harness.report.html.comparison.page import write_comparison_page
+from harness.report.html.comparison_page import write_comparison_page
 from harness.report.terminal.comparison import comparison_lines
 
 

@@ -7,10 +7,10 @@ from harness.cli.console import stdout
 from harness.cli.output import print_json
 from harness.core.errors import UsageError
 from harness.core.wording import call, counted
-from harness.report.compared_judges import compared_qualities
 from harness.report.json import quality_json
-from harness.report.terminal.judge_quality import quality_lines
-from harness.report.terminal.layout import visible_text
+from harness.report.judge_quality import compared_qualities
+from harness.report.terminal.judges import quality_lines
+from harness.report.terminal.table import visible_text
 
 
 def print_comparison_stats(reader: ComparisonReader, *, as_json: bool) -> None:

@@ -47,7 +47,7 @@ def rubric_names(_context: click.Context, _parameter: click.Parameter, begun: st
 
 def sort_keys(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete what a table of queries is sorted by."""
-    from harness.report.terminal.queries import SORT_KEYS
+    from harness.report.terminal.show import SORT_KEYS
 
     return _beginning(SORT_KEYS, begun)
 

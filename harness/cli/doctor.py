@@ -59,7 +59,7 @@ def doctor(
     from harness.cli.process import silence_logs
     from harness.cli.program import program
     from harness.core.clock import now
-    from harness.doctor.request import DoctorRequest
+    from harness.doctor.checks import DoctorRequest
 
     if pairs and not judge:
         raise UsageError("--pairs is for --judge, which asks the judge about each pair: add --judge")

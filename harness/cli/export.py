@@ -96,7 +96,7 @@ def export(
     from harness.cli.archived_run import runs_folder
     from harness.cli.output import print_json, say
     from harness.cli.piece_progress import shown_progress
-    from harness.formats.training.split import WHOLE, read_split
+    from harness.formats.training.rules import WHOLE, read_split
     from harness.pipeline.exporting.export import ExportOptions, export_runs
 
     rules, parent = _rules(chosen), runs_folder(runs_dir, environ)

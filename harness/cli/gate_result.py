@@ -14,14 +14,14 @@ from harness.cli.comparison_costs import quote_lines, quote_row
 from harness.cli.comparison_result import deliver_incomplete, print_comparison, tally_line
 from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import print_json, say
-from harness.comparison.gate_words import forecast_sentences
+from harness.comparison.gate import forecast_sentences
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import CannotWrite, ExitCode, UsageError
 from harness.core.gates import Forecast, GateResult
 from harness.pipeline.comparing.compare import ComparisonResult
 from harness.pipeline.comparing.outcome import GateRules, conclude_comparison
 from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
-from harness.report.html.comparison.page import write_comparison_page
+from harness.report.html.comparison_page import write_comparison_page
 from harness.report.junit import junit_refusal, junit_xml
 from harness.report.markdown import gate_markdown, refusal_markdown
 

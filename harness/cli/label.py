@@ -89,7 +89,7 @@ def _ask_about(reader: RunReader, pairs: Iterable[BlindPair], console: Console, 
 
 def _kept(reader: RunReader, kept: int) -> str:
     from harness.core.wording import counted
-    from harness.report.terminal.layout import on_one_line
+    from harness.report.terminal.table import on_one_line
 
     return f"{counted(kept, 'label', 'labels')} kept now in {on_one_line(str(reader.folder / 'labels.jsonl'), 1000)}"
 
@@ -97,7 +97,7 @@ def _kept(reader: RunReader, kept: int) -> str:
 def _show(pair: BlindPair, number: int, console: Console, *, paths: bool) -> None:
     from rich.rule import Rule
 
-    from harness.report.terminal.layout import visible_text
+    from harness.report.terminal.table import visible_text
 
     console.print(Rule(f"pair {number}", align="left"))
     console.print(visible_text(pair.query, style="bold"))

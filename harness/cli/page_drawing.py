@@ -7,7 +7,7 @@ from harness.archive.reader import RunReader
 from harness.cli.piece_progress import shown_progress
 from harness.core.errors import Interrupted
 from harness.core.wording import command
-from harness.report.html.run.page import write_page
+from harness.report.html.run_page import write_page
 from harness.report.summary.ranking import RankingSummary
 
 

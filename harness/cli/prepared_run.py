@@ -10,9 +10,7 @@ from harness.core.errors import UsageError
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.user_files import text_lines
-from harness.formats.packed_queries import PackedQueries
-from harness.formats.queries import query_from, read_queries
-from harness.formats.sharded import in_shard
+from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
 from harness.pipeline.plan import Prepared, prepare
 from harness.rollouts.loading import LoadedAgent, load_agent
 

@@ -103,7 +103,7 @@ def replay(
 def _print(replayed: Replayed, *, several: bool) -> None:
     from harness.cli.console import stdout
     from harness.core.wording import counted
-    from harness.report.terminal.layout import visible_text
+    from harness.report.terminal.table import visible_text
 
     console, divergence = stdout(), replayed.divergence
     name = f"{replayed.query} rollout {replayed.index}" if several else f"rollout {replayed.index}"

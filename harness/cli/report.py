@@ -50,7 +50,7 @@ def report(
 
 def _write_comparison(reader: ComparisonReader, files: ComparisonFiles) -> Path:
     from harness.pipeline.comparing.outcome import comparison_of
-    from harness.report.html.comparison.page import write_comparison_page
+    from harness.report.html.comparison_page import write_comparison_page
 
     comparison = comparison_of(reader)
     files.write(reader, comparison)

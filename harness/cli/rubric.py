@@ -118,7 +118,7 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
     from harness.judging.prompt import fixed_message
     from harness.judging.reply import schema
     from harness.judging.rubric_files import load_rubric
-    from harness.report.terminal.layout import visible_text
+    from harness.report.terminal.table import visible_text
 
     loaded = load_rubric(name)
     prompt, reply_schema = fixed_message(loaded), schema(loaded)
@@ -135,8 +135,7 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
 
 
 def _description(described: Rubric, width: int) -> Iterator[Text]:
-    from harness.report.terminal.layout import visible_text
-    from harness.report.terminal.table import Column, TableRow, table_or_list
+    from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
 
     yield visible_text(described.label, style="bold")
     yield visible_text(

@@ -12,9 +12,8 @@ from harness.cli.output import print_json
 from harness.core.wording import command, counted
 from harness.report.summary.notes import provisional_words
 from harness.report.summary.ranking import RankingSummary, is_offline, summarize
-from harness.report.summary.ranking_line import design_of
-from harness.report.terminal.overview import overview, parts_line
-from harness.report.terminal.queries import QueryTable
+from harness.report.summary.rankings import design_of
+from harness.report.terminal.show import QueryTable, overview, parts_line
 
 
 def print_run(

@@ -20,8 +20,8 @@ from harness.core.wording import command, counted
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.runs import RunResult
 from harness.report.summary.ranking import RankingSummary, summarize
-from harness.report.summary.ranking_change import RankingChange, change_against_earlier
-from harness.report.terminal.rankings import change_lines
+from harness.report.summary.rankings import RankingChange, change_against_earlier
+from harness.report.terminal.runs import change_lines
 
 
 def next_commands(

@@ -101,7 +101,7 @@ def show(
             show_matches(reader, of_query, match, brief=brief, as_json=as_json)
     else:
         from harness.cli.run_overview import print_run
-        from harness.report.terminal.queries import QueryTable
+        from harness.report.terminal.show import QueryTable
 
         whole = reader.ranking(ranking)
         shown = whole if query is None else _only(reader, whole, find_query(reader, query))
@@ -141,8 +141,8 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
 def _list_rankings(reader: RunReader, *, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
-    from harness.report.summary.ranking_line import ranking_line
-    from harness.report.terminal.rankings import rankings_table, rounds_lines
+    from harness.report.summary.rankings import ranking_line
+    from harness.report.terminal.runs import rankings_table, rounds_lines
 
     lines = [ranking_line(reader, ranking) for ranking in reader.rankings()]
     if as_json:
@@ -158,7 +158,7 @@ def _list_rankings(reader: RunReader, *, as_json: bool) -> None:
 def _show_rollout(reader: RunReader, query: Query, index: int, *, as_json: bool) -> None:
     from harness.cli.console import stdout
     from harness.cli.output import print_json
-    from harness.report.terminal.rollout import path_lines
+    from harness.report.terminal.details import path_lines
 
     rollout = _find_rollout(reader, query, index)
     if as_json:

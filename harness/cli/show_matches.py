@@ -13,8 +13,7 @@ from harness.core.wording import call
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.pair_table import pair_table
 from harness.report.summary.ranking import group_of
-from harness.report.terminal.matches import match_lines, matches_table
-from harness.report.terminal.pair_table import pair_table_lines
+from harness.report.terminal.details import match_lines, matches_table, pair_table_lines
 from harness.transcripts.transcript import recorded_form
 
 

@@ -117,9 +117,8 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     from harness.pipeline.labelling import answer_labels
     from harness.report.json import agreement_json, figures_json, quality_json
     from harness.report.judge_quality import judge_qualities
-    from harness.report.jury_voices import voices_of_jurors
-    from harness.report.learnt_judges import judge_profiles, profile_json
-    from harness.report.summary.label_agreement import label_agreement
+    from harness.report.learnt_judges import judge_profiles, profile_json, voices_of_jurors
+    from harness.report.summary.labels import label_agreement
     from harness.report.summary.ranking import by_signal, is_offline, summarize
     from harness.report.summary.ranking_figures import ranking_figures
 
@@ -147,13 +146,11 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     from harness.core.wording import counted
     from harness.report.judge_quality import judge_qualities
-    from harness.report.jury_voices import jury_words, voice_words, voices_of_jurors
-    from harness.report.learnt_judges import judge_profiles, profile_words
-    from harness.report.rollout_words import ranking_words
+    from harness.report.learnt_judges import judge_profiles, jury_words, profile_words, voice_words, voices_of_jurors
     from harness.report.summary.ranking import by_signal, is_offline, summarize
-    from harness.report.summary.ranking_figures import ranking_figures
-    from harness.report.terminal.judge_quality import figure_lines, quality_lines
-    from harness.report.terminal.layout import visible_text
+    from harness.report.summary.ranking_figures import ranking_figures, ranking_words
+    from harness.report.terminal.judges import figure_lines, quality_lines
+    from harness.report.terminal.table import visible_text
 
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n:,}" for name, n in by_signal(summary.signals).items())
@@ -186,7 +183,7 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
 def _print_agreement(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     from harness.pipeline.labelling import answer_labels
     from harness.report.judge_quality import agreement_words
-    from harness.report.summary.label_agreement import label_agreement
+    from harness.report.summary.labels import label_agreement
 
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):

@@ -9,10 +9,11 @@ from harness.cli.console import stdout
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import print_json, say
 from harness.pipeline.labelling import answer_labels
-from harness.report.curve_records import curve_csv, curve_json
-from harness.report.html.curve.curve_svg import curve_svg
+from harness.report.csv import curve_csv
+from harness.report.html.curve_svg import curve_svg
+from harness.report.json import curve_json
 from harness.report.summary.curve import judging_curve, round_robin_of
-from harness.report.terminal.curve import curve_lines
+from harness.report.terminal.judges import curve_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from harness.archive.rankings import RankingFile
     from harness.archive.reader import RunReader
-    from harness.report.summary.why.pair_records import PairExplanation
+    from harness.report.summary.why_records import PairExplanation
 
 _LONGEST_NUMBER = 4
 """Digits: a RUN of so few is a rollout's number. The shortest prefix of a run's id that is of use is longer."""
@@ -60,7 +60,7 @@ def why(
     from harness.cli.new_files import check_writable, write_new
     from harness.cli.output import print_json, say
     from harness.report.summary.ranking import is_offline
-    from harness.report.summary.why.explanation import explain_pair, find_pair, judged_ranking
+    from harness.report.summary.why import explain_pair, find_pair, judged_ranking
     from harness.report.terminal.why import pair_lines
 
     check_writable(html)
@@ -70,7 +70,7 @@ def why(
     pair = find_pair(reader, chosen, find_query(reader, query), *numbers)
     explanation = _with_meeting(reader, chosen, explain_pair(reader, chosen, pair), environ)
     if html:
-        from harness.report.html.pair.page import pair_page
+        from harness.report.html.pair_page import pair_page
 
         write_new(html, pair_page(reader, chosen, pair, explanation), force=True)
         say(f"the page of these two: {html}", err=True)

@@ -6,12 +6,10 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.comparison.clusters import Clusters, Numbers, cluster_of, mean_by_query
-from harness.comparison.holm import holm
 from harness.comparison.intervals import interval_of_mean, interval_of_share, quantiles, redrawn
-from harness.comparison.outcomes import outcomes, pairs_of
-from harness.comparison.side_results import side_result
-from harness.comparison.slices import slices
+from harness.comparison.outcomes import Clusters, Numbers, cluster_of, mean_by_query, outcomes, pairs_of
+from harness.comparison.side_results import side_result, slices
+from harness.comparison.statistics import holm
 from harness.core.comparisons import (
     FEWEST_SHOWING,
     ComparedQuery,

@@ -1,11 +1,165 @@
-"""What becomes of a gate after its last look."""
+"""A gate: how probable it is that an equal agent passes, what becomes of it at its end, and the words for both."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from harness.comparison.gate_words import gate_sentence
+from harness.comparison.interim import critical_values, exits
+from harness.comparison.outcomes import cluster_of
+from harness.comparison.statistics import DEFAULT_SPREAD, scipy, t_exceeds, t_value
 from harness.core.comparisons import ComparedQuery, Comparison
-from harness.core.gates import Forecast, GateFinding, GateLook, GateResult
+from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
+from harness.core.rounded import percent_half_up, round_number, whole_percent
 from harness.core.wording import counted
+
+_ONE_PAIR = 0.5
+"""Standard deviation of a query's win rate over one pair that is won or lost."""
+_DESIRED = 0.8
+_MOST_QUERIES = 1_000_000
+
+
+def default_spread(pairs: int) -> float:
+    """Return the spread that is taken with so many pairs a query: a part that more pairs lessen, and one that stays.
+
+    One pair that is won or lost has a spread of 0.5, and two pairs have `DEFAULT_SPREAD`; both parts follow from that.
+    With it an equal agent passes at a margin of 0.05 in 7 % at 20 queries, 39 % at 200, 66 % at 400, 92 % at 800.
+    """
+    lessened = 2 * (_ONE_PAIR**2 - DEFAULT_SPREAD**2)
+    return (_ONE_PAIR**2 - lessened + lessened / pairs) ** 0.5
+
+
+def pass_forecast(
+    queries: int, margin: float, spread: float | None, *, pairs: int = 2, shares: Sequence[float] = (1.0,)
+) -> Forecast:
+    """Return how probably an agent equal to the baseline passes, and how many queries let it pass in 80 %.
+
+    `queries` are those that count as independent: of queries in clusters see `independent_queries`. Without a `spread`
+    the default one for so many pairs a query is taken. `shares` says how much is judged at each analysis.
+    """
+    width = default_spread(pairs) if spread is None else spread
+    return Forecast(
+        probability=pass_probability(queries, margin, width, shares),
+        queries=queries,
+        margin=margin,
+        looks=len(shares),
+        spread=width,
+        spread_from="default" if spread is None else "runs",
+        desired=_DESIRED,
+        queries_desired=_fewest_queries(margin, width, shares),
+    )
+
+
+def pass_probability(queries: float, margin: float, spread: float, shares: Sequence[float] = (1.0,)) -> float:
+    """Return how probably the interval of an equal agent ends above 0.5 − margin, at any of the analyses.
+
+    The win rate is taken as normal about one half. With one analysis this is the power of the t test (the noncentral t
+    distribution); with several, a walk that ends where it passes, or is worse.
+    """
+    if spread == 0:  # where all queries say the same, the interval holds what the next ones can change
+        tail = scipy("special").ndtr(-critical_values(shares)[-1])
+        return float(0.5 * tail ** (1 / queries) > 0.5 - margin)
+    if len(shares) == 1:
+        freedom = max(1.0, queries - 1)
+        return t_exceeds(t_value(critical_values(shares)[0], freedom), freedom, margin * queries**0.5 / spread)
+    bounds = [t_value(z, queries * share - 1) for z, share in zip(critical_values(shares), shares, strict=True)]
+    shifts = [margin * (queries * share) ** 0.5 / spread for share in shares]
+    high = [bound - shift for bound, shift in zip(bounds, shifts, strict=True)]
+    return sum(exits(shares, high, [-bound for bound in bounds]).above)
+
+
+def independent_queries(queries: Sequence[str], clusters: Mapping[str, str] | None) -> float:
+    """Return how many queries count as independent, if those of a cluster say nothing that one of them does not say.
+
+    Of clusters of one size there are as many as clusters; of others fewer (L. Kish, Survey Sampling, 1965).
+    """
+    sizes = Counter(cluster_of(query, clusters) for query in queries)
+    return len(queries) ** 2 / sum(size**2 for size in sizes.values()) if sizes else 0.0
+
+
+def _fewest_queries(margin: float, spread: float, shares: Sequence[float]) -> int | None:
+    """Return the fewest queries with which an equal agent passes in 80 %, by bisection."""
+    low, high = 1, 2
+    while pass_probability(high, margin, spread, shares) < _DESIRED:
+        low, high = high, high * 2
+        if high > _MOST_QUERIES:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if pass_probability(middle, margin, spread, shares) >= _DESIRED else (middle, high)
+    return high
+
+
+_UNLIKELY = 0.5
+_MOST_DECIMALS = 3
+
+
+def forecast_sentences(
+    forecast: Forecast, label: str = "B", *, looks: int = 1, concluded: bool = False
+) -> tuple[str, ...]:
+    """Return how probably an equal agent passes; below 50 % also how many queries would do.
+
+    `looks` are those that were asked for. A gate that has `concluded` needs no more queries.
+    """
+    return (*_chance_sentences(forecast, label, concluded=concluded), *_looks_left_out(forecast, looks))
+
+
+def _looks_left_out(forecast: Forecast, asked: int) -> tuple[str, ...]:
+    if forecast.looks >= asked:
+        return ()
+    return (f"note: {forecast.looks} of {asked} looks are possible with {_queries(forecast)}.",)
+
+
+def _queries(forecast: Forecast) -> str:
+    return f"{counted(forecast.queries, 'query', 'queries')}"
+
+
+def _chance_sentences(forecast: Forecast, label: str, *, concluded: bool) -> tuple[str, ...]:
+    whence = "as the baseline's own pairs spread" if forecast.spread_from == "runs" else "at the default spread"
+    first = (
+        f"{label} passes in {_chance(forecast.probability)} if {label} is as good as the baseline: "
+        f"{_queries(forecast)}, margin {100 * forecast.margin:g} points, {whence} ({forecast.spread:.2f})"
+    )
+    if concluded or forecast.probability >= _UNLIKELY:
+        return (f"{first}.",)
+    if forecast.queries_desired is None:
+        more = "no number of queries below a million makes that 80 %: widen --margin"
+    else:
+        more = f"about {round_number(forecast.queries_desired)} queries, or a wider --margin, make that 80 %"
+    return (f"{first}.", f'warning: this gate will mostly say "cannot tell"; {more}.')
+
+
+def gate_sentence(gate: GateResult) -> str:
+    """Return the last line of a gate: what it says of the second side, the figures, and why."""
+    look = gate.looks[-1]
+    first, second = (side.label for side in gate.comparison.sides[:2])
+    low, high = (_beside(*ends) for ends in zip(look.interval, (0.5 - gate.margin, 0.5), strict=True))
+    figures = (
+        f"preferred {whole_percent(look.win_rate)} % [{low}, {high}] on {counted(look.queries, 'query', 'queries')}"
+    )
+    stopped = f" at look {len(gate.looks)} of {gate.planned_looks}" if gate.planned_looks > 1 else ""
+    limit = f"{100 * (0.5 - gate.margin):g}"
+    if gate.finding == "not worse":
+        return f"Passed: {second} is not worse than {first}{stopped}: {figures}, above {limit} %."
+    if gate.finding == "worse":
+        return f"Failed: {second} is worse than {first}{stopped}: {figures}, below 50 %."
+    why = "; ".join(gate.reasons) or f"the interval must end above {limit} %, or below 50 %"
+    result = "Passed, since --allow-unsure lets it" if gate.passed else "Failed"
+    return f"{result}: the gate cannot tell whether {second} is worse than {first}{stopped}: {figures}; {why}."
+
+
+def _beside(end: float, limit: float) -> str:
+    """Return an end of the interval in per cent, with decimals where it would else read like the limit beside it."""
+    if whole_percent(end) == whole_percent(limit):
+        for decimals in range(1, _MOST_DECIMALS + 1):
+            if (text := f"{100 * end:.{decimals}f}") != f"{100 * limit:.{decimals}f}":
+                return text
+    return str(whole_percent(end))
+
+
+def _chance(probability: float) -> str:
+    if probability < 0.005:
+        return "less than 1 %"
+    return "more than 99 %" if probability >= 0.995 else f"{percent_half_up(probability)} %"
+
 
 _MOST_LEFT_OUT = 0.1
 """The share of a side's rollouts that the infrastructure may have failed."""
@@ -14,13 +168,13 @@ _MOST_LEFT_OUT = 0.1
 def conclude_gate(
     comparison: Comparison,
     queries: Sequence[ComparedQuery],
-    looks: Sequence[GateLook],
+    looks: Sequence[InterimAnalysis],
     forecast: Forecast,
     *,
     planned_looks: int,
     allow_unsure: bool,
 ) -> GateResult:
-    """Return what a gate says after its last look, and whether it is passed."""
+    """Return what a gate says after its last analysis, and whether it is passed."""
     reasons = reasons_to_doubt(queries, [side.label for side in comparison.sides])
     verdict: GateFinding = "cannot tell" if reasons else looks[-1].finding
     gate = GateResult(

@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from harness.comparison.clusters import Clusters, Numbers, ratio
-from harness.comparison.libraries import statistics_module
+from harness.comparison.outcomes import Clusters, Numbers, ratio
+from harness.comparison.statistics import scipy
 from harness.core.comparisons import FEWEST_SHOWING, Interval
 
 DRAWS = 10_000
@@ -60,7 +60,7 @@ def sign_flip_p(clusters: Clusters, middle: float, seed: int) -> float:
     distances = distances[np.abs(distances) > 1e-9]
     if len(distances) < 2:
         return 1.0
-    flips = statistics_module("scipy.stats").permutation_test(
+    flips = scipy("stats").permutation_test(
         (distances,),
         np.sum,
         permutation_type="samples",
@@ -90,7 +90,7 @@ def _bootstrap_ends(clusters: Clusters, seed: int) -> tuple[float, float]:
 def redrawn(sums: tuple[Numbers, ...], statistic: Callable[..., Numbers], seed: int) -> Numbers:
     """Return a statistic of sums by cluster (each [C]) for 10,000 draws of the clusters [..., 10,000]."""
     count = len(sums[0])
-    drawn = statistics_module("scipy.stats").bootstrap(
+    drawn = scipy("stats").bootstrap(
         sums,
         statistic,
         paired=True,
@@ -105,7 +105,7 @@ def redrawn(sums: tuple[Numbers, ...], statistic: Callable[..., Numbers], seed: 
 
 def t_quantile(count: int) -> float:
     """Return the factor of a standard error that a two-sided 95 % interval of `count` clusters takes."""
-    return float(statistics_module("scipy.special").stdtrit(count - 1, 1 - _OUTSIDE))
+    return float(scipy("special").stdtrit(count - 1, 1 - _OUTSIDE))
 
 
 def _tail(count: int) -> float:
@@ -115,7 +115,7 @@ def _tail(count: int) -> float:
     place of C - 1 (the expanded percentile interval of T. Hesterberg, The American Statistician 69, 2015).
     """
     widened = t_quantile(count) * float(np.sqrt(count / (count - 1)))
-    return float(statistics_module("scipy.special").ndtr(-widened))
+    return float(scipy("special").ndtr(-widened))
 
 
 def quantiles(drawn: Numbers, count: int) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.comparison.libraries import statistics_module
+from harness.comparison.statistics import scipy
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.rounded import percent_half_up
 from harness.core.wording import counted
@@ -35,7 +35,7 @@ class Reversals:
                 f"in none of {counted(self.judged, 'pair')} of different transcripts does the judge name a winner in "
                 "both orders: the judge tells nothing apart"
             )
-        flips = statistics_module("scipy.stats").binomtest(self.flipped, self.decided).proportion_ci(method="wilson")
+        flips = scipy("stats").binomtest(self.flipped, self.decided).proportion_ci(method="wilson")
         if flips.high < COIN:
             return None
         share, low, high = map(percent_half_up, (self.flipped / self.decided, flips.low, flips.high))

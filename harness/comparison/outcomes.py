@@ -1,10 +1,97 @@
-"""What the pairs of two sides say, seen from the second side."""
+"""What the pairs of two sides say, seen from the second side: by query, and summed up by cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.core.comparisons import ComparedQuery, CrossMatch, ForfeitedBy
 from harness.core.records import Role
+
+Numbers = NDArray[np.float64]
+
+NEGLIGIBLE = 1e-12
+"""Below this a difference is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Sums of a figure over the queries of each cluster [C], and how many queries there are [C].
+
+    The clusters stand in the order of their names, so that the same data give the same figures in whatever order they
+    come.
+    """
+
+    sums: Numbers
+    sizes: Numbers
+
+    @classmethod
+    def of(cls, means: Mapping[str, float], clusters: Mapping[str, str] | None = None) -> Self:
+        """Sum the figure of each query by cluster. A query that `clusters` does not name is a cluster of its own."""
+        places: dict[tuple[bool, str], list[float]] = {}
+        for query in sorted(means):
+            places.setdefault(cluster_of(query, clusters), []).append(means[query])
+        listed = [places[name] for name in sorted(places)]
+        return cls(np.array([sum(m) for m in listed], np.float64), np.array([len(m) for m in listed], np.float64))
+
+    @property
+    def count(self) -> int:
+        """C, the number of clusters."""
+        return len(self.sums)
+
+    @property
+    def queries(self) -> int:
+        """How many queries the clusters hold."""
+        return int(self.sizes.sum())
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean over queries: a ratio of sums, for clusters differ in size. 0 of nothing."""
+        return float(self.sums.sum() / self.sizes.sum()) if self.count else 0.0
+
+    @property
+    def deviations(self) -> Numbers:
+        """How far the sum of each cluster is from what the mean gives a cluster of its size [C]."""
+        return self.sums - self.mean * self.sizes
+
+    @cached_property
+    def spread(self) -> float | None:
+        """The standard deviation between clusters: that of the mean, times the root of C. None below two clusters.
+
+        Where clusters are of one size this is the standard deviation of their means. Where they are not it is that of
+        the ratio of sums, linearized (W. G. Cochran, Sampling Techniques, 1977, section 6.4).
+        """
+        if self.count < 2:
+            return None
+        squares = float((self.deviations**2).sum()) / (self.count - 1)
+        spread = float(np.sqrt(squares)) / float(self.sizes.mean())
+        return spread if spread > NEGLIGIBLE * max(1.0, abs(self.mean)) else 0.0
+
+    @property
+    def dissenters(self) -> int:
+        """How many clusters have another mean than the one that most have."""
+        means = np.round(self.sums / self.sizes, 9)
+        return self.count - int(np.unique(means, return_counts=True)[1].max()) if self.count else 0
+
+
+def cluster_of(query: str, clusters: Mapping[str, str] | None) -> tuple[bool, str]:
+    """Name the cluster of a query: the one that `clusters` names, or one of its own."""
+    named = clusters or {}
+    return query in named, named.get(query, query)
+
+
+def mean_by_query(figures: Mapping[str, Iterable[float]]) -> dict[str, float]:
+    """Return the mean of each query's figures, without the queries that have none."""
+    listed: dict[str, list[float]] = {query: list(values) for query, values in figures.items()}
+    return {query: sum(values) / len(values) for query, values in listed.items() if values}
+
+
+def ratio(sums: Any, sizes: Any, axis: int = -1) -> Any:
+    """Return the ratio of sums along an axis: the mean over queries of drawn clusters."""
+    return sums.sum(axis) / sizes.sum(axis)
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,7 @@ def compare_scores(
     `pairs` holds for each query its pairs (score of A, score of B), of any scale: the higher score wins a pair, equal
     ones tie. `clusters` names for a query the cluster of alike queries that it belongs to; a query that is not named is
     a cluster of its own. `seed` is of the 10,000 draws. Raises UsageError without a pair, for a score that is no
-    finite number, for two queries of one text (1 and "1"), for a cluster of a query that `pairs` does not hold, and
-    where the extra `compare` is not installed.
+    finite number, for two queries of one text (1 and "1"), or for a cluster of a query that `pairs` does not hold.
     """
     texts = _texts("pairs", pairs)
     scored = {text: [_scored(query, pair) for pair in _listed(query, pairs[query])] for text, query in texts.items()}

@@ -1,19 +1,135 @@
-"""The comparison of two sides: from their pairs to the record of what the pairs say."""
+"""The comparison of two sides: from their pairs to the record of what they say, in all and in slices of the queries."""
 
 import math
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from pydantic import JsonValue
 
-from harness.comparison.clusters import Clusters, Numbers, cluster_of, mean_by_query
 from harness.comparison.intervals import interval_of_mean, interval_of_share, method_for, sign_flip_p, t_quantile
-from harness.comparison.libraries import statistics_module
-from harness.comparison.outcomes import Pair, Pairs, closed, margins, outcomes, pairs_of
-from harness.comparison.power import DEFAULT_SPREAD, detectable, enough_queries
-from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Interval, SideResult, leaves_out_half
+from harness.comparison.outcomes import (
+    Clusters,
+    Numbers,
+    Pair,
+    Pairs,
+    closed,
+    cluster_of,
+    margins,
+    mean_by_query,
+    outcomes,
+    pairs_of,
+)
+from harness.comparison.statistics import DEFAULT_SPREAD, detectable, enough_queries, holm
+from harness.core.comparisons import (
+    FEWEST_SHOWING,
+    ComparedQuery,
+    ComparedRollout,
+    Interval,
+    SideResult,
+    Slice,
+    leaves_out_half,
+)
+
+_MOST_VALUES = 12
+"""A key with more values names queries rather than sorts of queries."""
+_THIRDS = ("short", "middle", "long")
+
+
+@dataclass(frozen=True)
+class _Sliced:
+    key: str
+    value: str
+    queries: tuple[str, ...]
+
+
+def slices(
+    queries: Sequence[ComparedQuery],
+    sides: tuple[int, int],
+    keys: Sequence[str] | None,
+    seed: int,
+    clusters: Mapping[str, str] | None = None,
+) -> tuple[Slice, ...]:
+    """Return the slices of two sides' queries: by `keys` of the metadata, by use of tools, by thirds of answer length.
+
+    `keys` None: each key with two to twelve values. A slice of fewer than six clusters has no win rate. The p are
+    corrected by Holm over all slices.
+    """
+    means = mean_by_query(outcomes(pairs_of(queries, sides)))
+    judged = [query for query in queries if query.query in means]
+    figures = [
+        (sliced, Clusters.of({query: means[query] for query in sliced.queries}, clusters))
+        for sliced in _cut(judged, sides, keys)
+    ]
+    enough = [summed.count >= FEWEST_SHOWING for _, summed in figures]
+    corrected = iter(holm([sign_flip_p(s, 0.5, seed) for (_, s), told in zip(figures, enough, strict=True) if told]))
+    return tuple(
+        Slice(
+            key=sliced.key,
+            value=sliced.value,
+            queries=summed.queries,
+            win_rate=interval_of_share(summed, seed) if told else None,
+            p=next(corrected) if told else None,
+        )
+        for (sliced, summed), told in zip(figures, enough, strict=True)
+    )
+
+
+def _cut(queries: Sequence[ComparedQuery], sides: tuple[int, int], keys: Sequence[str] | None) -> list[_Sliced]:
+    names = sorted({key for query in queries for key in query.metadata}) if keys is None else keys
+    most = _MOST_VALUES if keys is None else len(queries)
+    cuts = [_by(queries, key, lambda query, key=key: _word(query.metadata.get(key)), most) for key in names]
+    lengths = _thirds(queries, sides)
+    cuts.append(_by(queries, "uses tools", lambda query: _uses_tools(query, sides), 2))
+    cuts.append(_by(queries, "answer length", lambda query: lengths.get(query.query), 3, order=_THIRDS))
+    return [sliced for cut in cuts for sliced in cut]
+
+
+def _by(
+    queries: Sequence[ComparedQuery],
+    key: str,
+    value_of: Callable[[ComparedQuery], str | None],
+    most: int,
+    order: Sequence[str] | None = None,
+) -> list[_Sliced]:
+    """Cut by a value; nothing where there are too few values to tell apart, or too many."""
+    members: dict[str, list[str]] = {}
+    for query in queries:
+        if (value := value_of(query)) is not None:
+            members.setdefault(value, []).append(query.query)
+    if not 2 <= len(members) <= most:
+        return []
+    return [_Sliced(key, value, tuple(members[value])) for value in order or sorted(members) if value in members]
+
+
+def _word(value: JsonValue) -> str | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _rollouts(query: ComparedQuery, sides: tuple[int, int]) -> list[ComparedRollout]:
+    return [rollout for side in sides for rollout in query.rollouts[side]]
+
+
+def _uses_tools(query: ComparedQuery, sides: tuple[int, int]) -> str:
+    return "yes" if any(rollout.tools for rollout in _rollouts(query, sides)) else "no"
+
+
+def _thirds(queries: Sequence[ComparedQuery], sides: tuple[int, int]) -> dict[str, str]:
+    """Name the third that each query falls in by the mean length of both sides' answers."""
+    lengths = mean_by_query(
+        {
+            query.query: [float(r.answer_length) for r in _rollouts(query, sides) if r.answer_length is not None]
+            for query in queries
+        }
+    )
+    ordered = sorted(lengths, key=lambda query: (lengths[query], query))
+    return {query: _THIRDS[3 * place // len(ordered)] for place, query in enumerate(ordered)}
+
 
 _LEAST_SPREAD = 1e-6
+_STEPS, _NEAR_ENOUGH, _SINGULAR = 100, 1e-12, 1e14
 _GREATEST_LOGIT = 10.0
 """Beyond it the fit runs away: the lengths tell the winners apart without a fault."""
 
@@ -41,30 +157,40 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
 
 
 def _fitted(won: Numbers, difference: Numbers, clusters: list[int]) -> Interval | None:
-    models = statistics_module("statsmodels.genmod.generalized_linear_model")
-    families = statistics_module("statsmodels.genmod.families")
     columns = np.column_stack([np.ones_like(difference), difference / difference.std()])
-    meaningless = _fits_that_mean_nothing()
-    with warnings.catch_warnings():
-        for kind in meaningless:
-            warnings.simplefilter("error", kind)
-        try:
-            fit = models.GLM(won, columns, family=families.Binomial()).fit(
-                cov_type="cluster", cov_kwds={"groups": np.array(clusters)}
-            )
-        except meaningless:
-            return None
-    logit, slope = (float(value) for value in fit.params)
-    half = t_quantile(max(clusters) + 1) * float(fit.bse[0])
-    if not math.isfinite(half) or max(abs(logit), abs(slope)) > _GREATEST_LOGIT:
+    fit = _logistic_fit(won, columns, clusters)
+    if fit is None or np.abs(fit[0]).max() > _GREATEST_LOGIT:
         return None
+    logit, half = float(fit[0][0]), t_quantile(max(clusters) + 1) * float(fit[1][0])
     return Interval(value=_chance(logit), low=_chance(logit - half), high=_chance(logit + half))
 
 
-def _fits_that_mean_nothing() -> tuple[type[Warning], ...]:
-    """Return what statsmodels warns of where lengths tell winners apart without a fault, or no fit is reached."""
-    of_statsmodels = statistics_module("statsmodels.tools.sm_exceptions")
-    return of_statsmodels.PerfectSeparationWarning, of_statsmodels.ConvergenceWarning, RuntimeWarning
+def _logistic_fit(won: Numbers, columns: Numbers, clusters: list[int]) -> tuple[Numbers, Numbers] | None:
+    """Return the coefficients [K] of a logistic regression and their standard errors by cluster [K].
+
+    By iteratively reweighted least squares, with the sandwich of the clusters' scores and its correction for few
+    clusters. None where no fit is reached: the coefficients grow without end, or are not told apart.
+    """
+    chance = (won + 0.5) / 2
+    at, predictor = np.zeros(columns.shape[1]), np.log(chance / (1 - chance))
+    for _ in range(_STEPS):
+        weights = chance * (1 - chance)
+        information = columns.T @ (weights[:, None] * columns)
+        if not np.linalg.cond(information) < _SINGULAR:
+            return None
+        before, at = at, np.linalg.solve(information, columns.T @ (weights * predictor + won - chance))
+        predictor = columns @ at
+        chance = (1 + np.tanh(predictor / 2)) / 2
+        if np.abs(at - before).max() < _NEAR_ENOUGH:
+            break
+    else:
+        return None
+    scores = np.zeros((max(clusters) + 1, columns.shape[1]))
+    np.add.at(scores, clusters, (won - chance)[:, None] * columns)
+    (rows, width), count = columns.shape, len(scores)
+    inverse = np.linalg.inv(columns.T @ ((chance * (1 - chance))[:, None] * columns))
+    covariance = inverse @ scores.T @ scores @ inverse * count / (count - 1) * (rows - 1) / (rows - width)
+    return np.asarray(at, np.float64), np.asarray(np.sqrt(np.diag(covariance)), np.float64)
 
 
 def _row(pair: Pair) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""The records of a gate: what was foretold, what each look said, and what became of it."""
+"""The records of a gate: the power, what each analysis said, and what became of it."""
 
 from typing import Annotated, Literal
 
@@ -10,8 +10,8 @@ from harness.core.records import Record
 GateFinding = Literal["not worse", "worse", "cannot tell"]
 
 
-class LookRule(Record):
-    """How a comparison stops before all queries are judged: as soon as a look tells."""
+class InterimRule(Record):
+    """How a comparison stops before all queries are judged: as soon as an analysis tells."""
 
     looks: Annotated[int, Field(ge=2, le=8)]
     margin: Annotated[float, Field(gt=0, lt=0.5)]
@@ -34,8 +34,8 @@ class Forecast(Record):
     """How many queries let an equal agent pass with the probability `desired`; None where a million are too few."""
 
 
-class GateLook(Record):
-    """What the queries that were judged up to a look said."""
+class InterimAnalysis(Record):
+    """What the queries that were judged up to an analysis said."""
 
     queries: int
     critical: float
@@ -57,6 +57,6 @@ class GateResult(Record):
     reasons: tuple[str, ...] = ()
     """Why the gate cannot tell, besides the interval."""
     forecast: Forecast
-    looks: tuple[GateLook, ...]
+    looks: tuple[InterimAnalysis, ...]
     planned_looks: int
     comparison: Comparison

@@ -9,8 +9,7 @@ from typing import Any
 from agents import Agent, FunctionTool, Model, Tool
 
 from harness.core.errors import HarnessError
-from harness.doctor.checks import Check, failed_check
-from harness.doctor.request import DoctorRequest
+from harness.doctor.checks import Check, DoctorRequest, failed_check
 from harness.endpoints.address import OPENAI_HOST, Endpoint
 from harness.pipeline.resolve import AgentSpec, resolve_agent
 from harness.rollouts.environment import AgentEnv

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from importlib.resources import files
 
 from harness.archive.memory_store import MemoryStore
 from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner
-from harness.doctor.checks import printable
-from harness.doctor.request import DoctorRequest
-from harness.formats.labelled_pairs import Label, LabelledPair
+from harness.doctor.checks import DoctorRequest, printable
+from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text
 from harness.judging.juror import PairLedger
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
@@ -24,6 +24,12 @@ from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.ranking.topology import exact
 from harness.transcripts.transcript import Transcript
+
+
+def bundled_pairs() -> list[LabelledPair]:
+    """Return the pairs made for this project: each worse answer is worse by construction, in the way its class says."""
+    return pairs_in_text((files("harness.doctor") / "pairs.jsonl").read_text("utf-8"), "pairs.jsonl")
+
 
 _A_FIRST: Mapping[Winner, Label] = {"A": "a", "B": "b", "tie": "tie"}
 _B_FIRST: Mapping[Winner, Label] = {"A": "b", "B": "a", "tie": "tie"}

@@ -14,9 +14,8 @@ from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY
 from harness.doctor.agent_checks import CheckedAgent, check_agent, find_agent
-from harness.doctor.checks import Check, failed_check, fit_to_print
+from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.local_servers import LOOPBACK, server_checks
-from harness.doctor.request import DoctorRequest
 from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors
 from harness.endpoints.credentials import AGENT_URL
 from harness.judging.rubric import Rubric

@@ -15,13 +15,11 @@ from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
 from harness.core.wording import as_spoken, option
-from harness.doctor.calibration import Calibration, calibrate
+from harness.doctor.calibration import Calibration, bundled_pairs, calibrate
 from harness.doctor.calibration_summary import calibration_json
-from harness.doctor.checks import Check
+from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import run_live_checks
-from harness.doctor.packaged_pairs import bundled_pairs
-from harness.doctor.request import DoctorRequest
 from harness.formats.labelled_pairs import read_pairs
 from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec

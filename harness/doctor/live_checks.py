@@ -16,10 +16,9 @@ from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
 from harness.core.wording import counted
 from harness.doctor.agent_checks import CheckedAgent
-from harness.doctor.checks import Check, failed_check, fit_to_print
+from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.free_checks import Findings
 from harness.doctor.model_probe import PATIENCE_S, ModelProbe, ProbeReply
-from harness.doctor.request import DoctorRequest
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.errors import failure_of, refusal_of

@@ -10,8 +10,7 @@ import openai
 from pydantic import BaseModel
 
 from harness.core.errors import UsageError, quoted
-from harness.doctor.checks import Check
-from harness.doctor.request import DoctorRequest
+from harness.doctor.checks import Check, DoctorRequest
 from harness.endpoints.address import Endpoint
 
 USUAL_PORTS = {8000: "vLLM", 8080: "llama.cpp", 11434: "Ollama", 1234: "LM Studio", 4000: "LiteLLM", 30000: "SGLang"}

@@ -19,7 +19,7 @@ from harness.core.records import BUILT_LATER, Step, Usage
 from harness.core.turns import SampledTokens
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
-from harness.formats.step_parts import content_text, function_step, join_texts, steps_without_call
+from harness.formats.messages import content_text, function_step, join_texts, steps_without_call
 from harness.formats.turns import Message, Tool, Turn
 
 _IDS: TypeAdapter[tuple[int, ...]] = TypeAdapter(tuple[int, ...], config=BUILT_LATER)

@@ -13,7 +13,7 @@ from harness.core.wording import counted
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.queries import query_from
-from harness.formats.training_lines.origins import LineOrigin
+from harness.formats.training.origins import LineOrigin
 from harness.ranking.ranks import average_ranks
 from harness.ranking.rewards import place
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pydantic import Field, JsonValue, SkipValidation
 
 from harness.core.records import Failure, Record, Role, Step, Usage
-from harness.formats.training_lines.origins import LineOrigin
+from harness.formats.training.origins import LineOrigin
 from harness.formats.turns import Turn
 
 

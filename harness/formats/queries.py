@@ -3,18 +3,51 @@
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import JsonValue
 
 from harness.core.errors import UsageError, on_a_line, quoted
+from harness.core.packed import Packed
 from harness.core.records import Query
+from harness.core.shards import shard_in
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
 from harness.core.wording import option
 from harness.formats.csv_table import csv_rows
 from harness.formats.json_values import JsonObject, object_in, objects_in, parse_json, text_in
+
+_VALUES = attrgetter(*Query.model_fields)
+
+
+class PackedQueries(Packed[Query]):
+    """Queries of a file, each unpacked when it is asked for: of 40 characters in 130 bytes, where an object takes 800.
+
+    Their items and metadata are what JSON gave: lists, dicts, texts and numbers.
+    """
+
+    def __init__(self, queries: Iterable[Query]) -> None:
+        """Pack the queries as they come."""
+        super().__init__(_VALUES, _query, queries)
+
+
+def _query(values: Sequence[Any]) -> Query:
+    return Query.model_construct(**dict(zip(Query.model_fields, values, strict=True)))
+
+
+Queries = Sequence[Query] | Iterator[Query]
+
+
+def in_shard(queries: Queries, shard: str | None) -> Queries:
+    """Return the queries that fall into a shard such as `3/8`, in their order; None: all. A stream stays a stream."""
+    if shard is None:
+        return queries
+    part = shard_in(shard)
+    chosen = (query for query in queries if part.holds(query.id))
+    return chosen if isinstance(queries, Iterator) else list(chosen)
+
 
 _ROLES = {"system", "developer", "user", "assistant", "tool"}
 

@@ -19,10 +19,8 @@ from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, object_in, objects_in, parse_json
 from harness.formats.messages import checked_messages, read_messages
 from harness.formats.queries import query_from
-from harness.formats.training_lines.art_groups import is_art_group, read_art_group
-from harness.formats.training_lines.groups import is_group, read_group
-from harness.formats.training_lines.origins import SOURCE_KEY, SOURCES, LineFormat, LineOrigin, sources_beside
-from harness.formats.training_lines.talk import read_of
+from harness.formats.training.line_readers import is_art_group, is_group, read_art_group, read_group, talk_fields
+from harness.formats.training.origins import SOURCE_KEY, SOURCES, LineFormat, LineOrigin, sources_beside
 
 _TRL_KEYS = {"prompt", "chosen", "rejected", "tools"}
 _OPENAI_KEYS = {"input", "preferred_output", "non_preferred_output"}
@@ -115,7 +113,7 @@ def _sides(
             content=sha256(text.encode()).hexdigest(),
             line=origin,
             unplaced=tuple(f"the key {key!r}" for key in sorted(unread)),
-            **read_of(turns),
+            **talk_fields(turns),
         )
 
 
@@ -146,7 +144,7 @@ def read_example(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedT
         index=source.rollouts[0] if source and source.rollouts else None,
         line=origin,
         unplaced=unplaced,
-        **read_of(turns),
+        **talk_fields(turns),
     )
 
 

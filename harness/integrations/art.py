@@ -4,9 +4,7 @@ import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from harness.integrations.chats import Chat, chat_of_histories
-from harness.integrations.group_judge import GroupJudge
-from harness.integrations.judged_group import figures_of
+from harness.integrations.group_judge import Chat, GroupJudge, chat_of_histories, figures_of
 
 
 async def scored_copy(judge: GroupJudge, group: Any) -> Any:

@@ -2,16 +2,132 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.api.message_tournament import RankMessagesSettings, ranked_messages
 from harness.api.outside import SharedJudging, share_judging
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, on_a_line
+from harness.core.progress import Silent, Stage
+from harness.core.rankings import GroupRanking
+from harness.core.records import Usage
 from harness.core.settings_sources import check_names, load
 from harness.core.wording import from_python
-from harness.integrations.judged_group import JudgedGroup, Purchases
+
+_SYSTEM = {"system", "developer"}
+_Message = Mapping[str, Any]
+Chat = list[_Message]
+
+
+def chat_of(prompt: str | Sequence[_Message], completion: str | Sequence[_Message]) -> Chat:
+    """Return a prompt and its completion, each a text or messages, as one conversation."""
+    asked = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    answered = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion
+    return list(_with_ids([*asked, *answered]))
+
+
+def chat_of_histories(histories: Sequence[Sequence[_Message]]) -> Chat:
+    """Return the conversations of one rollout as one, for a judge: the first asks, and gives the answer if it ends so.
+
+    Where the first ends without an answer, as before a handoff or when a context was compacted, the last one answers.
+    System messages of further conversations are left out: they are not what the user was promised.
+    """
+    first, *further = [list(_with_ids(history, f"{number}.")) for number, history in enumerate(histories)]
+    others = [message for history in further for message in history if message.get("role") not in _SYSTEM]
+    asked = next((at for at, message in enumerate(first, 1) if message.get("role") == "user"), len(first))
+    return [*first[:asked], *others, *first[asked:]] if _answers(first) else [*first, *others]
+
+
+def _answers(history: Sequence[_Message]) -> bool:
+    return bool(history) and history[-1].get("role") == "assistant" and not history[-1].get("tool_calls")
+
+
+def _with_ids(messages: Sequence[_Message], prefix: str = "") -> Iterator[_Message]:
+    """Give every call an id of its own, and its result the same: some trainers have none, and go by the order."""
+    waiting: list[tuple[Any, str]] = []
+    for number, message in enumerate(messages):
+        if calls := message.get("tool_calls"):
+            waiting = [(call.get("id"), f"{prefix}{number}.{at}") for at, call in enumerate(calls)]
+            named = [{**call, "id": name} for call, (_, name) in zip(calls, waiting, strict=True)]
+            yield {**message, "tool_calls": named}
+        elif message.get("role") == "tool" and waiting:
+            asked = message.get("tool_call_id")
+            place = next((at for at, (was, _) in enumerate(waiting) if was == asked), 0)
+            yield {**message, "tool_call_id": waiting.pop(place)[1]}
+        else:
+            yield message
+
+
+_SUMS = {"judge/calls", "judge/reused", "judge/usd"}
+
+
+class Purchases(Silent):
+    """Adds up what the verdicts of one group took, failed ones too."""
+
+    def __init__(self) -> None:
+        """Nothing is spent yet."""
+        self.calls = 0
+        self.usd: float | None = 0.0
+        """None once a price is unknown."""
+
+    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:  # noqa: ARG002 - a watcher's
+        """Add a verdict."""
+        self.calls += 1
+        self.usd = None if self.usd is None or usd is None else self.usd + usd
+
+
+@dataclass(frozen=True)
+class JudgedGroup:
+    """A reward for each trajectory of a group, or None for all of them."""
+
+    rewards: tuple[float, ...] | None
+    explanations: tuple[str, ...]
+    """Of each trajectory its matches in words; of a group that failed, why it failed."""
+    purchases: Purchases
+    ranking: GroupRanking | None = None
+
+
+def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
+    """Return what a trainer logs of the groups of a step. What is not known, such as a price, is left out.
+
+    `judge/flip_rate` is the share of pairs, of those judged in both orders, whose orders name opposite winners;
+    `judge/reliability` and `judge/first_side` are means over groups of what a GroupRanking says under those names;
+    `judge/no_signal` the share of the groups with rewards in which the judge told nobody apart; `judge/failed_groups`
+    the share of groups without rewards; `judge/calls` and `judge/reused` are verdicts, `judge/usd` what they cost.
+    """
+    rankings = [group.ranking for group in judged if group.ranking]
+    in_both_orders = [m for ranking in rankings for m in ranking.matches if len(set(m.shown_first)) == 2]
+    prices = [group.purchases.usd for group in judged if group.purchases.usd is not None]
+    figures = {
+        "judge/flip_rate": _share([match.flipped for match in in_both_orders]),
+        "judge/reliability": _mean([ranking.reliability for ranking in rankings]),
+        "judge/first_side": _mean([ranking.first_side for ranking in rankings]),
+        "judge/no_signal": _share([ranking.signal == "none" for ranking in rankings]),
+        "judge/failed_groups": _share([group.rewards is None for group in judged]),
+        "judge/calls": float(sum(group.purchases.calls for group in judged)),
+        "judge/reused": float(sum(ranking.reused for ranking in rankings)),
+        "judge/usd": sum(prices) if len(prices) == len(judged) else None,
+    }
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def joined_figures(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the figures of several groups as those of one step: sums of what was bought, else means."""
+    names = dict.fromkeys(name for of_group in figures for name in of_group)
+    values = {name: [of_group[name] for of_group in figures if name in of_group] for name in names}
+    return {name: sum(each) / (1 if name in _SUMS else len(each)) for name, each in values.items()}
+
+
+def _share(marks: Sequence[bool]) -> float | None:
+    return sum(marks) / len(marks) if marks else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
 
 Member = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A trajectory of a group: chat messages, or an object with `messages` and perhaps a `reward`."""

@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from harness.integrations.chats import chat_of
-from harness.integrations.group_judge import GroupJudge
-from harness.integrations.judged_group import figures_of, joined_figures
+from harness.integrations.group_judge import GroupJudge, chat_of, figures_of, joined_figures
 
 
 async def rewards_of(judge: GroupJudge, samples: Sequence[Any], reward_key: str | None) -> list[Any]:

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.core.errors import UsageError
-from harness.integrations.chats import chat_of
-from harness.integrations.group_judge import GroupJudge
-from harness.integrations.judged_group import figures_of
+from harness.integrations.group_judge import GroupJudge, chat_of, figures_of
 
 _Messages = Callable[[Any, Any], Sequence[Any]]
 

@@ -14,9 +14,7 @@ from itertools import accumulate, chain
 from typing import Any, Self, TypeVar
 
 from harness.core.errors import UsageError
-from harness.integrations.chats import Chat, chat_of
-from harness.integrations.group_judge import GroupJudge
-from harness.integrations.judged_group import figures_of
+from harness.integrations.group_judge import Chat, GroupJudge, chat_of, figures_of
 
 T = TypeVar("T")
 _LONGEST_WAIT = timedelta(days=1)

@@ -16,8 +16,8 @@ from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.wording import before_colon
 from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
-from harness.report.summary.pair_odds import pair_odds
-from harness.report.summary.truths import AnswerLabel
+from harness.report.summary.labels import AnswerLabel
+from harness.report.summary.pooled_fit import pair_odds
 from harness.transcripts.transcript import Transcript, TranscriptForm
 
 CONTROL_EVERY = 10

@@ -31,7 +31,7 @@ from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault, open_ranker
 from harness.pipeline.trust import trust_in_changed
-from harness.report.summary.why.pair_records import MeetingOffer, PairExplanation
+from harness.report.summary.why_records import MeetingOffer, PairExplanation
 from harness.transcripts.renderings import RENDERING
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")

@@ -1,4 +1,4 @@
-"""The maximum of a smooth function by BFGS: nine parameters, and scipy is not among what the core installs."""
+"""The maximum of a smooth function by BFGS: nine parameters, and scipy takes longer to import than such a fit."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Student's t, as far as a posterior needs it: scipy, which has it, is not among what the core installs."""
+"""Student's t, as far as a posterior needs it: scipy, which has it, is imported by comparisons alone."""
 
 import math
 from functools import cache, lru_cache

@@ -7,22 +7,21 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
+from harness.ranking.curve.points import CurvePoint
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.side_by_side import RankAgreement
-from harness.ranking.judge_stats.tally import Tally
+from harness.ranking.query_figures import QueryFigure
 from harness.report.judge_quality import JudgeQuality
-from harness.report.summary.batch_rounds import rounds_json
-from harness.report.summary.figure_record import figure_record
-from harness.report.summary.figures import AgentFigures, JudgeFigures
-from harness.report.summary.flags import RolloutFlag, rollout_flags
-from harness.report.summary.judge_choice import choice_sentence, side_notes
-from harness.report.summary.judges import JudgesSideBySide, RankedBy
-from harness.report.summary.label_agreement import LabelAgreement
-from harness.report.summary.match_verdicts import VerdictLookup
+from harness.report.summary.curve import MEASURE, JudgingCurve, curve_notes, curve_sentence, truth_words
+from harness.report.summary.group import AgentFigures, JudgeFigures
+from harness.report.summary.judges import JudgesSideBySide, RankedBy, choice_sentence, side_notes
+from harness.report.summary.labels import LabelAgreement
+from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
 from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
-from harness.report.summary.placed_rollouts import PlacedRollout, placed_rollouts
 from harness.report.summary.ranking import is_offline, ranked_groups
 from harness.report.summary.ranking_figures import RankingFigures
+from harness.report.summary.rankings import rounds_json
+from harness.report.summary.rollouts import PlacedRollout, placed_rollouts
 
 
 def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
@@ -64,16 +63,18 @@ def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict
         "anchor_is_greedy": anchor_is_greedy(group),
         "notes": notes(group, ranking),
         "agreement": [pair.model_dump(mode="json") for pair in ranking.agreement],
-        "rollouts": [_rollout(p) | {"flags": _flags(flags, p)} for p in placed],
+        "rollouts": [
+            _rollout(p)
+            | {
+                "flags": [
+                    flag.flag.model_dump(mode="json") | {"caps": flag.caps, "judge_marks": flag.judge_marks}
+                    for flag in flags
+                    if flag.rollout == p.rollout.index
+                ]
+            }
+            for p in placed
+        ],
     }
-
-
-def _flags(flags: Sequence[RolloutFlag], placed: PlacedRollout) -> list[dict[str, Any]]:
-    return [
-        flag.flag.model_dump(mode="json") | {"caps": flag.caps, "judge_marks": flag.judge_marks}
-        for flag in flags
-        if flag.rollout == placed.rollout.index
-    ]
 
 
 def _rollout(placed: PlacedRollout) -> dict[str, Any]:
@@ -114,6 +115,7 @@ def quality_json(quality: JudgeQuality) -> dict[str, Any]:
     """Return one judge's figures. Shares come with their count, their whole and their 95 % interval."""
     t = quality.tally
     points, sd = t.first_side or (None, None)
+    advice = t.orders.advice
     return {
         "judge": quality.judge,
         "rubric": quality.rubric,
@@ -131,22 +133,19 @@ def quality_json(quality: JudgeQuality) -> dict[str, Any]:
         "self_noise": {"sd": t.self_noise, "other_winner": share_json(t.disagreements)},
         "repaired": t.repaired,
         "failed": t.failed,
-        "one_order": _one_order(t),
+        "one_order": (
+            {
+                "verdict": advice.verdict,
+                "ratio": advice.ratio,
+                "var_position": t.orders.var_position,
+                "var_residual": t.orders.var_residual,
+                "pairs": t.orders.pairs,
+                "rough": advice.rough,
+                "saves_calls": advice.saves,
+                "of_calls": advice.of,
+            }
+        ),
         "readings": {figure.name: figure.meaning for figure in quality.figures},
-    }
-
-
-def _one_order(t: Tally) -> dict[str, Any]:
-    advice = t.orders.advice
-    return {
-        "verdict": advice.verdict,
-        "ratio": advice.ratio,
-        "var_position": t.orders.var_position,
-        "var_residual": t.orders.var_residual,
-        "pairs": t.orders.pairs,
-        "rough": advice.rough,
-        "saves_calls": advice.saves,
-        "of_calls": advice.of,
     }
 
 
@@ -232,3 +231,46 @@ def _agreement(ids: Sequence[str], agreement: RankAgreement) -> dict[str, Any]:
         "tau": figure_record(agreement.tau),
         "same_best": figure_record(agreement.same_best),
     }
+
+
+def curve_json(curve: JudgingCurve) -> dict[str, Any]:
+    """Return a curve of accuracy against judge calls, with every point."""
+    points = curve.curve
+    return {
+        "ranking": curve.ranking,
+        "truth": curve.truth,
+        "against": curve.against,
+        "truth_words": truth_words(curve),
+        "measure": MEASURE,
+        "offline": curve.offline,
+        "queries": curve.queries,
+        "left_out": curve.left_out,
+        "without_truth": curve.silent,
+        "plays": points.plays,
+        "seed": curve.seed,
+        "points": [_point(point) for point in points.points],
+        "reference": _point(points.reference),
+        "chosen": points.chosen and _point(points.chosen),
+        "notes": list(curve_notes(curve)),
+        "sentence": curve_sentence(curve),
+    }
+
+
+def _point(point: CurvePoint) -> dict[str, Any]:
+    share = point.design.share
+    return {
+        "topology": point.design.topology,
+        "estimator": point.estimator,
+        "order": point.design.order,
+        "share_of_pairs": None if share is None else float(share),
+        "calls": point.calls,
+        "tau": figure_record(point.tau),
+        "keeps": figure_record(point.keeps),
+    }
+
+
+def figure_record(figure: QueryFigure | None) -> dict[str, Any] | None:
+    """Return a figure over queries; None where nothing is known. One query has no interval: null."""
+    if figure is None:
+        return None
+    return {"value": figure.value, "low": figure.low, "high": figure.high, "queries": figure.queries}

@@ -1,5 +1,7 @@
 """How far to believe the judge: honesty figures and what each means, in plain words."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -9,16 +11,19 @@ from typing import TYPE_CHECKING
 from harness.archive.folder_reader import FolderReader
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Unjudged
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.tally import Tally
-from harness.report.summary.figures import Tallies, add_tallies
+from harness.ranking.judge_stats.tally import Tally, judge_calls, tally
+from harness.report.summary.group import QualityFigure, Tallies, add_tallies
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, signed
 
-if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels
-    from harness.report.summary.label_agreement import LabelAgreement
+if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels and no comparison
+    from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+    from harness.core.comparisons import ComparedQuery, CrossMatch
+    from harness.report.summary.labels import LabelAgreement
 
 _ALWAYS_FROM = 3
 """Pairs that have to flip, all of them, before it is said that position alone decides."""
@@ -26,16 +31,6 @@ _LINKED = 0.5
 """A rank correlation from here on is worth a warning."""
 _CHANCE_CYCLES = 0.25
 """Share of cyclic triples that coin tosses give."""
-
-
-@dataclass(frozen=True)
-class QualityFigure:
-    """A figure of a judge, and what the figure means in one line."""
-
-    name: str
-    label: str
-    value: str
-    meaning: str
 
 
 @dataclass(frozen=True)
@@ -60,13 +55,14 @@ def judge_qualities(reader: RunReader, ranking: RankingFile, summary: RankingSum
 
 def judge_quality(judge: str, rubric: str, tally: Tally, order: str) -> JudgeQuality:
     """Return what is to be said of a judge that was asked in `order` (both, balanced, single)."""
+    most = max(tally.marks.values(), default=1)
     return JudgeQuality(
         judge=judge,
         rubric=rubric,
         tally=tally,
         warnings=tuple(warnings(tally, order)),
         figures=tuple(quality_figures(tally, order)),
-        bars=_bars(tally),
+        bars=tuple((mark, tally.marks.get(mark, 0), round(tally.marks.get(mark, 0) / most, 3)) for mark in range(11)),
     )
 
 
@@ -119,17 +115,42 @@ def position_decides(t: Tally) -> bool:
 def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
     """Return every figure with a line on what it means."""
     decided = share_words(t.first_wins, "decided verdict")
+    value, answers = t.length_correlation, t.length.answers
     return [
-        QualityFigure("flips", "Flips", share_words(t.flips, "pair"), _flips(t)),
+        QualityFigure("flips", "Changed with order", share_words(t.flips, "pair"), _flips(t)),
         QualityFigure("first_wins", "First shown wins", decided, first_wins_meaning(t)),
-        QualityFigure("first_side", "First-side effect", _effect(t), _bias(t, order)),
+        QualityFigure("first_side", "Position bias", _effect(t), _bias(t, order)),
         QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), _ties(t)),
         QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triple"), _cycles(t)),
-        QualityFigure("length", "Score and length", _length(t), _length_meaning(t)),
-        QualityFigure("marks", "Scores", _histogram(t), _marks(t)),
+        QualityFigure(
+            "length",
+            "Score and length",
+            ("cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"),
+            _length_meaning(t),
+        ),
+        QualityFigure(
+            "marks",
+            "Scores",
+            (", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items()) or "none"),
+            _marks(t),
+        ),
         QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdict"), _claims(t)),
-        QualityFigure("self_noise", "Own noise", _noise(t), _noise_meaning(t)),
-        QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", _repaired(t)),
+        QualityFigure(
+            "self_noise",
+            "Own noise",
+            ("not measured" if t.self_noise is None else f"sd {t.self_noise:.2f} points"),
+            _noise_meaning(t),
+        ),
+        QualityFigure(
+            "repaired",
+            "Repaired replies",
+            f"{count(t.repaired)} of {count(t.verdicts)}",
+            (
+                "replies that could be used only when asked again"
+                if t.repaired
+                else "every reply could be used as it came"
+            ),
+        ),
         QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t)),
         QualityFigure("one_order", "One order or two", _ratio(t), _advice(t)),
     ]
@@ -143,7 +164,7 @@ def share_words(s: Share, of: str) -> str:
     return f"{100 * s.value:.0f} % of {counted(s.whole, of)} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
 
 
-def agreement_words(agreement: "LabelAgreement") -> Iterator[str]:
+def agreement_words(agreement: LabelAgreement) -> Iterator[str]:
     """Yield how often the judge agrees with people's labels, and how often with itself."""
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
     yield f"people's labels: the judge says the same on {share_words(agreement.labelled, 'pair')}{kappa}"
@@ -216,11 +237,6 @@ def _cycles(t: Tally) -> str:
     return "coin tosses give 25 %: the preferences hardly make a ranking"
 
 
-def _length(t: Tally) -> str:
-    value, answers = t.length_correlation, t.length.answers
-    return "cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"
-
-
 def _length_meaning(t: Tally) -> str:
     value = t.length_correlation
     if value is None:
@@ -228,10 +244,6 @@ def _length_meaning(t: Tally) -> str:
     if abs(value) < _LINKED:
         return "no strong link between an answer's length and its score"
     return f"{'longer' if value > 0 else 'shorter'} answers score higher: see whether they are better, or just that"
-
-
-def _histogram(t: Tally) -> str:
-    return ", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items()) or "none"
 
 
 def _marks(t: Tally) -> str:
@@ -250,19 +262,11 @@ def _claims(t: Tally) -> str:
     return f"its sums are not those of its scores{winners}; the scores count"
 
 
-def _noise(t: Tally) -> str:
-    return "not measured" if t.self_noise is None else f"sd {t.self_noise:.2f} points"
-
-
 def _noise_meaning(t: Tally) -> str:
     if t.self_noise is None:
         return "--judge-repeats 2 asks everything twice and measures it"
     again = t.disagreements
     return f"asked the very same again, it named another winner {count(again.part)} of {counted(again.whole, 'time')}"
-
-
-def _repaired(t: Tally) -> str:
-    return "replies that could be used only when asked again" if t.repaired else "every reply could be used as it came"
 
 
 def _failed(t: Tally) -> str:
@@ -299,6 +303,55 @@ def _advice(t: Tally) -> str:
     return f"keep both orders{rough}: the position's effect differs from pair to pair (ratio 1.3 or more)"
 
 
-def _bars(t: Tally) -> tuple[tuple[int, int, float], ...]:
-    most = max(t.marks.values(), default=1)
-    return tuple((mark, t.marks.get(mark, 0), round(t.marks.get(mark, 0) / most, 3)) for mark in range(11))
+_Place = tuple[int, int]
+
+
+def compared_qualities(reader: ComparisonReader, file: ComparisonFile) -> list[JudgeQuality]:
+    """Return what is to be said of every judge of a comparison. Raises ArchiveDamaged."""
+    open_keys: set[str] = set()
+    parts: list[Tallies] = []
+    for query in file.queries:
+        parts.append(_tallies(reader, query))
+        open_keys.update(query.failed_verdicts)
+    sums = add_tallies([*parts, failures(reader, open_keys)])
+    return [judge_quality(judge, reader.info.rubric, sums[judge], "both") for judge in sums]
+
+
+def _tallies(reader: ComparisonReader, query: ComparedQuery) -> dict[str, Tally]:
+    places = [(side, rollout.index) for side, listed in enumerate(query.rollouts) for rollout in listed]
+    numbers = {place: number for number, place in enumerate(places)}
+    matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
+    judged = (verdict for match in matches for key in match.verdicts if (verdict := reader.verdict(key)))
+    calls = judge_calls(
+        GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches),
+        judged,
+        dict(_answer_words(reader, query, numbers)),
+    )
+    return {judge: tally(of_judge) for judge, of_judge in calls.items()}
+
+
+def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:
+    first, second = numbers[match.sides[0], match.first], numbers[match.sides[1], match.second]
+    shown = [side == "first" for side in match.shown_first]
+    return Match(
+        round=0,
+        a=first,
+        b=second,
+        verdicts=match.verdicts,
+        shown_first=tuple(first if is_first else second for is_first in shown),
+        score_a=match.score_first or 0.0,
+        score_b=match.score_second or 0.0,
+        winner={"first": first, "second": second}.get(match.winner or ""),
+        flipped=match.flipped,
+        inconsistent=match.inconsistent,
+        scores=tuple((a, b) if is_first else (b, a) for is_first, (a, b) in zip(shown, match.scores, strict=True)),
+    )
+
+
+def _answer_words(
+    reader: ComparisonReader, query: ComparedQuery, numbers: dict[_Place, int]
+) -> Iterator[tuple[int, int]]:
+    for side, listed in enumerate(query.rollouts):
+        for rollout in listed:
+            if rollout.answer_blob:
+                yield numbers[side, rollout.index], len(reader.blobs.get(rollout.answer_blob).split())

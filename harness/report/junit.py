@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from harness.core.comparisons import ComparedQuery
 from harness.core.gates import GateResult
 from harness.core.unicode import visible
-from harness.report.summary.losses import MetQuery, met_queries
+from harness.report.summary.comparison import met_queries
 
 _SUITE = "harness gate"
 _TEXT = 300
@@ -24,7 +24,8 @@ def junit_xml(gate: GateResult, queries: Iterable[ComparedQuery]) -> str:
     _gate_test(suite, gate)
     for query in met:
         test = SubElement(suite, "testcase", classname=f"{_SUITE}.queries", name=_shown(query.name))
-        SubElement(test, "system-out").text = _outcome(query, gate)
+        label = gate.comparison.sides[1].label
+        SubElement(test, "system-out").text = _shown(f"{label} won {query.won_words}: {query.query.text[:_TEXT]}")
     unsure = gate.passed and gate.finding != "not worse"
     suite.attrib |= {"failures": str(int(not gate.passed)), "errors": "0", "skipped": str(int(unsure))}
     return _document(suite)
@@ -53,11 +54,6 @@ def _gate_test(suite: Element, gate: GateResult) -> None:
     elif gate.finding != "not worse":
         SubElement(test, "skipped", message=_shown(gate.sentence))
     SubElement(test, "system-out").text = _shown(f"{gate.sentence}\n{gate.comparison.sentence}")
-
-
-def _outcome(query: MetQuery, gate: GateResult) -> str:
-    label = gate.comparison.sides[1].label
-    return _shown(f"{label} won {query.won_words}: {query.query.text[:_TEXT]}")
 
 
 def _shown(text: str) -> str:

@@ -2,13 +2,15 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
+from harness.core.rounded import percent_half_up
 from harness.core.wording import counted
 from harness.ranking.ceiling import CEILING_FROM
 from harness.ranking.comparisons import Comparisons
@@ -17,7 +19,53 @@ from harness.ranking.pooled import GROUPS_LEARNT_FROM
 from harness.ranking.profile import calls_of_judge, learn_profile
 from harness.ranking.single_call import single_call_right, single_call_right_sd
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
+from harness.report.summary.pooled_fit import is_by_pooled, learnt_judge
 from harness.report.text import fixed
+
+
+@dataclass(frozen=True)
+class VoicesOfJurors:
+    """What `pooled` makes of a jury."""
+
+    shares: Mapping[str, float]
+    """By juror: its share of what the jury's marks say together. They sum to 1."""
+    shared: float
+    """Share of the variance of the qualities as the jury sees them that all jurors see; the rest is their own taste."""
+
+
+def voices_of_jurors(reader: RunReader, ranking: RankingFile) -> VoicesOfJurors | None:
+    """Return how much each juror of a ranking says; None of a single judge, or where the fit separates no jurors."""
+    pooled = [group for group in ranking.groups if is_by_pooled(group)]
+    seats = {
+        seat: key for group in pooled for m in group.matches for key, seat in zip(m.verdicts, m.jurors, strict=False)
+    }
+    jury = learnt_judge(ranking).jury if seats else None
+    if not jury:
+        return None
+    parts = {seat: voice.part for seat, voice in jury.voices.items() if seat in seats}
+    verdicts = {seat: reader.verdict(seats[seat]) for seat in parts}
+    shares = {verdict.judge: parts[seat] / sum(parts.values()) for seat, verdict in verdicts.items() if verdict}
+    return VoicesOfJurors(shares, jury.shared)
+
+
+def voice_words(voices: VoicesOfJurors, juror: str) -> list[str]:
+    """Return in a sentence how much a juror says; nothing of one who gave no verdict."""
+    if juror not in voices.shares:
+        return []
+    return [f"`pooled` takes {_percent(voices.shares[juror])} of what the jury says from it"]
+
+
+def jury_words(voices: VoicesOfJurors) -> str:
+    """Return in a sentence how far the jurors see the same."""
+    share = _percent(voices.shared)
+    return (
+        f"the jury: {share} of what it sees in the rollouts of a query all jurors see; the rest is a juror's own taste"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{percent_half_up(share)} %"
+
 
 FEW_GROUPS = 8
 """Below this many queries the prior says about as much of the judge as the verdicts do."""
@@ -92,7 +140,7 @@ def _sd(log_variance: float) -> str:
 
 
 def profile_json(profile: JudgeProfile) -> dict[str, Any]:
-    """Return a profile as JSON: its figures, its words, and the whole record as it may be lent."""
+    """Return a profile as JSON: its figures, its words, and the whole record as another ranking may take it."""
     at = profile.parameters
     return {
         "single_call_right": {"share": single_call_right(at), "sd": single_call_right_sd(profile)},

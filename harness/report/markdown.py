@@ -8,11 +8,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Interval, SideResult
-from harness.core.gates import GateLook, GateResult
+from harness.core.gates import GateResult, InterimAnalysis
 from harness.core.unicode import visible
 from harness.core.wording import counted
-from harness.report.summary.comparison import pairing_cells, rate, result_figures, sides_rows
-from harness.report.summary.losses import MetQuery, losses, places_of
+from harness.report.summary.comparison import (
+    MetQuery,
+    losses,
+    pairing_cells,
+    places_of,
+    rate,
+    result_figures,
+    sides_rows,
+)
 from harness.report.text import count, signed
 
 _LOSSES = 10
@@ -28,11 +35,13 @@ _REFERENCE = re.compile(r"gh-\d|[0-9a-f]{7}|\][(:\[]", re.IGNORECASE)
 
 def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]) -> str:
     """Return verdict, figures and the ten worst losses as Markdown that holds no HTML."""
+    rows = [(row.label, *row.values) for row in sides_rows(comparison.figures)]
+    labels = [side.label for side in comparison.figures]
     blocks = [
         *_verdict(comparison),
         _lines(map(_side, comparison.sides)),
         _results(comparison.results),
-        _sides_table(comparison),
+        (_table(("", *labels), rows, right=range(1, 1 + len(labels))) if rows else ""),
         *_lost_blocks(comparison, list(queries)),
         _lines(f"- {prose(f'note: {note}')}" for note in comparison.notes),
         f"Comparison {code(comparison.comparison)}, judge {code(comparison.judge)}, rubric {code(comparison.rubric)}.",
@@ -56,7 +65,7 @@ def refusal_markdown(reason: str) -> str:
     return f"### Refused: there is no gate\n\n{code(reason, _REASON)}\n"
 
 
-def _interval(look: GateLook) -> Interval:
+def _interval(look: InterimAnalysis) -> Interval:
     low, high = look.interval
     return Interval(value=look.win_rate, low=low, high=high)
 
@@ -102,12 +111,6 @@ def _result_table(result: SideResult) -> str:
     first, second = result.sides
     rows = [(figure.label, figure.value, figure.meaning) for figure in result_figures(result)]
     return _table((f"{second} against {first}", "", ""), rows, right=())
-
-
-def _sides_table(comparison: Comparison) -> str:
-    rows = [(row.label, *row.values) for row in sides_rows(comparison.figures)]
-    labels = [side.label for side in comparison.figures]
-    return _table(("", *labels), rows, right=range(1, 1 + len(labels))) if rows else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]) -> str:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # `ls` does without numbers
     from harness.ranking.query_figures import QueryFigure
 
 
+SIGNAL_WORDS = {"ok": "clear", "weak": "unclear", "none": "no difference"}
+"""What people read for a signal: whether the judging shows a difference among the rollouts of a group."""
 EMPTY_ANSWER = "(empty answer)"
 """What stands where people look for the answer of a rollout that ended well without a text."""
 
@@ -34,7 +36,7 @@ def enumeration(items: Sequence[str]) -> str:
 
 def count(number: int | None) -> str:
     """Return a whole number in groups of three digits; None was not reported."""
-    return "not told" if number is None else f"{number:,}"
+    return "not reported" if number is None else f"{number:,}"
 
 
 def percent(part: int, whole: int) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.archive.layout import ASIDE
-from harness.archive.lines import LONGEST, encode, read_lines
-from harness.archive.raw_lines import RawLine, raw_lines
+from harness.archive.lines import encode, read_lines
+from harness.archive.raw_lines import LONGEST, RawLine, raw_lines
 from harness.core.errors import ArchiveDamaged
 from tests.archive.making import lines_of
 from tests.fuzz.attacks import Room

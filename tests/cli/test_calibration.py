@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.doctor.packaged_pairs import bundled_pairs
+from harness.doctor.calibration import bundled_pairs
 from tests.conftest import ROOT, Done, Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, block, verdict
 

@@ -33,6 +33,7 @@ COMMANDS = (
 def folder_of_a_run(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cold")
     assert nursery.wait(nursery.start(["run", "--offline", "-n", "2", "-q"], folder)).code == 0
+    (folder / "table.json").write_text('{"n": 2, "scores": {"0,1": [3, 5], "1,0": [6, 2]}}', encoding="utf-8")
     return folder
 
 
@@ -52,20 +53,21 @@ def test_every_command_starts_by_itself(command: str, folder_of_a_run: Path) -> 
     assert done.stdout.strip()
 
 
-ALWAYS_HEAVY = "numpy openai agents anyio asyncio httpx2 stamina sqlite3 genai_prices"
+ALWAYS_HEAVY = "numpy scipy openai agents anyio asyncio httpx2 stamina sqlite3 genai_prices"
 WITHOUT = {
     "--help": f"{ALWAYS_HEAVY} pydantic rich yaml jinja2",
     "ls": f"{ALWAYS_HEAVY} yaml jinja2",
-    "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.truths",
+    "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.labels",
     "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
     "stats": f"{ALWAYS_HEAVY.replace('numpy', '')} yaml jinja2",  # what the verdicts teach of a judge is fitted
-    "why": f"{ALWAYS_HEAVY.removeprefix('numpy')} yaml jinja2 harness.pipeline",  # two that met; a fit needs numpy
+    "why": f"{ALWAYS_HEAVY.removeprefix('numpy ')} yaml jinja2 harness.pipeline",  # two that met; a fit needs numpy
     "judges --help": f"{ALWAYS_HEAVY} yaml jinja2",
     "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",
     "rubric show": ALWAYS_HEAVY,  # a rubric is YAML, and a template
     "rubric check research": ALWAYS_HEAVY,
-    "run --offline -n 2 -q": "ray scipy",  # only --engine ray loads Ray
-    "agents": "numpy jinja2 yaml genai_prices",  # it loads agents, so the SDK with all that the SDK loads
+    "rank table.json": "scipy jinja2",
+    "run --offline -n 2 -q": "ray scipy",  # only --engine ray loads Ray; only comparisons load scipy
+    "agents": "numpy scipy jinja2 yaml genai_prices",  # it loads agents, so the SDK with all that the SDK loads
 }
 
 

@@ -10,8 +10,8 @@ import harness as arena
 from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.judge_profile import JudgeProfile, hash_of_judge, profile_in
-from harness.report.summary.why.explanation import find_pair, judged_ranking
-from harness.report.summary.why.pooled_fit import pooled_fit
+from harness.report.summary.pooled_fit import pooled_fit
+from harness.report.summary.why import find_pair, judged_ranking
 from tests.conftest import Harness
 
 LENT = "best --offline -n 4 --json -q Why?"

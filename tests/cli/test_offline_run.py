@@ -77,7 +77,7 @@ def test_rescoring_in_one_order_reuses_what_both_orders_bought(first: Done, harn
 def test_the_table_names_next_commands_and_a_page_that_is_there(harness: Harness, tmp_path: Path):
     done = harness("run", "--agent", "search")
     assert done.code == 0
-    for said in ("place", "reward", "advantage", "signal ok", "judge: ", "$0.00", "OPENAI_API_KEY=", "--base-url"):
+    for said in ("place", "reward", "advantage", "signal clear", "judge: ", "$0.00", "OPENAI_API_KEY=", "--base-url"):
         assert said in done.out
     page = next(line for line in done.out.splitlines() if line.startswith("page: ")).removeprefix("page: ")
     assert (tmp_path / page).read_text("utf-8").startswith("<!doctype html>")

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from harness.cli.console import stdout
 from harness.cli.output import guard_output, print_json, say
-from harness.report.terminal.layout import visible_text
+from harness.report.terminal.table import visible_text
 from tests.conftest import ROOT
 from tests.nursery import clean_environment
 
@@ -25,7 +25,7 @@ PRINTERS = {"print", "pprint", "click.echo", "click.secho", "echo", "secho", "ri
 ALLOWED = {
     "cli/output.py": {"sys.stdout", "sys.stderr", "warnings.showwarning", "sys.excepthook", "logging.lastResort"},
     "cli/console.py": {"Console", "Text"},
-    "report/terminal/layout.py": {"Text"},
+    "report/terminal/table.py": {"Text"},
     "rubric_text/child.py": {"sys.stdout.write"},  # the pipe to the process that started the child
     "api/messages.py": {"sys.stderr.writelines"},  # for Python users: what ruler(debug=True) promises, marked
 }

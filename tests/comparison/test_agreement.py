@@ -1,4 +1,7 @@
-"""Each figure agrees with scipy, statsmodels, choix, or with counting all cases."""
+"""Each figure agrees with scipy, statsmodels, choix, or with counting all cases.
+
+statsmodels is not installed with the tests: its figures are written down, with the call that gave each (0.15.0).
+"""
 
 import itertools
 
@@ -6,15 +9,12 @@ import choix
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
-from statsmodels.stats.proportion import proportion_confint
 
-from harness.comparison.clusters import Clusters, ratio
 from harness.comparison.conclusions import bradley_terry
-from harness.comparison.holm import holm
 from harness.comparison.intervals import interval_of_mean, interval_of_share, sign_flip_p
-from harness.comparison.power import detectable, enough_queries
+from harness.comparison.outcomes import Clusters, Pair, ratio
+from harness.comparison.side_results import length_controlled
+from harness.comparison.statistics import detectable, enough_queries, holm, t_test_power
 from harness.ranking.judge_stats.agreement import Share
 
 
@@ -83,14 +83,16 @@ def test_the_p_of_many_clusters_is_near_that_of_a_t_test(rng: np.random.Generato
 
 def test_the_bound_of_what_is_not_seen_is_clopper_and_pearsons():
     for wins, value in ((0, 0.0), (25, 1.0)):
-        low, high = proportion_confint(wins, 25, method="beta")
+        low, high = stats.binomtest(wins, 25).proportion_ci(method="exact")
         ours = interval_of_share(of_values(np.full(25, value)), 0)
         assert (ours.low, ours.high) == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize(("part", "whole"), [(0, 5), (3, 17), (40, 41), (9, 9)])
 def test_the_interval_of_a_share_of_matches_is_wilsons(part: int, whole: int):
-    assert Share(part, whole).interval == pytest.approx(proportion_confint(part, whole, method="wilson"))
+    assert Share(part, whole).interval == pytest.approx(
+        tuple(stats.binomtest(part, whole).proportion_ci(method="wilson"))
+    )
 
 
 def test_holm_is_what_its_steps_give():
@@ -101,7 +103,7 @@ def test_holm_is_what_its_steps_give():
         running = max(running, min(1.0, (5 - place) * p[i]))
         expected[i] = running
     assert holm(p) == pytest.approx(expected)
-    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    assert holm(p) == pytest.approx([0.04, 0.09, 0.09, 0.025, 1.0], abs=1e-12)  # multipletests(p, method="holm")[1]
     assert holm([]) == []
 
 
@@ -112,11 +114,40 @@ def test_power_and_number_of_queries_are_those_of_the_t_test():
     assert spread == pytest.approx(np.std(clusters.sums, ddof=1))
     distance = detectable(clusters, 0.42)
     assert distance
-    assert TTestPower().power(distance / spread, 60, 0.05) == pytest.approx(0.8)
+    assert t_test_power(distance / spread, 60) == pytest.approx(0.8)
     needed = enough_queries(clusters, 0.42)
     assert needed
     effect = (clusters.mean - 0.5) / spread
-    assert TTestPower().power(effect, needed - 1, 0.05) < 0.8 <= TTestPower().power(effect, needed, 0.05)
+    assert t_test_power(effect, needed - 1) < 0.8 <= t_test_power(effect, needed)
+
+
+@pytest.mark.parametrize(
+    ("effect", "count", "power"),  # statsmodels.stats.power.TTestPower().power(effect, count, 0.05)
+    [
+        (0.5, 34, 0.8077775012792737),
+        (0.1, 100, 0.16769954719247082),
+        (2.0, 4, 0.7549839171140109),
+        (0.02, 10_000, 0.515928730762685),
+        (0.0, 7, 0.05),
+    ],
+)
+def test_the_power_is_statsmodels(effect: float, count: int, power: float):
+    assert t_test_power(effect, count) == pytest.approx(power, abs=1e-12)
+
+
+def test_the_length_controlled_rate_is_that_of_a_logistic_regression_with_a_sandwich_by_cluster():
+    rng = np.random.default_rng(5)
+    first, second = rng.integers(100, 900, 60).tolist(), rng.integers(100, 900, 60).tolist()
+    won = rng.choice([0, 0.5, 1], 60).tolist()
+    lengths = list(zip(first, second, strict=True))
+    pairs = {f"{i:02}": [Pair(outcome=won[i], lengths=lengths[i])] for i in range(60)}
+    ours = length_controlled(pairs, {query: f"{int(query) // 4:02}" for query in pairs})
+    assert ours
+    # What statsmodels gives: GLM(won, columns, family=Binomial()).fit(cov_type="cluster", cov_kwds={"groups": groups},
+    # tol=1e-14) with the columns 1 and x / x.std(), x = (second - first) / (second + first) and groups
+    # arange(60) // 4: the logistic function of params[0], and of params[0] -+ t.ppf(0.975, 14) * bse[0].
+    expected = (0.5438953974698739, 0.4381772987666836, 0.645800939650669)
+    assert (ours.value, ours.low, ours.high) == pytest.approx(expected, abs=1e-12)
 
 
 def test_where_nothing_spreads_the_power_is_that_of_the_default_spread():

@@ -8,8 +8,7 @@ import pytest
 
 from harness.comparison.conclusions import compare_queries, sentence, side_figures, strengths
 from harness.comparison.outcomes import Pair
-from harness.comparison.side_results import length_controlled, side_result
-from harness.comparison.slices import slices
+from harness.comparison.side_results import length_controlled, side_result, slices
 from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch, Interval
 from tests.comparisons_by_hand import a_side, make
 

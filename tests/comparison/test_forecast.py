@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from harness.comparison.forecast import default_spread, independent_queries, pass_forecast, pass_probability
+from harness.comparison.gate import default_spread, independent_queries, pass_forecast, pass_probability
 
 
 @pytest.mark.parametrize(("queries", "percent"), [(20, 9), (200, 39), (400, 66), (800, 90)])

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.comparison.forecast import pass_forecast
-from harness.comparison.gate_words import _beside, forecast_sentences
-from harness.comparison.look_plan import FEWEST_QUERIES, LookPlan, finding, steps
+from harness.comparison.gate import _beside, forecast_sentences, pass_forecast
+from harness.comparison.interim import FEWEST_QUERIES, InterimPlan, finding, steps
 from harness.comparison.noise import Reversals, reversals
 from harness.core.comparisons import ComparedQuery
 from tests.conftest import ROOT
@@ -81,7 +80,7 @@ def test_a_worse_agent_never_passes_and_is_found_early():
 def test_a_judge_that_likes_the_first_side_gives_one_half_and_is_noise():
     (repeat,) = repeats(None, 1, 60, np.random.default_rng(0))
     judged = {query.query: query for query in repeat.queries}
-    (look,) = LookPlan.of(list(judged), 1, MARGIN).looks(judged)
+    (look,) = InterimPlan.of(list(judged), 1, MARGIN).analyses(judged)
     assert look.win_rate == 0.5
     assert "noise" in (reversals(repeat.queries).noise() or "")
 
@@ -105,21 +104,21 @@ def test_a_judge_that_gives_equal_scores_to_different_texts_tells_nothing_apart(
 
 def test_open_pairs_count_against_every_finding():
     judged = {query.query: query for query in a_sharp_repeat()}
-    plan = LookPlan.of(list(judged), 1, MARGIN)
-    (whole,) = plan.looks(judged)
+    plan = InterimPlan.of(list(judged), 1, MARGIN)
+    (whole,) = plan.analyses(judged)
     name, query = next(iter(judged.items()))
     judged[name] = settled(query, winner=None, flipped=False)
-    (look,) = plan.looks(judged)
+    (look,) = plan.analyses(judged)
     assert look.interval[0] < whole.interval[0]
     assert look.interval[1] > whole.interval[1]
 
 
 def test_a_look_waits_for_all_of_its_queries():
     judged = {query.query: query for query in a_sharp_repeat(80)}
-    plan = LookPlan.of(list(judged), 4, 0.001)
-    assert len(plan.looks(judged)) == 4
+    plan = InterimPlan.of(list(judged), 4, 0.001)
+    assert len(plan.analyses(judged)) == 4
     missing = plan.parts[2][0]
-    assert len(plan.looks({name: query for name, query in judged.items() if name != missing})) == 2
+    assert len(plan.analyses({name: query for name, query in judged.items() if name != missing})) == 2
 
 
 def a_sharp_repeat(queries: int = 40) -> list[ComparedQuery]:

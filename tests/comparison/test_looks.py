@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from harness.comparison.looks import alpha_spent, critical_values, equal_steps, exits
+from harness.comparison.interim import alpha_spent, critical_values, equal_steps, exits
 
 PUBLISHED = {
     1: (1.95996,),

@@ -11,9 +11,8 @@ from openai.types.chat.chat_completion import Choice
 from harness.core.rankings import Ranked
 from harness.core.turns import SampledTokens
 from harness.formats.sequences import sequences_of
-from harness.formats.training.candidates import Candidate
-from harness.formats.training.line_makers import art_records
-from harness.formats.training.losses import Losses
+from harness.formats.training.art import art_records
+from harness.formats.training.candidates import Candidate, Losses
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Turn
 from tests.builders import a_rollout

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.doctor.checks import Check
+from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import run_live_checks
-from harness.doctor.request import DoctorRequest
 from tests.builders import AT
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script
 

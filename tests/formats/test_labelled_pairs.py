@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.doctor.packaged_pairs import bundled_pairs
+from harness.doctor.calibration import bundled_pairs
 from harness.formats.labelled_pairs import read_pairs
 
 CLASSES = {"truncated", "off_topic", "repeating", "leaked_reasoning", "padded", "injected", "identical"}

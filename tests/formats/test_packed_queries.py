@@ -3,7 +3,7 @@
 import pytest
 
 from harness.core.records import Query, to_json
-from harness.formats.packed_queries import PackedQueries
+from harness.formats.queries import PackedQueries
 
 PLAIN = Query(id="q1", text="Why is the sky blue?")
 FULL = Query(

@@ -13,8 +13,7 @@ from harness.core.records import Query
 from harness.core.settings import Settings, as_written
 from harness.core.settings_sources import load
 from harness.core.shards import Shard
-from harness.formats.packed_queries import PackedQueries
-from harness.formats.sharded import in_shard
+from harness.formats.queries import PackedQueries, in_shard
 from tests.fuzz.attempts import attempt
 
 QUERIES = [Query(id=f"q{number}", text=f"What is {number}?") for number in range(800)]

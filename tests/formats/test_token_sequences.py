@@ -3,8 +3,7 @@
 import pytest
 
 from harness.core.turns import SampledTokens
-from harness.formats.sequences import sequences_of
-from harness.formats.training.token_fields import TokenCounts, token_fields
+from harness.formats.sequences import TokenCounts, sequences_of, token_fields
 from harness.formats.turns import Message, Turn
 
 USER: Message = {"role": "user", "content": "Why?"}

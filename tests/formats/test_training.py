@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.formats.sequences import sequences_of
-from harness.formats.training.candidates import Candidate, RankedGroup, candidates, group_may_go_in
-from harness.formats.training.line_makers import LINES_OF
-from harness.formats.training.losses import LeftOut, Losses
-from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
-from harness.formats.training.pairs import chosen_pairs, preference_pairs
+from harness.formats.training.candidates import (
+    Candidate,
+    LeftOut,
+    Losses,
+    RankedGroup,
+    candidates,
+    chosen_pairs,
+    group_may_go_in,
+    preference_pairs,
+)
+from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults
 from harness.formats.training.records import dpo_records, group_records, openai_messages, sft_records, trl_messages
-from harness.formats.training.rules import ExportFormat, ExportRules
-from harness.formats.training.split import read_split, split_of
+from harness.formats.training.registry import LINES_OF
+from harness.formats.training.rules import ExportFormat, ExportRules, read_split, split_of
 from harness.formats.turns import Message, NoMessages, Turn
 from harness.ranking.pair_probability import probabilities_above
 from harness.ranking.score_table import rank_scores
@@ -247,7 +253,7 @@ def test_final_answers_are_compared_where_all_before_them_is_shared_whatever_the
     assert not line.tools_in_reply
     ((line,), _) = records("openai-preference", *same)
     assert isinstance(line.record["input"]["messages"][1]["tool_calls"][0]["function"]["arguments"], str)
-    assert list(faults_of_preference(line.record)) == []
+    assert list(faults(line.record, OpenAIPreference)) == []
     assert records("openai-preference", same[0], exchange("c", "other", "No."))[0] == []
 
 
@@ -282,7 +288,7 @@ def test_supervised_examples_mask_or_leave_out_what_was_not_said_there():
     first, second = sft_records(ranked_group(), best, rules("sft", style="openai"), losses)
     assert second.record["messages"] == [USER, said("I look.", weight=0), USER, said("Done.", weight=1)]
     assert first.lost == ("reasoning_content",)
-    assert list(faults_of_example(second.record)) == []
+    assert list(faults(second.record, OpenAIExample)) == []
 
 
 def test_sequences_beside_the_final_one_and_output_schemas_are_named():

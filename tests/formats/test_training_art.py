@@ -1,8 +1,8 @@
 """Groups for ART: Choices with the sampled tokens, the answer's sequence first; what ART cannot train is counted."""
 
 from harness.core.turns import SampledTokens
-from harness.formats.training.line_makers import art_records
-from harness.formats.training.losses import Losses
+from harness.formats.training.art import art_records
+from harness.formats.training.candidates import Losses
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, rules, said
 
 

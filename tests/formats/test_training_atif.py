@@ -9,13 +9,15 @@ import pytest
 
 from harness.core.rankings import Ranked
 from harness.core.records import Step, Trajectory, Usage
+from harness.core.turns import SampledTokens
 from harness.formats.atif import read_atif
 from harness.formats.imported import ImportedRun
 from harness.formats.kept_turns import pack_turns, unpack_turns
-from harness.formats.training.atif_trajectory import atif_lines, atif_trajectory
-from harness.formats.training.line_faults import faults_of_art_group, faults_of_trajectory, line_faults
-from harness.formats.training.losses import Losses
-from harness.formats.turns import Message, NoMessages, SampledTokens, Turn
+from harness.formats.training.art import ArtGroup
+from harness.formats.training.atif_trajectory import AtifTrajectory, atif_lines, atif_trajectory
+from harness.formats.training.candidates import Losses
+from harness.formats.training.line_models import faults, line_faults
+from harness.formats.turns import Message, NoMessages, Turn
 from tests.builders import a_group, a_rollout
 from tests.formats.test_training import USER, a_turn, ranked_group, result, rules, said
 
@@ -25,7 +27,7 @@ CALL = said(None, ("c", '{"x": 1}'), ("d", "no JSON"), reasoning_content="Two.")
 
 def steps_of(*turns: Turn) -> list[dict[str, Any]]:
     record, _ = atif_trajectory(a_rollout(0), turns, None)
-    assert list(faults_of_trajectory(record)) == []
+    assert list(faults(record, AtifTrajectory)) == []
     return record["steps"]
 
 
@@ -62,7 +64,7 @@ def test_a_nested_agent_is_a_trajectory_that_the_result_of_its_call_names():
     assert nested["agent"]["name"] == "inner"
     (ref,) = record["steps"][1]["observation"]["results"][0]["subagent_trajectory_ref"]
     assert ref == {"trajectory_id": nested["trajectory_id"]}
-    assert list(faults_of_trajectory(record)) == []
+    assert list(faults(record, AtifTrajectory)) == []
     assert lost == ()
 
 
@@ -127,24 +129,27 @@ RESULTS = {"results": [{"source_call_id": "c", "content": "x"}]}
     ("record", "fault"),
     [
         (ATIF, None),
-        (ATIF | {"more": 1}, "the trajectory has other keys: more"),
-        (ATIF | {"schema_version": "1"}, "schema_version is '1'"),
-        (ATIF | {"agent": {"name": "a"}}, "agent.version is no text"),
-        (ATIF | {"steps": []}, "steps holds no step"),
-        (ATIF | {"steps": [STEP | {"step_id": 2}]}, "step 1: step_id is 2, not 1"),
-        (ATIF | {"steps": [STEP | {"source": "tool"}]}, "step 1: source is 'tool'"),
-        (ATIF | {"steps": [STEP | {"message": None}]}, "step 1: message is neither"),
-        (ATIF | {"steps": [STEP | {"metrics": {}}]}, "step 1: metrics is for agents only"),
-        (ATIF | {"steps": [STEP | {"observation": RESULTS}]}, "step 1: a result of 'c', which is no call"),
-        (ATIF | {"steps": [STEP | {"source": "agent", "tool_calls": [{"tool_call_id": "c"}]}]}, "needs an id, a name"),
+        (ATIF | {"more": 1}, "it has other keys: more"),
+        (ATIF | {"schema_version": "1"}, "schema_version: String should match"),
+        (ATIF | {"agent": {"name": "a"}}, "agent.version: Field required"),
+        (ATIF | {"steps": []}, "steps: List should have at least 1 item"),
+        (ATIF | {"steps": [STEP | {"step_id": 2}]}, "step_id of step 1 is 2"),
+        (ATIF | {"steps": [STEP | {"source": "tool"}]}, "steps[0].source: Input should be"),
+        (ATIF | {"steps": [STEP | {"message": None}]}, "steps[0]: message is neither"),
+        (ATIF | {"steps": [STEP | {"metrics": {}}]}, "steps[0]: metrics is for agents only"),
+        (ATIF | {"steps": [STEP | {"observation": RESULTS}]}, "steps[0]: a result of 'c', which is no call"),
+        (
+            ATIF | {"steps": [STEP | {"source": "agent", "tool_calls": [{"tool_call_id": "c"}]}]},
+            "function_name: Field",
+        ),
         (ATIF | {"subagent_trajectories": [ATIF]}, "subagent_trajectories have no trajectory_id"),
-        ([], "schema_version is None"),
+        ([], "the line: Input should be a valid dictionary"),
     ],
 )
 def test_the_rules_of_atif_speak_with_file_and_line(record: Any, fault: str | None):
-    faults = list(line_faults([json.dumps(record)], "train.jsonl", faults_of_trajectory))
-    assert fault is None or faults[0].startswith("train.jsonl:1: ")
-    assert [fault in " ".join(faults)] == [True] if fault else faults == []
+    found = list(line_faults([json.dumps(record)], "train.jsonl", AtifTrajectory))
+    assert fault is None or found[0].startswith("train.jsonl:1: ")
+    assert [fault in " ".join(found)] == [True] if fault else found == []
 
 
 CHOICE = {"finish_reason": "stop", "index": 0, "logprobs": None, "message": said("x")}
@@ -155,21 +160,24 @@ TRAJECTORY: dict[str, Any] = {"messages_and_choices": [USER, CHOICE], "reward": 
     ("change", "fault"),
     [
         ({}, None),
-        ({"reward": None}, "reward is no number"),
-        ({"metrics": {"rank": None}}, "a metric is no number"),
-        ({"metadata": {"a": []}}, "metadata is neither"),
+        ({"reward": None}, "reward: Input should be a valid number"),
+        ({"metrics": {"rank": None}}, "metrics.rank: Input should be a valid number"),
+        ({"metadata": {"a": []}}, "of metadata is neither"),
         ({"more": 1}, "other keys: more"),
         ({"messages_and_choices": [USER]}, "no Choice to train on"),
-        ({"messages_and_choices": [{"role": "me"}, CHOICE]}, "role is 'me'"),
-        ({"messages_and_choices": [CHOICE | {"message": USER}]}, "one of the assistant"),
-        ({"messages_and_choices": [CHOICE | {"logprobs": {"content": [{"token": "x"}]}}]}, "no `token_id:N`"),
-        ({"additional_histories": [{"messages_and_choices": [USER]}]}, "additional_histories[0] holds no Choice"),
+        ({"messages_and_choices": [{"role": "me"}, CHOICE]}, "role: Input should be"),
+        ({"messages_and_choices": [CHOICE | {"message": USER}]}, "message.role: Input should be 'assistant'"),
+        (
+            {"messages_and_choices": [CHOICE | {"logprobs": {"content": [{"token": "x"}]}}]},
+            "String should match",
+        ),
+        ({"additional_histories": [{"messages_and_choices": [USER]}]}, "additional_histories[0]: it holds no Choice"),
     ],
 )
 def test_the_rules_of_art_name_the_trajectory(change: dict[str, Any], fault: str | None):
-    faults = list(faults_of_art_group({"trajectories": [TRAJECTORY, TRAJECTORY | change]}))
-    assert faults == [] if fault is None else "trajectories[1]" in faults[0] and fault in faults[0]
-    assert list(faults_of_art_group([])) == ["a group needs two trajectories"]
+    found = list(faults({"trajectories": [TRAJECTORY, TRAJECTORY | change]}, ArtGroup))
+    assert found == [] if fault is None else "trajectories[1]" in found[0] and fault in found[0]
+    assert list(faults({"trajectories": [TRAJECTORY]}, ArtGroup))
 
 
 def exported_again(record: dict[str, Any]) -> dict[str, Any]:
@@ -199,5 +207,5 @@ def test_a_trajectory_that_is_imported_is_exported_as_it_was(with_tokens: bool):
     rollout = a_rollout(0).model_copy(update={"price_usd": 0.5, "usage": Usage(requests=5, input=9, output=6)})
     record, lost = atif_trajectory(rollout, turns, Ranked(index=0, rank=0.0, reward=1.0))
     assert lost == ()
-    assert list(faults_of_trajectory(record)) == []
+    assert list(faults(record, AtifTrajectory)) == []
     assert json.dumps(exported_again(record)) == json.dumps(record)

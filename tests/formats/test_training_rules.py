@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.formats.training.line_faults import faults_by, line_faults
-from harness.formats.training.losses import LeftOut, Losses
-from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
+from harness.formats.training.candidates import LeftOut, Losses
+from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults, line_faults
 from harness.formats.training.records import group_records, trl_messages
+from harness.formats.training.registry import line_model
 from harness.formats.training.rules import ExportRules
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, records, result, rules, said
 
@@ -28,15 +28,15 @@ def test_openais_rules_speak_with_file_and_line():
         [],
     ]
     lines = [json.dumps(good), *map(json.dumps, broken), "{"]
-    faults = list(line_faults(lines, "train.jsonl", faults_of_preference))
-    assert {fault.split(": ")[0] for fault in faults} == {f"train.jsonl:{n}" for n in range(2, 12)}
-    assert any("train.jsonl:4: input.messages ends with the assistant" in fault for fault in faults)
+    found = list(line_faults(lines, "train.jsonl", OpenAIPreference))
+    assert {fault.split(": ")[0] for fault in found} == {f"train.jsonl:{n}" for n in range(2, 12)}
+    assert any("train.jsonl:4: input: messages ends with the assistant" in fault for fault in found)
     weights = [{"messages": [USER, said("x", weight=w)]} for w in (0, 2)]
-    assert [list(faults_of_example(record)) for record in weights] == [
-        ["no message of the assistant has weight 1"],
-        ["a weight is neither 0 nor 1"],
+    assert [list(faults(record, OpenAIExample)) for record in weights] == [
+        ["the line: no message of the assistant has weight 1"],
+        ["messages[1].weight: Input should be 0 or 1"],
     ]
-    assert list(faults_of_example({"messages": [USER]})) != []
+    assert list(faults({"messages": [USER]}, OpenAIExample)) != []
 
 
 SEQUENCE: dict[str, Any] = {
@@ -59,41 +59,43 @@ def group_of(*sequences: Any, **more: Any) -> dict[str, Any]:
 
 
 BROKEN_GROUPS = {
-    "message_mask is no list of 4": group_of(SEQUENCE | {"message_mask": [0, 1]}),
-    "message_mask marks none": group_of(SEQUENCE | {"message_mask": [0] * 4}),
+    "message_mask has 2 entries for 4 messages": group_of(SEQUENCE | {"message_mask": [0, 1]}),
+    "message_mask marks no message": group_of(SEQUENCE | {"message_mask": [0] * 4}),
     "message_mask marks a message that is not": group_of(SEQUENCE | {"message_mask": [1] * 4}),
-    "token_ids is no list": group_of(SEQUENCE | {"token_ids": [1, 2, "3"]}),
-    "token_mask is no list of 2": group_of(SEQUENCE | {"token_ids": [1, 2]}),
-    "token_mask marks none": group_of(SEQUENCE | {"token_mask": [0] * 3, "logprobs": [None] * 3}),
+    "token_ids[2]: Input should be a valid integer": group_of(SEQUENCE | {"token_ids": [1, 2, "3"]}),
+    "token_mask has 3 entries for 2 tokens": group_of(SEQUENCE | {"token_ids": [1, 2]}),
+    "token_mask marks no token": group_of(SEQUENCE | {"token_mask": [0] * 3, "logprobs": [None] * 3}),
     "logprobs has 2 entries, token_mask 3": group_of(SEQUENCE | {"logprobs": [None, -0.5]}),
     "logprobs is not a number where": group_of(SEQUENCE | {"logprobs": [None, None, -0.5]}),
-    "sequences[0] has other keys: loss": group_of(SEQUENCE | {"loss": 1}),
-    "arguments as a text": group_of(SEQUENCE | {"messages": [USER, said(None, ("c", cast("str", {})))] * 2}),
-    "rollouts[0] holds no sequence": group_of(),
-    "rollouts[0]: reward is no number": group_of(SEQUENCE, reward=None),
-    "rollouts[0]: role is 'king'": group_of(SEQUENCE, role="king"),
+    "sequences[0]: it has other keys: loss": group_of(SEQUENCE | {"loss": 1}),
+    "arguments: Input should be a valid string": group_of(
+        SEQUENCE | {"messages": [USER, said(None, ("c", cast("str", {})))] * 2}
+    ),
+    "rollouts[0].sequences: List should have at least 1 item": group_of(),
+    "rollouts[0].reward: Input should be a valid number": group_of(SEQUENCE, reward=None),
+    "rollouts[0].role: Input should be": group_of(SEQUENCE, role="king"),
     "two rollouts have the same index": group_of(SEQUENCE, index=2),
-    "a group needs two rollouts": group_of(SEQUENCE) | {"rollouts": []},
-    "signal is 'high'": group_of(SEQUENCE) | {"signal": "high"},
+    "rollouts: List should have at least 2 items": group_of(SEQUENCE) | {"rollouts": []},
+    "signal: Input should be 'ok'": group_of(SEQUENCE) | {"signal": "high"},
     "NaN is no number of JSON": group_of(SEQUENCE, advantage=math.nan),
 }
 OBJECTS = said(None, ("c", cast("str", {"x": 1})))
 PAIR: dict[str, Any] = {"prompt": [USER], "chosen": [OBJECTS, result("c", "x"), said("a")], "rejected": [said("b")]}
 BROKEN_PAIRS: dict[str, Any] = {
-    "prompt holds no message": PAIR | {"prompt": []},
-    "arguments as an object": PAIR | {"chosen": [said(None, ("c", "{}"))]},
-    "chosen does not begin with the assistant": PAIR | {"chosen": [USER, said("a")]},
+    "prompt: List should have at least 1 item": PAIR | {"prompt": []},
+    "arguments: Input should be a valid dictionary": PAIR | {"chosen": [said(None, ("c", "{}"))]},
+    "chosen: it does not begin with the assistant": PAIR | {"chosen": [USER, said("a")]},
     "chosen and rejected are the same": PAIR | {"rejected": PAIR["chosen"]},
-    "rejected[0]: role is 'robot'": PAIR | {"rejected": [{"role": "robot", "content": "b"}]},
-    "the line has other keys: score": PAIR | {"score": 1},
-    "tools[0] is no function": PAIR | {"tools": [{"name": "f"}]},
+    "rejected[0].role: Input should be": PAIR | {"rejected": [{"role": "robot", "content": "b"}]},
+    "the line: it has other keys: score": PAIR | {"score": 1},
+    "tools[0].type: Field required": PAIR | {"tools": [{"name": "f"}]},
     "prompt[0]: content is no text": PAIR | {"prompt": [{"role": "user", "content": None}]},
 }
 CHATS: dict[str, Any] = {
     "messages holds no message of the assistant": {"messages": [USER]},
-    "the line has other keys: prompt": {"messages": [USER, said("x")], "prompt": [USER]},
+    "the line: it has other keys: prompt": {"messages": [USER, said("x")], "prompt": [USER]},
 }
-COMPLETIONS: dict[str, Any] = {"completion holds no message": {"prompt": [USER], "completion": []}}
+COMPLETIONS: dict[str, Any] = {"completion: List should have at least 1 item": {"prompt": [USER], "completion": []}}
 OPENAI: dict[str, Any] = {"messages does not end with the assistant": {"messages": [said("x"), USER]}}
 
 
@@ -108,23 +110,23 @@ OPENAI: dict[str, Any] = {"messages does not end with the assistant": {"messages
     ],
 )
 def test_the_rules_of_a_format_speak_with_file_and_line(export: ExportRules, good: Any, broken: dict[str, Any]):
-    check = faults_by(export)
-    assert check
-    assert list(line_faults([json.dumps(good)], "train.jsonl", check)) == []
+    model = line_model(export)
+    assert model
+    assert list(line_faults([json.dumps(good)], "train.jsonl", model)) == []
     for number, (complaint, record) in enumerate(broken.items(), 2):
         lines = [json.dumps(good)] * (number - 1) + [json.dumps(record)]
-        faults = list(line_faults(lines, "train.jsonl", check))
-        assert faults
-        assert all(fault.startswith(f"train.jsonl:{number}: ") for fault in faults)
-        assert any(complaint in fault for fault in faults), faults
+        found = list(line_faults(lines, "train.jsonl", model))
+        assert found
+        assert all(fault.startswith(f"train.jsonl:{number}: ") for fault in found)
+        assert any(complaint in fault for fault in found), found
     for hostile in (None, [], "x", {"rollouts": [None]}, {"messages": [5]}, {"prompt": {}, "chosen": 1}):
-        assert list(check(hostile))
+        assert list(faults(hostile, model))
 
 
 def test_a_line_against_the_rules_of_its_format_is_left_out_and_counted():
     lines, lost = records("dpo", (a_turn(said("x")),), (a_turn(said("y")),))
     assert lines == []
-    assert "against TRL's rules: prompt holds no message" in lost[0]
+    assert "against TRL's rules: prompt: List should have at least 1 item" in lost[0]
     losses = Losses()
     spoken = a_turn({"role": "user", "content": None}, said("x"))
     assert not list(group_records(ranked_group(), [a_candidate(1, spoken), a_candidate(3)], rules("groups"), losses))

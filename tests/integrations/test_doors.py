@@ -11,8 +11,8 @@ DOORS = ("art", "slime", "tinker", "trl")
 
 
 @pytest.mark.parametrize("name", DOORS)
-def test_a_door_has_less_than_forty_lines(name: str):
-    assert len((ROOM / f"{name}.py").read_text("utf-8").splitlines()) < 40
+def test_a_door_is_thin(name: str):
+    assert len((ROOM / f"{name}.py").read_text("utf-8").splitlines()) < 160
 
 
 def test_no_module_of_the_room_imports_a_trainer_or_torch():

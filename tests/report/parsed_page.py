@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-from harness.report.html.run.page import render_page
+from harness.report.html.run_page import render_page
 from tests.report.archives_by_hand import BuiltArchive
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}

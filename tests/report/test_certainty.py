@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.report.summary.placed_rollouts import certainty, places_by_secondary_fit, score_name
+from harness.report.summary.rollouts import certainty, places_by_secondary_fit, score_name
 from harness.report.text import probability
 from tests.builders import a_group, a_rollout
 

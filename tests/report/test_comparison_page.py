@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.html.comparison.page import forest, instruction_diff, render_comparison_page, write_comparison_page
+from harness.report.html.comparison_page import forest, instruction_diff, render_comparison_page, write_comparison_page
 from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_side, make, stored
 from tests.report.archives_by_hand import EVIL, READERS
 from tests.report.parsed_page import TAGS, ParsedPage

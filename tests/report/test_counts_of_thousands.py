@@ -10,12 +10,12 @@ from rich.console import Console
 
 from harness.cli.cost_lines import quote_line
 from harness.comparison.conclusions import sentence
-from harness.pipeline.quote import Quote
+from harness.pipeline.rescoring import Quote
 from harness.report.html.facts import summary_facts
-from harness.report.summary.figures import AgentFigures, JudgeFigures
+from harness.report.summary.group import AgentFigures, JudgeFigures
 from harness.report.summary.ranking import RankingSummary, by_signal, summarize
-from harness.report.terminal.overview import overview
 from harness.report.terminal.runs import run_line, runs_table
+from harness.report.terminal.show import overview
 from tests.comparisons_by_hand import a_result
 from tests.report.archives_by_hand import BuiltArchive, build, crowd
 
@@ -56,7 +56,7 @@ def test_what_a_large_run_prints_has_separators(built: BuiltArchive) -> None:
 
 
 def test_signals_are_listed_in_one_order(built: BuiltArchive) -> None:
-    assert "signal ok 1,300, weak 1,055, none 1,204" in printed(built)
+    assert "signal clear 1,300, unclear 1,055, no difference 1,204" in printed(built)
     assert list(by_signal(Counter(none=1, ok=2)).items()) == [("ok", 2), ("none", 1)]
 
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 import pytest
 
 from harness.archive.rankings import RankingFile
-from harness.report.html.run.page import render_page
+from harness.report.html.run_page import render_page
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage, page_of
 
 
 def before_the_ranking(page: ParsedPage) -> str:
-    return page.text("q1").split(" Ranking Place ")[0]
+    return page.text("q1").split(" Leaderboard Place ")[0]
 
 
 def test_it_says_who_won_with_score_cost_failures_and_the_answer_before_anything_else(tmp_path):
@@ -63,7 +63,7 @@ def test_a_group_whose_verdicts_all_failed_is_not_said_to_be_alike_or_placed_by_
     level = [r.model_copy(update={"margin": 0.0}) for r in built.ranking.groups[0].rollouts]
     group = built.ranking.groups[0].model_copy(update={"rollouts": tuple(level), "signal": "none"})
     page = ParsedPage(render_page(built.reader, RankingFile(built.ranking.head, [group], finished=True)))
-    assert "Signal none the group is not judged in full" in before_the_ranking(page)
+    assert "Signal no difference the group is not judged in full" in before_the_ranking(page)
     assert "=1" not in page.text()
 
 

@@ -10,9 +10,9 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
 from harness.core.records import Query
-from harness.report.html.run.page import render_page
+from harness.report.html.run_page import render_page
 from harness.report.summary.ranking import summarize
-from harness.report.text import dollars, fixed, seconds
+from harness.report.text import SIGNAL_WORDS, dollars, fixed, seconds
 from tests.report.archives_by_hand import EVIL, START, QuerySketch, RolloutSketch, a_rollout, build, crowd
 from tests.report.parsed_page import ParsedPage
 
@@ -59,7 +59,7 @@ def test_every_number_of_the_index_is_the_archives(name, tmp_path):
         assert row[2].startswith("none" if not first else f"tie of {len(first)}" if len(first) > 1 else str(first[0]))
         assert row[3] == (fixed(scores[0]) if scores else "")
         assert row[5].startswith(f"{above} of ")
-        assert row[6] == ranked.signal + ("" if ranked.status == "complete" else " incomplete")
+        assert row[6] == SIGNAL_WORDS[ranked.signal] + ("" if ranked.status == "complete" else " incomplete")
         assert row[7] == f"{flips[0]} of {flips[1]}"
         assert row[8] == (f"{failed} of {len(group.rollouts)}" if failed else "0")
         assert row[9] == dollars(sum(prices))

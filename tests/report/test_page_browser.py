@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.archive.page_folder import page_name
-from harness.report.html.comparison.page import write_comparison_page
-from harness.report.html.pair.page import pair_page
-from harness.report.html.run.page import write_page
-from harness.report.summary.why.explanation import explain_pair, find_pair
+from harness.report.html.comparison_page import write_comparison_page
+from harness.report.html.pair_page import pair_page
+from harness.report.html.run_page import write_page
+from harness.report.summary.why import explain_pair, find_pair
 from tests.comparisons_by_hand import make, stored
 from tests.report.archives_by_hand import EVIL, build, crowd, hostile
 

@@ -8,8 +8,8 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RunStore
 from harness.core.records import Effective
-from harness.report.html.run.page import render_page
-from harness.report.terminal.overview import group_lines
+from harness.report.html.run_page import render_page
+from harness.report.terminal.show import group_lines
 from tests.report.archives_by_hand import START, BuiltArchive, QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage, page_of
 
@@ -43,7 +43,7 @@ def test_page_and_terminal_say_in_the_same_words_how_the_first_two_stand(met, tm
 
 def test_flips_are_marked_and_counted(tmp_path):
     page = page_of(build(tmp_path, crowd(2, shift=lambda _entrant, _opponent, first: 3 if first else -3)))
-    assert "Flips 1 of 1" in page.text("q1")
+    assert "Changed with order 1 of 1" in page.text("q1")
     assert "First shown wins 100 %" in page.text("q1")
     assert "the two orders name opposite winners" in page.text("q1-m1")
 

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from harness.core.errors import ArchiveDamaged
-from harness.report.html.run.page import render_page, write_page
+from harness.report.html.run_page import render_page, write_page
 from tests.report.archives_by_hand import build, crowd
 
 

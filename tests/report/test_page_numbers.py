@@ -10,7 +10,7 @@ import harness
 from harness.archive.page_folder import page_name
 from harness.archive.reader import RunReader
 from harness.core.settings import TopologyName
-from harness.report.text import dollars, fixed, signed
+from harness.report.text import SIGNAL_WORDS, dollars, fixed, signed
 from tests.report.parsed_page import ParsedPage
 from tests.report.test_index_page import rows_of
 
@@ -45,7 +45,7 @@ def test_scores_places_matches_and_costs_are_those_of_the_archive(design: str, r
             source = (path / "report" / page_name(query.id)).read_text("utf-8")
             page = ParsedPage(source)
             best = min((r for r in ranked.rollouts if r.rank is not None), key=lambda r: (r.rank, r.index))
-            assert (row[3], row[6]) == (fixed(best.score), ranked.signal)
+            assert (row[3], row[6]) == (fixed(best.score), SIGNAL_WORDS[ranked.signal])
             assert row[9] == dollars(sum(r.price_usd or 0.0 for r in group.rollouts) + (ranked.judge_usd or 0.0))
             by_index = {str(r.index): r for r in ranked.rollouts}
             table = cells_of(source, "ranking cards")

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 from harness.archive.reader import RunReader
-from harness.report.html.run.page import render_page
+from harness.report.html.run_page import render_page
 from tests.report.archives_by_hand import build, crowd
 from tests.report.parsed_page import TAGS, ParsedPage, page_of
 

@@ -4,7 +4,7 @@ import re
 
 from harness.archive.rankings import RankingFile
 from harness.core.records import Step
-from harness.report.html.run.page import render_page
+from harness.report.html.run_page import render_page
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage, page_of
 

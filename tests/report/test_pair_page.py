@@ -14,9 +14,9 @@ from harness.core.sync import in_step
 from harness.core.wording import set_program
 from harness.pipeline.rescoring import offer_match
 from harness.pipeline.run_environment import RunEnvironment
-from harness.report.html.pair.page import pair_page
-from harness.report.html.pair.word_diff import word_diff
-from harness.report.summary.why.explanation import explain_pair, find_pair
+from harness.report.html.pair_page import pair_page
+from harness.report.html.word_diff import word_diff
+from harness.report.summary.why import explain_pair, find_pair
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
 from tests.report.archives_by_hand import BuiltArchive, QuerySketch, RolloutSketch, build

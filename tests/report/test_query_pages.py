@@ -14,7 +14,7 @@ from harness.archive.validation import findings
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Step
 from harness.core.user_files import cache_folder
-from harness.report.html.run.page import write_page
+from harness.report.html.run_page import write_page
 from tests.report.archives_by_hand import EVIL, BuiltArchive, build, crowd, hostile
 from tests.report.parsed_page import TAGS, ParsedPage
 

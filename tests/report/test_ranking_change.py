@@ -8,7 +8,7 @@ import pytest
 from harness.archive.rankings import RankingFile
 from harness.archive.typed_records import RankingHead
 from harness.core.rankings import GroupRanking, Ranked
-from harness.report.summary.ranking_change import PlaceMove, ranking_change
+from harness.report.summary.rankings import PlaceMove, ranking_change
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.report.archives_by_hand import RANKING

@@ -12,14 +12,13 @@ from harness.archive.reader import RunReader
 from harness.core.rankings import Ranked
 from harness.core.verdicts import Judged
 from harness.ranking.query_figures import QueryFigure
-from harness.report.html.run.page import render_page
+from harness.report.html.run_page import render_page
 from harness.report.json import figures_json
-from harness.report.rollout_words import ranking_words
-from harness.report.summary.figures import JudgeFigures
+from harness.report.summary.group import JudgeFigures
 from harness.report.summary.ranking import summarize
-from harness.report.summary.ranking_figures import ranking_figures
-from harness.report.terminal.overview import group_table
-from harness.report.terminal.rollout import path_lines
+from harness.report.summary.ranking_figures import ranking_figures, ranking_words
+from harness.report.terminal.details import path_lines
+from harness.report.terminal.show import group_table
 from tests.fuzz.attacks import Room
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd
 from tests.report.parsed_page import ParsedPage

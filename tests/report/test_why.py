@@ -14,10 +14,9 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.core.records import Step
 from harness.ranking.registry import TOPOLOGIES
-from harness.report.summary.why.explanation import decided, explain_pair, find_pair, first_sentence
-from harness.report.summary.why.pair_records import Meeting
-from harness.report.summary.why.paths import aligned_steps, first_parting
-from harness.report.summary.why.sentences import lead_sentence, matches_sentence
+from harness.report.summary.paths import aligned_steps, first_parting
+from harness.report.summary.why import decided, explain_pair, find_pair, first_sentence
+from harness.report.summary.why_records import Meeting, lead_sentence, matches_sentence
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 

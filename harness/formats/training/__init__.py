@@ -1,8 +1,4 @@
-"""Ranked rollouts as training data, pure: what may go in, which pairs, and the record of each format.
+"""Ranked rollouts as training data, pure: what may go in, which pairs, the record of each format, and lines read back.
 
-losses: what was left out, counted · candidates: a query's rollouts that may go in · pairs: which two are compared, and
-how surely · messages: messages as each consumer takes them · records: a line of groups, sft and pairs · art: groups for
-ART · line_makers: which format is made by what · columns: what `datasets` is told of each · table: the rollouts as
-CSV · checks, talk_rules, group_rules, trl_rules, openai_rules, art_rules, atif_rules: what a line must hold ·
-line_faults: which format is checked by what · split: which file a query goes to · card: the data card.
+A new format of JSON lines: its name in `rules`, its maker and its model in `registry`.
 """

@@ -3,17 +3,18 @@
 import mimetypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import Field, StrictStr, model_validator
 
 from harness.core.rankings import Ranked
 from harness.core.records import Rollout, Step
 from harness.formats.json_values import parse_json
-from harness.formats.sequences import sequences_of
-from harness.formats.training.candidates import RankedGroup, TurnsOf
-from harness.formats.training.losses import Losses
+from harness.formats.sequences import TokenCounts, sequences_of
+from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
+from harness.formats.training.line_models import ClosedPart, Part, Whole
 from harness.formats.training.records import TrainingLine
 from harness.formats.training.rules import ExportRules
-from harness.formats.training.token_fields import TokenCounts
 from harness.formats.turns import Message, NoMessages, Tool, Turn
 
 AtifStep = dict[str, Any]
@@ -299,3 +300,80 @@ def _message_of_step(step: Step, call_id: str) -> tuple[Message, list[Message]]:
     said = {"role": "assistant", "content": None, "tool_calls": [call]} | thought
     output = step.tool_output if step.tool_output is not None else step.error
     return said, [] if output is None else [{"role": "tool", "tool_call_id": call["id"], "content": output}]
+
+
+class _AtifAgent(ClosedPart, frozen=True):
+    unchecked = "tool_definitions extra"
+    name: StrictStr
+    version: StrictStr
+    model_name: Any = None
+
+
+class _AtifCall(ClosedPart, frozen=True):
+    unchecked = "extra"
+    tool_call_id: StrictStr
+    function_name: StrictStr
+    arguments: dict[str, Any]
+
+
+class _AtifResult(ClosedPart, frozen=True):
+    unchecked = "content subagent_trajectory_ref extra"
+    source_call_id: Any = None
+
+
+class _AtifObservation(Part, frozen=True):
+    results: list[_AtifResult] | None = None
+
+
+class _AtifMetrics(ClosedPart, frozen=True):
+    unchecked = (
+        "prompt_tokens completion_tokens cached_tokens cost_usd prompt_token_ids completion_token_ids logprobs extra"
+    )
+
+
+class _AtifStep(ClosedPart, frozen=True):
+    unchecked = "timestamp is_copied_context llm_call_count extra"
+    step_id: Whole
+    source: Literal["system", "user", "agent"]
+    model_name: Any = None
+    reasoning_effort: Any = None
+    message: Any
+    reasoning_content: Any = None
+    tool_calls: list[_AtifCall] | None = None
+    observation: _AtifObservation | None = None
+    metrics: _AtifMetrics | None = None
+
+    @model_validator(mode="after")
+    def _check_step(self) -> Self:
+        if not isinstance(self.message, str | list):
+            raise ValueError("message is neither a text nor a list of parts")  # noqa: TRY004 - a fault of the line
+        if self.source != "agent":
+            for name in ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is for agents only")
+        calls = {call.tool_call_id for call in self.tool_calls or ()}
+        for result in (self.observation and self.observation.results) or ():
+            if result.source_call_id is not None and result.source_call_id not in calls:
+                raise ValueError(f"a result of {result.source_call_id!r}, which is no call of this step")
+        return self
+
+
+class AtifTrajectory(ClosedPart, frozen=True):
+    """A trajectory of ATIF."""
+
+    unchecked = "session_id notes final_metrics continued_trajectory_ref extra"
+    schema_version: Annotated[StrictStr, Field(pattern=r"^ATIF-v1\.")]
+    trajectory_id: Any = None
+    agent: _AtifAgent
+    steps: Annotated[list[_AtifStep], Field(min_length=1)]
+    subagent_trajectories: list["AtifTrajectory"] | None = None
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for number, step in enumerate(self.steps, 1):
+            if step.step_id != number:
+                raise ValueError(f"step_id of step {number} is {step.step_id}")
+        names = [nested.trajectory_id for nested in self.subagent_trajectories or ()]
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ValueError("subagent_trajectories have no trajectory_id, or two have the same")
+        return self

@@ -6,15 +6,27 @@ from fractions import Fraction
 from typing import Any
 
 from harness.formats.json_values import parse_json
-from harness.formats.sequences import TurnSequence
-from harness.formats.training.candidates import Candidate, RankedGroup, rewards_teach
-from harness.formats.training.group_rules import faults_of_group
-from harness.formats.training.losses import LeftOut, Losses
-from harness.formats.training.openai_rules import faults_of_example, faults_of_preference
-from harness.formats.training.pairs import RankedPair, preference_pairs
+from harness.formats.sequences import NO_TOKENS, TokenCounts, TurnSequence, token_fields
+from harness.formats.training.candidates import (
+    Candidate,
+    LeftOut,
+    Losses,
+    RankedGroup,
+    RankedPair,
+    preference_pairs,
+    rewards_teach,
+)
+from harness.formats.training.line_models import (
+    GroupLine,
+    OpenAIExample,
+    OpenAIPreference,
+    Part,
+    TrlChat,
+    TrlCompletion,
+    TrlPreference,
+    faults,
+)
 from harness.formats.training.rules import ExportRules
-from harness.formats.training.token_fields import NO_TOKENS, TokenCounts, token_fields
-from harness.formats.training.trl_rules import faults_of_chat, faults_of_completion, faults_of_pair
 from harness.formats.turns import Message, Turn
 from harness.ranking.rewards import advantages
 
@@ -115,7 +127,7 @@ def group_records(
             "judge": group.judge,
             "rollouts": [_member(*member) for member in members],
         }
-        if not _attempted(lambda: _checked(record, faults_of_group(record), "the format"), losses):
+        if not _attempted(lambda: _checked(record, GroupLine, "the format"), losses):
             return
         sequences = [sequence for candidate in choices for sequence in candidate.sequences]
         lost = tuple(name for sequence in sequences for name in sequence.lost)
@@ -177,7 +189,7 @@ def _trl_example(sequence: TurnSequence) -> dict[str, Any]:
             "mask it)"
         )
     record = {"messages": trl_messages(sequence.messages), **_tools(sequence.turns[-1])}
-    return _checked(record, faults_of_chat(record), "TRL")
+    return _checked(record, TrlChat, "TRL")
 
 
 def _trl_turn(sequence: TurnSequence) -> dict[str, Any]:
@@ -185,14 +197,14 @@ def _trl_turn(sequence: TurnSequence) -> dict[str, Any]:
     messages = trl_messages(turn.messages)
     at = len(turn.context)
     record = {"prompt": messages[:at], "completion": messages[at:], **_tools(turn)}
-    return _checked(record, faults_of_completion(record), "TRL")
+    return _checked(record, TrlCompletion, "TRL")
 
 
 def _openai_example(sequence: TurnSequence) -> dict[str, Any]:
     masked = zip(openai_messages(sequence.messages), sequence.message_mask, strict=True)
     messages = [m | {"weight": mask} if m["role"] == "assistant" else m for m, mask in masked]
     record = {"messages": messages, **_tools(sequence.turns[-1])}
-    return _checked(record, faults_of_example(record), "OpenAI")
+    return _checked(record, OpenAIExample, "OpenAI")
 
 
 _SFT: Mapping[str, Callable[[TurnSequence], dict[str, Any]]] = {
@@ -235,7 +247,7 @@ def _dpo(pair: RankedPair, rules: ExportRules) -> dict[str, Any]:
     talk = trl_messages((*prompt, *chosen))
     record = {"prompt": talk[: len(prompt)], "chosen": talk[len(prompt) :], "rejected": trl_messages(rejected)}
     record |= _tools(pair[0].final.turns[-1])
-    return _checked(record, faults_of_pair(record), "TRL")
+    return _checked(record, TrlPreference, "TRL")
 
 
 def _openai_preference(pair: RankedPair) -> dict[str, Any]:
@@ -245,7 +257,7 @@ def _openai_preference(pair: RankedPair) -> dict[str, Any]:
         "preferred_output": openai_messages(chosen),
         "non_preferred_output": openai_messages(rejected),
     }
-    return _checked(record, faults_of_preference(record), "OpenAI")
+    return _checked(record, OpenAIPreference, "OpenAI")
 
 
 @dataclass(frozen=True)
@@ -293,8 +305,8 @@ def lost_of(sequence: TurnSequence) -> tuple[str, ...]:
     return (*sequence.lost, *schema)
 
 
-def _checked(record: dict[str, Any], faults: Iterator[str], consumer: str) -> dict[str, Any]:
-    if fault := next(faults, None):
+def _checked(record: dict[str, Any], model: type[Part], consumer: str) -> dict[str, Any]:
+    if fault := next(faults(record, model), None):
         raise LeftOut(f"against {consumer}'s rules: {fault}")
     return record
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from harness.archive.reader import RunReader
-from harness.comparison.look_plan import LookPlan
+from harness.comparison.interim import InterimPlan
 from harness.core.comparisons import ComparedQuery
 from harness.core.records import Group, Query
 from harness.judging.juror import PairLedger
@@ -26,7 +26,7 @@ class Steps:
     """The queries of a comparison, part by part; without a plan all at once."""
 
     queries: Sequence[SharedQuery]
-    plan: LookPlan | None
+    plan: InterimPlan | None
     judged: dict[str, ComparedQuery] = field(default_factory=dict[str, ComparedQuery])
     """What the interim analyses are made of."""
 
@@ -43,7 +43,7 @@ class Steps:
         by_content = {query.content: query for query in self.queries}
         for part in self.plan.parts:
             yield [by_content[content] for content in part]
-            if any(look.finding != "cannot tell" for look in self.plan.looks(self.judged)):
+            if any(look.finding != "cannot tell" for look in self.plan.analyses(self.judged)):
                 return
 
 
@@ -55,7 +55,7 @@ def looking_steps(plan: ComparisonPlan, reader: RunReader) -> Steps:
     clusters = clusters_by_key(queries_of_run(queries, reader), options.cluster)
     early_stop, seed = options.early_stop, plan.judging.settings.seed
     contents = [query.content for query in queries]
-    return Steps(queries, LookPlan.of(contents, early_stop.looks, early_stop.margin, clusters, seed))
+    return Steps(queries, InterimPlan.of(contents, early_stop.looks, early_stop.margin, clusters, seed))
 
 
 def queries_of_run(queries: Sequence[SharedQuery], reader: RunReader) -> dict[str, Query]:

@@ -12,13 +12,12 @@ from pathlib import Path
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries
-from harness.comparison.forecast import independent_queries, pass_forecast
-from harness.comparison.gate import conclude_gate, reasons_to_doubt
-from harness.comparison.look_plan import FEWEST_CLUSTERS, FEWEST_QUERIES, LookPlan
+from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt
+from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
 from harness.comparison.noise import reversals
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
-from harness.core.gates import Forecast, GateResult, LookRule
+from harness.core.gates import Forecast, GateResult, InterimRule
 from harness.core.records import Query
 from harness.core.wording import call, counted, option, switch
 from harness.pipeline.comparing.cross_judge import clusters_by_key, queries_of_run
@@ -105,9 +104,9 @@ class GateRules:
     """Whether the baseline may have been judged by another rubric."""
 
     @property
-    def early_stop(self) -> LookRule | None:
+    def early_stop(self) -> InterimRule | None:
         """What a comparison must know to stop early; None where it may not."""
-        return LookRule(looks=self.looks, margin=self.margin) if self.looks > 1 else None
+        return InterimRule(looks=self.looks, margin=self.margin) if self.looks > 1 else None
 
 
 def power_check(
@@ -145,7 +144,7 @@ def power_check(
         _check_count(asked, clusters, options.cluster)
         if 0 in runs:
             _check_baseline(runs[0], judging, rules)
-        plan = LookPlan.of([*asked], rules.looks, rules.margin, clusters, judging.settings.seed)
+        plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, judging.settings.seed)
         return pass_forecast(
             round(independent_queries([*asked], clusters)),
             rules.margin,
@@ -173,10 +172,10 @@ def conclude_comparison(
             matched = match_queries(readers).queries
             asked = queries_of_run(matched, readers[0])
         clusters = clusters_by_key(asked, info.cluster)
-        plan = LookPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
+        plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
         if noise := reversals([*judged.values()]).noise():
             raise UsageError(f"no gate: {noise}. The comparison is kept: {comparison}")
-        looks = plan.looks(judged)
+        looks = plan.analyses(judged)
         if not looks:
             return None
         queries = [judged[content] for content in sorted(judged)]

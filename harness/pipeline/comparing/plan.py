@@ -14,10 +14,9 @@ from harness.archive.comparison_records import ComparisonInfo
 from harness.archive.folder_reader import FolderReader
 from harness.archive.layout import list_comparisons, new_run_id
 from harness.archive.reader import RunReader
-from harness.comparison.libraries import check_libraries
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError
-from harness.core.gates import LookRule
+from harness.core.gates import InterimRule
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.core.wording import option, switch
@@ -54,7 +53,7 @@ class CompareOptions:
     """The task that the judge is shown in place of the agents' instructions and tools."""
     cluster: str | None = None
     """The key of the metadata by which queries are alike."""
-    early_stop: LookRule | None = None
+    early_stop: InterimRule | None = None
     """With which looks a gate may stop before all queries are judged; None judges all of them."""
     reuse: Sequence[Path] = ()
     """Other runs, whose verdicts are not bought again."""
@@ -90,7 +89,6 @@ def plan_comparison(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
-    check_libraries()
     matched = match_queries(readers)
     if options.cluster is not None:
         asked = (readers[0].query(query.ids[0]) for query in matched.queries)

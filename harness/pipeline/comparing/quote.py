@@ -11,7 +11,6 @@ import anyio.lowlevel
 from harness.archive.folder_reader import FolderReader
 from harness.archive.read_store import ReadStore
 from harness.archive.reader import RunReader
-from harness.comparison.libraries import check_libraries
 from harness.core.errors import HarnessError, UsageError, first_error
 from harness.core.wording import option
 from harness.endpoints.costs import CostBounds, total_bounds
@@ -150,7 +149,6 @@ def quote_roll_out(
     sides: Sequence[AnySide], queries: int, run_env: RunEnvironment, options: CompareOptions
 ) -> RollOutQuote:
     """Tell what comparing sides takes, some of which are agents. Raises UsageError for what cannot be compared."""
-    check_libraries()
     agents = [(SIDE_LABELS[at], side) for at, side in enumerate(sides) if isinstance(side, Prepared)]
     with ExitStack() as opened:
         runs = [opened.enter_context(RunReader(side)) for side in sides if isinstance(side, Path)]

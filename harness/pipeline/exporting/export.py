@@ -15,22 +15,17 @@ from harness.core.rankings import ImportedLine
 from harness.core.records import to_json
 from harness.core.unicode import valid_unicode
 from harness.core.wording import counted
+from harness.formats.sequences import TokenCounts
 from harness.formats.training.atif_trajectory import atif_lines
-from harness.formats.training.candidates import RankedGroup, TurnsOf, candidates, group_may_go_in
+from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in
 from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
-from harness.formats.training.line_faults import faults_by, line_faults
-from harness.formats.training.line_makers import LINES_OF
-from harness.formats.training.losses import Losses
-from harness.formats.training.openai_rules import FEWEST_LINES
+from harness.formats.training.line_models import FEWEST_LINES, line_faults
+from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import TrainingLine
-from harness.formats.training.rules import ExportRules
-from harness.formats.training.split import WHOLE, split_of
-from harness.formats.training.table import heading, table_rows
-from harness.formats.training.token_fields import TokenCounts
-from harness.formats.training_lines.lines_behind import lines_behind
-from harness.formats.training_lines.origins import SOURCES, line_hash
-from harness.pipeline.exporting.files import ExportFiles
-from harness.pipeline.exporting.parquet_files import ParquetFiles, check_pyarrow
+from harness.formats.training.registry import LINES_OF, line_model
+from harness.formats.training.rules import WHOLE, ExportRules, split_of
+from harness.formats.training.tables import heading, table_rows
+from harness.pipeline.exporting.files import ExportFiles, ParquetFiles, check_pyarrow
 from harness.pipeline.exporting.source import (
     chosen_ranking,
     described_run,
@@ -254,8 +249,8 @@ def _notes(files: ExportFiles, options: ExportOptions, written: Sequence[Exporte
         yield f"no line fell to {', '.join(empty)}"
     rules = options.rules
     for file in written:
-        if faults := faults_by(rules):
-            for fault in line_faults(files.lines(file.name), file.name, faults):
+        if model := line_model(rules):
+            for fault in line_faults(files.lines(file.name), file.name, model):
                 raise CannotWrite(f"nothing was written: {fault}")
         if file.lines < FEWEST_LINES and (rules.format == "openai-preference" or rules.style == "openai"):
             yield f"{file.name}: {counted(file.lines, 'line')}; OpenAI takes files of at least {FEWEST_LINES}"

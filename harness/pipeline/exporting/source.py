@@ -17,9 +17,9 @@ from harness.formats.training.card import ExportedRun
 from harness.formats.turns import Turn, turns_of
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.notes import provisional_words
-from harness.report.summary.pair_odds import pair_odds
+from harness.report.summary.pooled_fit import pair_odds
 from harness.report.summary.ranking import by_signal, group_of, is_offline, summarize
-from harness.report.summary.ranking_line import design_of
+from harness.report.summary.rankings import design_of
 from harness.rollouts.raw import unpack, unpack_tokens
 
 _TEXTS = 64

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.core.records import Step, Trajectory
-from harness.report.summary.steps import numbered_steps
+from harness.report.summary.rollouts import numbered_steps
 from harness.transcripts.clean_text import clean
 
 _ANSWER = 4_000

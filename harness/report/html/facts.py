@@ -7,15 +7,14 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.wording import counted
-from harness.report.summary.figures import AgentFigures, JudgeFigures
-from harness.report.summary.group import GroupSummary, ModelNames, TimeSpan
+from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, ModelNames, TimeSpan
 from harness.report.summary.ranking import RankingSummary
 from harness.report.text import count, date, dollars, fixed, percent, readable_name, seconds, signed
 
 SIGNAL = {
-    "ok": "the judging tells these rollouts apart",
-    "weak": "the judging hardly tells these rollouts apart",
-    "none": "the judging tells nothing apart",
+    "ok": "the judging distinguishes these rollouts",
+    "weak": "the judging hardly distinguishes these rollouts",
+    "none": "the judging distinguishes nothing",
 }
 """What each signal means."""
 UNFINISHED = "the group is not judged in full"
@@ -73,19 +72,32 @@ def summary_facts(summary: RankingSummary, earlier: JudgeFigures) -> list[Fact]:
     queries, signals = len(summary.lines), summary.signals_in_full
     above, samples = summary.above_anchor
     ranked = f"{count(queries - summary.incomplete)} ranked in full, {count(summary.incomplete)} incomplete"
-    others = f"{count(signals['weak'])} weak, {count(signals['none'])} without"
+    others = f"{count(signals['weak'])} unclear, {count(signals['none'])} without a difference"
+    failed = f", {count(summary.judge.failed)} failed" if summary.judge.failed else ""
+    sources = f"{count(summary.judge.bought)} bought, {count(summary.judge.reused)} reused{failed}"
     return [
         Fact("Queries", count(queries), ranked),
-        Fact("With signal", percent(signals["ok"], queries), others),
+        Fact("Clear signal", percent(signals["ok"], queries), others),
         Fact("Samples above the anchor", percent(above, samples), f"{above:,} of {counted(samples, 'ranked sample')}"),
         *_agent_facts(summary.agents),
-        *_judge_facts(summary.judge, earlier),
+        *(
+            [
+                Fact("Verdicts", count(summary.judge.bought + summary.judge.reused), sources),
+                Fact(
+                    "Judging cost",
+                    dollars(summary.judge.usd),
+                    f"{counted(summary.judge.calls, 'call')} for this ranking",
+                ),
+                *_rounds_facts(summary.judge + earlier if earlier.calls else None),
+                *_order_facts(summary.judge),
+            ]
+        ),
         _wall_time(summary.spans),
     ]
 
 
 def group_facts(group: GroupSummary, ranking: GroupRanking, verdicts_usd: float | None) -> list[Fact]:
-    """Return the figures of one query: none tells which verdicts were bought for this ranking, or change with that."""
+    """Return the figures of one query: which verdicts were bought for this ranking changes none."""
     judge = group.judge
     failed = f"{count(judge.failed)} failed" if judge.failed else "none failed"
     return [
@@ -118,17 +130,6 @@ def _agent_facts(agents: AgentFigures) -> list[Fact]:
     ]
 
 
-def _judge_facts(judge: JudgeFigures, earlier: JudgeFigures) -> list[Fact]:
-    failed = f", {count(judge.failed)} failed" if judge.failed else ""
-    sources = f"{count(judge.bought)} bought, {count(judge.reused)} reused{failed}"
-    return [
-        Fact("Verdicts", count(judge.bought + judge.reused), sources),
-        Fact("Judging cost", dollars(judge.usd), f"{counted(judge.calls, 'call')} for this ranking"),
-        *_rounds_facts(judge + earlier if earlier.calls else None),
-        *_order_facts(judge),
-    ]
-
-
 def _rounds_facts(paid: JudgeFigures | None) -> list[Fact]:
     return [Fact("All rounds of batches", dollars(paid.usd), counted(paid.calls, "call"))] if paid else []
 
@@ -137,7 +138,7 @@ def _order_facts(judge: JudgeFigures) -> list[Fact]:
     facts: list[Fact] = []
     if judge.both_orders:
         flips = f"{count(judge.flips)} of {count(judge.both_orders)}"
-        facts.append(Fact("Flips", flips, "matches where the order shown decided the winner"))
+        facts.append(Fact("Changed with order", flips, "matches where the order shown decided the winner"))
     if judge.decided:
         share, decided = percent(judge.first_wins, judge.decided), counted(judge.decided, "decided verdict")
         facts.append(Fact("First shown wins", share, f"of {decided}; 50 % is unbiased"))
@@ -150,7 +151,7 @@ def _noise_facts(ranking: GroupRanking) -> list[Fact]:
         return []
     side = f"{signed(ranking.first_side)} \N{PLUS-MINUS SIGN} {fixed(ranking.first_side_sd)}"
     return [
-        Fact("Standing first is worth", side, "score points of a verdict's margin"),
+        Fact("Position bias", side, "score points that standing first is worth in a verdict's margin"),
         Fact("Noise of a verdict", fixed(ranking.sigma), "score points of its margin"),
         Fact("Reliability", fixed(ranking.reliability), "share of the estimates' spread that is not uncertainty"),
     ]

@@ -37,7 +37,7 @@ def sources_digest() -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("harness.report.html", ""),
+        loader=PackageLoader("harness.report.html"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_cleaned,
@@ -55,7 +55,7 @@ def _environment() -> Environment:
         seconds=text.seconds,
         signed=text.signed,
     )
-    more: dict[str, Any] = {"counted": counted}
+    more: dict[str, Any] = {"counted": counted, "signal_words": text.SIGNAL_WORDS.get}
     environment.filters.update(more)
     functions: dict[str, Any] = {"mark_cells": _cells}
     environment.globals.update(functions)

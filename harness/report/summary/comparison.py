@@ -1,12 +1,78 @@
 """The figures of a comparison in words: of one side against another, and of each side by itself."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.core.comparisons import Interval, SideFigures, SideResult
+from harness.core.comparisons import ComparedQuery, Comparison, Interval, SideFigures, SideResult
 from harness.core.rounded import percent_half_up, round_number, whole_percent
 from harness.core.wording import counted
 from harness.report.text import count, fixed, signed
+
+
+@dataclass(frozen=True)
+class MetQuery:
+    """A query on which two sides met, and how the second one did."""
+
+    query: ComparedQuery
+    pairs: int
+    """Pairs of samples that count."""
+    outcome: float
+    """Their mean outcome: 1 if the second side won all of them."""
+    margin: float | None
+    """Mean score of the second side above the first one's; None without scores."""
+
+    @property
+    def won(self) -> str:
+        """How many pairs the second side won, ties as halves: `1.5 of 2`."""
+        return f"{fixed(self.outcome * self.pairs, 1).removesuffix('.0')} of {self.pairs:,}"
+
+    @property
+    def won_words(self) -> str:
+        """The same with what was won: `1.5 of 2 pairs`."""
+        return f"{self.won} {'pair' if self.pairs == 1 else 'pairs'}"
+
+    @property
+    def margin_words(self) -> str:
+        """The margin; `failed` where no pair has scores."""
+        return "failed" if self.margin is None else signed(self.margin)
+
+    @property
+    def name(self) -> str:
+        """The query's id, or its ids where the sides call the query by different ones."""
+        return " / ".join(dict.fromkeys(self.query.ids))
+
+
+def places_of(comparison: Comparison, result: SideResult) -> tuple[int, int]:
+    """Return the places in the comparison of a result's two sides."""
+    labels = [side.label for side in comparison.sides]
+    return labels.index(result.sides[0]), labels.index(result.sides[1])
+
+
+def met_queries(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> list[MetQuery]:
+    """Return the queries with a pair that counts, the second side's worst first.
+
+    Equal outcomes go by the margin; failures, which have none, come before them.
+    """
+    met = [_met(query, sides, outcome) for query in queries if (outcome := query.outcome(sides)) is not None]
+    return sorted(met, key=lambda m: (m.outcome, float("-inf") if m.margin is None else m.margin))
+
+
+def losses(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> list[MetQuery]:
+    """Return the queries that the second side lost, worst first."""
+    return [met for met in met_queries(queries, sides) if met.outcome < 0.5]
+
+
+def _met(query: ComparedQuery, sides: tuple[int, int], outcome: float) -> MetQuery:
+    pairs = [match for match in query.pairs(sides) if match.outcome is not None]
+    margins = [
+        match.score_second - match.score_first
+        for match in pairs
+        if match.score_first is not None and match.score_second is not None
+    ]
+    return MetQuery(
+        query=query, pairs=len(pairs), outcome=outcome, margin=sum(margins) / len(margins) if margins else None
+    )
+
 
 _UNKNOWN = "\N{EN DASH}"
 
@@ -57,7 +123,7 @@ def _rates(r: SideResult) -> Iterator[ResultFigure]:
         of = f"of {counted(r.pairs, 'pair')}; {method_words(r)}"
         yield ResultFigure("win rate", rate(win_rate(r)), of, is_rate=True)
     if r.margin:
-        yield ResultFigure("mean margin", _points(r.margin), f"score points by which {second} leads {first}")
+        yield ResultFigure("mean margin", _bracketed(r.margin, signed), f"score points by which {second} leads {first}")
     if r.length_controlled:
         yield ResultFigure(
             "at equal length", rate(r.length_controlled), "if the answers were equally long", is_rate=True
@@ -87,7 +153,7 @@ def _doubts(r: SideResult) -> Iterator[ResultFigure]:
         yield ResultFigure("p by Holm", probability_of_chance(r.p_holm), "corrected for the number of comparisons")
     if r.both_orders:
         flips = f"{count(r.flips)} of {count(r.both_orders)}"
-        yield ResultFigure("flips", flips, "pairs where the order shown decided")
+        yield ResultFigure("changed with order", flips, "pairs where the order shown decided")
     if r.unjudged:
         low, high = (f"{whole_percent(bound)} %" for bound in r.bounds)
         yield ResultFigure("open pairs", count(r.unjudged), f"all lost, the win rate is {low}; all won, {high}")
@@ -118,7 +184,7 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     """Return the figures of the sides beside each other; a figure that no side has is left out."""
     values: tuple[tuple[str, Callable[[SideFigures], str]], ...] = (
         ("rollouts", lambda side: count(side.rollouts)),
-        ("failed", lambda side: _rated(side.failed)),
+        ("failed", lambda side: _with(side.failed, lambda share: str(percent_half_up(share)), "{} %")),
         ("left out", lambda side: count(side.left_out) if side.left_out else ""),
         ("cost a rollout", lambda side: _dollars(side.usd)),
         ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
@@ -130,19 +196,11 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     return [SidesRow(label, tuple(v or _UNKNOWN for v in cells)) for label, cells in rows if any(cells)]
 
 
-def _rated(interval: Interval | None) -> str:
-    return _with(interval, lambda share: str(percent_half_up(share)), "{} %")
-
-
 def _dollars(interval: Interval | None) -> str:
     if interval is None:
         return ""
     decimals = 2 if interval.value == 0 or interval.value >= 0.1 else 4
     return _with(interval, lambda usd: fixed(usd, decimals), "${}")
-
-
-def _points(interval: Interval) -> str:
-    return _bracketed(interval, signed)
 
 
 def _with(interval: Interval | None, number: Callable[[float], str], unit: str = "{}") -> str:

@@ -1,4 +1,4 @@
-"""Accuracy against judge calls of one judged round robin: what is read for the curve, and what it says."""
+"""A curve in words: the one sentence, what it was measured by, and what has to be known of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,16 @@ from harness.archive.reader import RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.core.wording import call, option
-from harness.ranking.curve.designs import designs
-from harness.ranking.curve.points import VerdictCurve, plays_for, verdict_curve
+from harness.core.wording import call, counted, option
+from harness.ranking.curve.designs import CurveDesign, designs
+from harness.ranking.curve.points import KEEP, CurvePoint, VerdictCurve, plays_for, verdict_curve
 from harness.ranking.curve.verdict_table import VerdictTable, holds_every_pair, verdict_scores
 from harness.ranking.judge_stats.preferences import Preference, preferences
+from harness.report.summary.labels import AnswerLabel, Truths
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import is_offline, ranked_groups
-from harness.report.summary.ranking_line import design_of, judge_of, made_by
-from harness.report.summary.truths import AnswerLabel, Truths
+from harness.report.summary.rankings import design_of, judge_of, made_by
+from harness.report.text import percent_interval
 
 CurveTruth = Literal["ranking", "labels", "reward", "order", "itself"]
 """What ranks are measured by: another ranking, labels, `reward()`, the verdicts of the other order, or nothing else."""
@@ -84,7 +85,12 @@ def judging_curve(
 
     Raises UsageError for a truth that there is not; NothingRankable without a query that takes part.
     """
-    _check(ranking, truth, against)
+    if against is None and truth == "ranking":
+        raise UsageError(f"{option('truth', truth)} needs {option('against')}: the ranking that is the truth")
+    if against and truth not in (None, "ranking"):
+        raise UsageError(f"{option('against', against.head.id)} does not go with {option('truth', truth)}")
+    if against and against.head.id == ranking.head.id:
+        raise UsageError(f"{option('against', against.head.id)} is the round robin itself: name another ranking")
     both_orders = ranking.head.settings.get("order") == "both"
     groups = list(_judged_groups(reader, ranking, against, Truths(labels), both_orders=both_orders))
     if not groups:
@@ -113,16 +119,6 @@ def judging_curve(
         silent=len(groups) - queries,
         seed=seed,
     )
-
-
-def _check(ranking: RankingFile, truth: CurveTruth | None, against: RankingFile | None) -> None:
-    """Raise UsageError for a truth and another ranking that do not go together."""
-    if against is None and truth == "ranking":
-        raise UsageError(f"{option('truth', truth)} needs {option('against')}: the ranking that is the truth")
-    if against and truth not in (None, "ranking"):
-        raise UsageError(f"{option('against', against.head.id)} does not go with {option('truth', truth)}")
-    if against and against.head.id == ranking.head.id:
-        raise UsageError(f"{option('against', against.head.id)} is the round robin itself: name another ranking")
 
 
 _TRUTHS: dict[CurveTruth, str] = {
@@ -201,3 +197,86 @@ def _no_group(reader: RunReader, ranking: RankingFile) -> str:
         f"no query of the round robin {ranking.head.id} has a verdict on every pair of two rollouts or more; "
         f"{how} asks for the missing ones of judge {judge_of(ranking.head)}"
     )
+
+
+MEASURE = "Kendall's tau over the pairs that the truth tells apart (Somers' d): 1 all right, 0 as by chance"
+
+
+def curve_sentence(curve: JudgingCurve) -> str:
+    """Return which share of the full round robin's agreement how many calls keep."""
+    reference, chosen = curve.curve.reference, curve.curve.chosen
+    full, one = counted_calls(reference), calls_words(reference) == "1"
+    if chosen is None:
+        agree = "agrees" if one else "agree"
+        return f"{full} {agree} with the truth no better than chance, so the curve recommends nothing"
+    if chosen.calls >= reference.calls - 1e-9 or chosen.keeps is None:
+        give = "gives" if one else "give"
+        return f"no design keeps {100 * KEEP:.0f} % of what {full} {give} with fewer{_caution(curve)}"
+    keep = "keeps" if calls_words(chosen) == "1" else "keep"
+    return (
+        f"{counted_calls(chosen)} {keep} {percent_interval(chosen.keeps)} of what {calls_words(reference)} give: "
+        f"{design_words(chosen.design)} by {chosen.estimator}, against {design_words(reference.design)} by "
+        f"{reference.estimator}{_caution(curve)}"
+    )
+
+
+def _caution(curve: JudgingCurve) -> str:
+    tau = curve.curve.reference.tau
+    if tau.low is not None and tau.low > 0:
+        return ""
+    queries = "one query does" if curve.queries == 1 else f"{curve.queries:,} queries do"
+    return f" (a rough guide: {queries} not show that even these agree with the truth better than chance)"
+
+
+def truth_words(curve: JudgingCurve) -> str:
+    """Return what the ranks are measured by."""
+    match curve.truth:
+        case "ranking":
+            return f"truth: ranking {curve.against}"
+        case "labels":
+            return "truth: the labels"
+        case "reward":
+            return "truth: reward()"
+        case "order":
+            return "truth: the verdict of the other order, of each pair one that the design did not ask for"
+        case "itself":
+            return "SELF-AGREEMENT, no truth: the round robin's own scores, of the same verdicts, which flatters all"
+
+
+def curve_notes(curve: JudgingCurve) -> Iterator[str]:
+    """Yield what has to be known of a curve."""
+    if curve.offline:
+        yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+    if curve.shared:
+        yield "the ranking of --against rests on some of the same verdicts: part of this is self-agreement"
+    if not curve.both_orders:
+        yield "each pair was judged in one order: every design takes the verdict that is there"
+    if curve.left_out:
+        yield f"left out: {counted(curve.left_out, 'query', 'queries')} of which a pair has no verdict"
+    if curve.silent:
+        yield f"left out: {counted(curve.silent, 'query', 'queries')} of which the truth says nothing"
+    if curve.truth in {"order", "ranking"}:
+        yield "the truth is noisy itself: compare designs by what they keep, not by tau"
+
+
+def design_words(design: CurveDesign) -> str:
+    """Return a design in words: `arena both`."""
+    return f"{design.topology} {order_words(design)}"
+
+
+def order_words(design: CurveDesign) -> str:
+    """Return the orders in which a design judges, or for one with a budget the calls as a share of the pairs."""
+    if design.share is not None:
+        return f"{100 * float(design.share):.0f} % of pairs"
+    return str(design.order)
+
+
+def calls_words(point: CurvePoint) -> str:
+    """Return the calls of a point: a mean over queries of different sizes has a decimal."""
+    return f"{point.calls:,.1f}".removesuffix(".0")
+
+
+def counted_calls(point: CurvePoint) -> str:
+    """Return the calls of a point with their noun: `1 call`, `12.5 calls`."""
+    calls = calls_words(point)
+    return f"{calls} {'call' if calls == '1' else 'calls'}"

@@ -1,33 +1,33 @@
-"""The rankings of one run side by side: what each judge made of the same rollouts, and what it took."""
+"""Which judge to take, in one sentence, and what a reader of judges side by side has to know."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.core.rankings import GroupRanking
-from harness.core.records import Group
 from harness.core.rounded import sum_if_known
-from harness.ranking.judge_stats.preferences import Preference
+from harness.core.wording import counted
 from harness.ranking.judge_stats.side_by_side import (
+    WITHIN,
     Choice,
     JudgedQueries,
     JudgedQuery,
     JudgingFigures,
     RankAgreement,
-    Truth,
     choose,
     judging_figures,
     rank_agreements,
     rights,
 )
 from harness.ranking.judge_stats.tally import Tally
-from harness.report.summary.figures import tallies
+from harness.ranking.query_figures import QueryFigure
+from harness.report.summary.group import tallies
+from harness.report.summary.labels import AnswerLabel, Truths
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import group_of, is_offline
-from harness.report.summary.ranking_line import design_of, judge_of
-from harness.report.summary.truths import AnswerLabel, Truths
+from harness.report.summary.rankings import design_of, judge_of
+from harness.report.text import dollars, percent_interval, signed
 
 
 @dataclass(frozen=True)
@@ -89,18 +89,31 @@ def judges_side_by_side(
         ranked = {
             at: in_ranking
             for at, ranking in enumerate(newest)
-            if (in_ranking := ranking.of(query)) and _has_ranks(in_ranking)
+            if (in_ranking := ranking.of(query)) and any(rollout.rank is not None for rollout in in_ranking.rollouts)
         }
         if ranked:
             group = group_of(reader, query, *ranked.values())
             truths = truths_of(group)
             for at, of_query in ranked.items():
-                queries[at][query.id] = _judged_query(reader, group, of_query, truths)
+                ranks = {r.index: r.rank for r in of_query.rollouts if r.rank is not None}
+                keys = [*verdict_keys(of_query.matches), *dict.fromkeys(of_query.verdicts)]
+                bought = [reader.verdict(key) or reader.scored(key) for key in keys]
+                queries[at][query.id] = JudgedQuery(
+                    ranks=ranks,
+                    tally=sum(tallies(group, of_query, reader.verdict).values(), Tally()),
+                    calls=len(keys),
+                    usd=sum_if_known(verdict and verdict.price_usd for verdict in bought),
+                    right=rights(truths, ranks),
+                )
     judged = [_ranked_by(reader, ranking, of) for ranking, of in zip(newest, queries, strict=True) if of]
+    finished = {at: ranking for at, ranking in enumerate(judged) if ranking.finished} or dict(enumerate(judged))
+    by_labels = {at: r.queries for at, r in finished.items() if "labels" in r.figures.right}
+    by_reward = {at: r.queries for at, r in finished.items() if "reward" in r.figures.right and not r.by_reward}
+    chosen = choose(by_labels, "labels") if len(by_labels) > 1 else None
     return JudgesSideBySide(
         rankings=judged,
         agreements=rank_agreements([ranking.queries for ranking in judged]),
-        choice=_choice(judged),
+        choice=(chosen or (choose(by_reward, "reward") if len(by_reward) > 1 else None)),
         older=len(every) - len(newest),
         labels=len(labels),
         used_labels=len(truths_of.used),
@@ -111,22 +124,13 @@ def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:
     """Return the newest ranking of each way of judging, a finished one if there is any, in the order of time."""
     by_way: dict[tuple[str, ...], RankingFile] = {}
     for ranking in rankings:
-        way = _way(ranking)
+        settings = ranking.head.settings
+        names = ("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "sure")
+        design = [design_of(ranking, name) for name in ("topology", "estimator")]
+        way = (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in names))
         if ranking.finished or way not in by_way or not by_way[way].finished:
             by_way[way] = ranking
     return sorted(by_way.values(), key=lambda ranking: ranking.head.created_at)
-
-
-def _way(ranking: RankingFile) -> tuple[str, ...]:
-    """Return what tells two ways of judging apart."""
-    settings = ranking.head.settings
-    names = ("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "sure")
-    design = [design_of(ranking, name) for name in ("topology", "estimator")]
-    return (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in names))
-
-
-def _has_ranks(ranking: GroupRanking) -> bool:
-    return any(rollout.rank is not None for rollout in ranking.rollouts)
 
 
 def _ranked_by(reader: RunReader, ranking: RankingFile, queries: JudgedQueries) -> RankedBy:
@@ -145,25 +149,56 @@ def _ranked_by(reader: RunReader, ranking: RankingFile, queries: JudgedQueries) 
     )
 
 
-def _judged_query(
-    reader: RunReader, group: Group, ranking: GroupRanking, truths: Mapping[Truth, Sequence[Preference]]
-) -> JudgedQuery:
-    ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
-    keys = [*verdict_keys(ranking.matches), *dict.fromkeys(ranking.verdicts)]
-    bought = [reader.verdict(key) or reader.scored(key) for key in keys]
-    return JudgedQuery(
-        ranks=ranks,
-        tally=sum(tallies(group, ranking, reader.verdict).values(), Tally()),
-        calls=len(keys),
-        usd=sum_if_known(verdict and verdict.price_usd for verdict in bought),
-        right=rights(truths, ranks),
-    )
+_TRUTHS = {"labels": "the labels", "reward": "reward()"}
 
 
-def _choice(rankings: Sequence[RankedBy]) -> Choice | None:
-    """Return which ranking's judge to take: by labels, else by `reward()`, if two of the finished rankings have it."""
-    finished = {at: ranking for at, ranking in enumerate(rankings) if ranking.finished} or dict(enumerate(rankings))
-    by_labels = {at: r.queries for at, r in finished.items() if "labels" in r.figures.right}
-    by_reward = {at: r.queries for at, r in finished.items() if "reward" in r.figures.right and not r.by_reward}
-    chosen = choose(by_labels, "labels") if len(by_labels) > 1 else None
-    return chosen or (choose(by_reward, "reward") if len(by_reward) > 1 else None)
+def choice_sentence(side: JudgesSideBySide) -> str:
+    """Return which judge is the best, and the cheapest within 2 points of it; or why nobody can tell."""
+    choice = side.choice
+    if choice is None:
+        why = (
+            "labels or reward() do not tell answers apart on queries that two finished rankings share"
+            if any(ranking.figures.right for ranking in side.rankings)
+            else "the run has no labels that fit (labels.jsonl, or --labels FILE) and no reward() that tells answers "
+            "apart"
+        )
+        return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
+    best = f"best by agreement with {_TRUTHS[choice.by]}: {_judge(side, choice, choice.best)}"
+    points = f"{100 * WITHIN:.0f} points"
+    if choice.cheapest is None:
+        return f"{best}; which judge within {points} is the cheapest cannot be told: not all prices are known"
+    if choice.cheapest == choice.best:
+        return f"{best}; no judge within {points} of it is cheaper"
+    cheapest = _judge(side, choice, choice.cheapest)
+    return f"{best}; the cheapest judge within {points} of it: {cheapest}{_difference(choice.difference)}"
+
+
+def side_notes(side: JudgesSideBySide) -> Iterator[str]:
+    """Yield what has to be known of the figures."""
+    if any(ranking.offline for ranking in side.rankings):
+        yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+    if side.labels:
+        used = f"{side.used_labels} of {counted(side.labels, 'label')}"
+        yield f"{used} name a query and two answers of the run; two rollouts of one rank are half right"
+    if cut_short := [str(at) for at, ranking in enumerate(side.rankings, 1) if not ranking.finished]:
+        yield f"not finished, and so not compared in price: {', '.join(cut_short)}"
+    if by_reward := [str(at) for at, ranking in enumerate(side.rankings, 1) if ranking.by_reward]:
+        yield f"ranked by reward() itself (--judge-when tied): {', '.join(by_reward)}"
+    if side.older:
+        yield f"left out: {counted(side.older, 'ranking')} made in the same way as one shown"
+
+
+def _judge(side: JudgesSideBySide, choice: Choice, at: int) -> str:
+    ranking, right = side.rankings[at], choice.right[at]
+    cost = ranking.figures.usd
+    price = f" at {dollars(cost.value)} a query" if cost else ""
+    return f"{at + 1} ({ranking.name}), {percent_interval(right)} of the pairs right{price}"
+
+
+def _difference(difference: QueryFigure | None) -> str:
+    if difference is None:
+        return ""
+    value = f"{signed(100 * difference.value, 1)} points"
+    if difference.low is None or difference.high is None:
+        return f"; difference {value}"
+    return f"; difference {value} [{signed(100 * difference.low, 1)}, {signed(100 * difference.high, 1)}]"

@@ -10,7 +10,7 @@ from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
 from harness.ranking.topology import exact
 from harness.report.summary.match_verdicts import VerdictLookup, judged_orders
-from harness.report.summary.placed_rollouts import placed_rollouts
+from harness.report.summary.rollouts import placed_rollouts
 
 Cycle = tuple[int, ...]
 """Rollouts of which each beats the next, and the last the first; the smallest number comes first."""
@@ -89,20 +89,20 @@ class PairTable:
             "met": self.met,
             "of": self.of,
             "flipped": self.flipped,
-            "pairs": [_pair_json(pair) for pair in self.pairs.values() if better[pair.row] < better[pair.column]],
+            "pairs": [
+                {
+                    "a": pair.row,
+                    "b": pair.column,
+                    "difference": pair.difference,
+                    "orders": [{"shown_first": first, "difference": lead} for first, lead in pair.orders],
+                    "flipped": pair.flipped,
+                    "matches": list(pair.matches),
+                }
+                for pair in self.pairs.values()
+                if better[pair.row] < better[pair.column]
+            ],
             "cycles": [list(cycle) for cycle in self.cycles],
         }
-
-
-def _pair_json(pair: JudgedPair) -> dict[str, Any]:
-    return {
-        "a": pair.row,
-        "b": pair.column,
-        "difference": pair.difference,
-        "orders": [{"shown_first": first, "difference": lead} for first, lead in pair.orders],
-        "flipped": pair.flipped,
-        "matches": list(pair.matches),
-    }
 
 
 def pair_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> PairTable:
@@ -173,12 +173,8 @@ def win_cycles(pairs: Iterable[JudgedPair]) -> tuple[Cycle, ...]:
         for way in ((two, three), (three, two))
         if way[0] in beats[one] and way[1] in beats[way[0]] and one in beats[way[1]]
     ]
-    return tuple(threes) or _shortest_cycle(beats)
-
-
-def _shortest_cycle(beats: Mapping[int, set[int]]) -> tuple[Cycle, ...]:
     circles = [circle for start in sorted(beats) if (circle := _circle_from(start, beats))]
-    return (min(circles, key=len),) if circles else ()
+    return tuple(threes) or ((min(circles, key=len),) if circles else ())
 
 
 def _circle_from(start: int, beats: Mapping[int, set[int]]) -> Cycle | None:

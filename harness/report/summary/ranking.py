@@ -23,9 +23,9 @@ from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE
 from harness.ranking.judge_stats.stacked_tally import TallySum
 from harness.ranking.judge_stats.tally import Tally
-from harness.report.summary.figures import AgentFigures, JudgeFigures
 from harness.report.summary.group import (
-    GroupSummary,
+    AgentFigures,
+    JudgeFigures,
     ModelNames,
     QueryLine,
     TimeSpan,
@@ -103,10 +103,17 @@ class RankingSummary:
     def add(self, reader: RunReader, extract: GroupExtract, ranking: GroupRanking) -> None:
         """Add the next group; `reader` has verdicts on lists. Raises ArchiveDamaged."""
         number = len(self.lines) + 1
-        self._add(summarize_group(number, extract, ranking, reader.scored), ranking)
-
-    def _add(self, group: GroupSummary, ranking: GroupRanking) -> None:
-        self._add_line(group.line)
+        group = summarize_group(number, extract, ranking, reader.scored)
+        self.lines.append(group.line)
+        self.signals[group.line.signal] += 1
+        if group.line.complete:
+            self.signals_in_full[group.line.signal] += 1
+        self.above_anchor = (
+            self.above_anchor[0] + group.line.above_anchor[0],
+            self.above_anchor[1] + group.line.above_anchor[1],
+        )
+        if self.best is None and group.line.first:
+            self.best = group.line.id, group.line.first[0]
         self.agents += group.agents
         self.judge += group.judge
         for judge, calls in group.calls.items():
@@ -119,15 +126,6 @@ class RankingSummary:
         self.failed_verdicts.update(ranking.failed_verdicts)
         self.absent_verdicts.update(ranking.absent_verdicts)
         self.listwise |= bool(ranking.verdicts)
-
-    def _add_line(self, line: QueryLine) -> None:
-        self.lines.append(line)
-        self.signals[line.signal] += 1
-        if line.complete:
-            self.signals_in_full[line.signal] += 1
-        self.above_anchor = self.above_anchor[0] + line.above_anchor[0], self.above_anchor[1] + line.above_anchor[1]
-        if self.best is None and line.first:
-            self.best = line.id, line.first[0]
 
 
 def by_signal(groups: Mapping[str, int]) -> dict[str, int]:
@@ -161,7 +159,18 @@ def ranked_queries(reader: RunReader, ranking: RankingFile, *, owed: bool) -> It
     for name in list(reader.index.queries):
         ranked = ranking.of(name)
         if (ranked or (owed and not ranking.finished)) and (query := reader.query(name)):
-            yield query, ranked or _owed(query, str(settings.get("topology")), str(settings.get("estimator")))
+            yield (
+                query,
+                ranked
+                or GroupRanking(
+                    query=query.id,
+                    topology=str(settings.get("topology")),
+                    estimator=str(settings.get("estimator")),
+                    status="incomplete",
+                    signal="none",
+                    notes=("This ranking has not come to this query yet.",),
+                ),
+            )
 
 
 def ranked_groups(reader: RunReader, ranking: RankingFile) -> Iterator[tuple[Group, GroupRanking]]:
@@ -190,14 +199,3 @@ def is_offline(reader: RunReader, ranking: RankingFile) -> bool:
     """Tell whether the rollouts or this ranking's judge are the embedded ones."""
     judges = str(ranking.head.judge.get("model")).split(", ")
     return reader.info.agent_offline or OFFLINE_JUDGE in judges
-
-
-def _owed(query: Query, topology: str, estimator: str) -> GroupRanking:
-    return GroupRanking(
-        query=query.id,
-        topology=topology,
-        estimator=estimator,
-        status="incomplete",
-        signal="none",
-        notes=("This ranking has not come to this query yet.",),
-    )

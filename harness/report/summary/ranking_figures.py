@@ -1,8 +1,8 @@
-"""What a ranking shows of its rollouts: how they differ, what tells them apart, and whether sampling pays."""
+"""What a ranking shows of its rollouts, in words: a figure, and what the figure says."""
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -10,16 +10,17 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
-from harness.core.verdicts import Judged
+from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.side_by_side import length_figure
 from harness.ranking.judge_stats.tally import Tally
 from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
-from harness.report.summary.figures import tallies
+from harness.report.summary.group import AgentFigures, JudgeFigures, QualityFigure, tallies
+from harness.report.summary.labels import rollouts_by_answer
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
-from harness.report.summary.placed_rollouts import samples_above_anchor
 from harness.report.summary.ranking import ranked_groups
-from harness.report.summary.truths import rollouts_by_answer
+from harness.report.summary.rollouts import samples_above_anchor
+from harness.report.text import count, dollars, enumeration, number_interval, percent, percent_interval
 
 _SHARE = (0.0, 1.0)
 _Signs = tuple[int, ...]
@@ -105,9 +106,9 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
     ended_well = [r for r in group.rollouts if r.status == "ok"]
     answers = rollouts_by_answer(group)
     sums.most_rollouts = max(sums.most_rollouts, len(group.rollouts))
-    sums.different.append((len(ended_well), len(answers), len(set(map(_tools, ended_well)))))
+    sums.different.append((len(ended_well), len(answers), len(set(map(_tools_of_ranking_figures, ended_well)))))
     sums.empty_answers += len(answers.get("", ()))
-    if reason := _why_flat(ranked, len(ended_well), len(answers)):
+    if reason := _why_flat_of_ranking_figures(ranked, len(ended_well), len(answers)):
         sums.flat[reason] += 1
     else:
         sums.weak += ranked.signal == "weak"
@@ -116,7 +117,10 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
         sums.above_anchor.append((above, samples))
     for key in verdict_keys(ranked.matches):
         if verdict := verdict_of(key):
-            _add_signs(sums, verdict)
+            names = tuple(name for name in verdict.a.dimensions if name in verdict.b.dimensions)
+            sums.names.update(dict.fromkeys(names))
+            signs = tuple(_sign(verdict.a.dimensions[name] - verdict.b.dimensions[name]) for name in names)
+            sums.signs[names, signs, _sign(verdict.a.combined - verdict.b.combined)] += 1
     for judge, tally in tallies(group, ranked, verdict_of).items():
         sums.tallies.setdefault(judge, []).append(tally)
 
@@ -127,11 +131,11 @@ def _mean_count(counts: Sequence[int], most: int) -> QueryFigure | None:
     return replace(figure, high=min(figure.high, most)) if figure and figure.high is not None else figure
 
 
-def _tools(rollout: Rollout) -> tuple[str | None, ...]:
+def _tools_of_ranking_figures(rollout: Rollout) -> tuple[str | None, ...]:
     return tuple(step.tool_name for step in rollout.trajectory.path if step.kind == "tool")
 
 
-def _why_flat(ranked: GroupRanking, ended_well: int, answers: int) -> str | None:
+def _why_flat_of_ranking_figures(ranked: GroupRanking, ended_well: int, answers: int) -> str | None:
     """Return why all advantages are zero; None where one is not."""
     advantages = [r.advantage for r in ranked.rollouts if r.advantage is not None]
     if any(advantages):
@@ -143,13 +147,6 @@ def _why_flat(ranked: GroupRanking, ended_well: int, answers: int) -> str | None
     if not advantages:
         return "verdicts are missing"
     return "all answers are the same" if answers == 1 else "the scores are level"
-
-
-def _add_signs(sums: _Sums, verdict: Judged) -> None:
-    names = tuple(name for name in verdict.a.dimensions if name in verdict.b.dimensions)
-    sums.names.update(dict.fromkeys(names))
-    signs = tuple(_sign(verdict.a.dimensions[name] - verdict.b.dimensions[name]) for name in names)
-    sums.signs[names, signs, _sign(verdict.a.combined - verdict.b.combined)] += 1
 
 
 def _dimensions(sums: _Sums) -> Iterator[DimensionFigure]:
@@ -176,3 +173,117 @@ def _with(sums: _Sums, name: str) -> Sequence[tuple[tuple[tuple[str, ...], _Sign
 
 def _sign(number: float) -> int:
     return (number > 0) - (number < 0)
+
+
+_HALF = 0.5
+
+
+def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigures) -> Iterator[QualityFigure]:
+    """Yield the figures of a ranking's groups."""
+    if figures.answers and figures.ended_well and figures.tools:
+        of = f" of {number_interval(figures.ended_well, 1)}"
+        yield QualityFigure("answers", "Different answers", number_interval(figures.answers, 1) + of, _answers(figures))
+        yield QualityFigure(
+            "tools",
+            "Different tool calls",
+            number_interval(figures.tools, 1) + of,
+            "sequences of tools a query, whatever their inputs were",
+        )
+    yield QualityFigure(
+        "flat",
+        "Advantages all zero",
+        f"{count(sum(figures.flat.values()))}, weak {count(figures.weak)}",
+        _why_flat(figures),
+    )
+    if figures.above_anchor:
+        above = figures.above_anchor
+        yield QualityFigure("above_anchor", "Samples above anchor", percent_interval(above), _sampling(above))
+    if figures.dimensions:
+        yield QualityFigure(
+            "dimensions",
+            "Dimension that decides",
+            (_by_share(figures)[0] if _decided(figures) else "none"),
+            _parting(figures),
+        )
+    for name, figure in figures.length.items():
+        by = f", {name}" if len(figures.length) > 1 else ""
+        yield QualityFigure("length", f"Score and length{by}", number_interval(figure), _length(figure))
+    ran, failed = counted(agents.runs, "rollout"), agents.failed.total()
+    yield QualityFigure(
+        "rollouts",
+        "Rollouts took",
+        _took(agents.tokens, agents.usd),
+        (f"{ran}, {count(failed)} of them failed" if failed else ran),
+    )
+    bought = f"{counted(judge.calls, 'call')} {'was' if judge.calls == 1 else 'were'} bought for this ranking"
+    yield QualityFigure("judging", "Judging took", _took(judge.tokens, judge.usd), bought)
+    if judge.cached:
+        share, cached = percent(judge.cached, max(judge.cached, judge.input)), counted(judge.cached, "token")
+        yield QualityFigure("cached", "Judge's input cached", share, f"{cached} at a lower price")
+
+
+def _answers(figures: RankingFigures) -> str:
+    parts = ["a query, of those of its rollouts that ended well"]
+    if figures.one_answer:
+        parts.append(f"in {counted(figures.one_answer, 'query', 'queries')} all answers are the same")
+    if figures.empty_answers:
+        parts.append(counted(figures.empty_answers, "answer is empty", "answers are empty"))
+    return "; ".join(parts if len(parts) > 1 else [*parts, "texts are compared as the judge sees them"])
+
+
+def _why_flat(figures: RankingFigures) -> str:
+    if not figures.flat:
+        return "queries: every group gives a trainer something to learn from"
+    return "queries without a gradient: " + ", ".join(f"{why} {count(n)}" for why, n in figures.flat.items())
+
+
+def _sampling(above: QueryFigure) -> str:
+    if above.low is None or above.high is None:
+        return "of one query alone, this says nothing of others"
+    if above.low > _HALF:
+        return "a sample is more often above the anchor than below it: sampling pays"
+    if above.high < _HALF:
+        return "most samples are level with the anchor or below it"
+    return "whether most samples are above the anchor is not sure"
+
+
+def _parting(figures: RankingFigures) -> str:
+    same = (f"{enumeration(alike)} never part: one would do" for alike in _alike(figures.never_part))
+    if not (of := _decided(figures)):
+        return "; ".join(["no verdict is decided: all are ties", *same])
+    share = f"share of {counted(of, 'decided verdict')} in which this mark alone names the winner"
+    others = f"then {', '.join(rest)}" if (rest := _by_share(figures)[1:]) else ""
+    return "; ".join(filter(None, [share, others, *same]))
+
+
+def _alike(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Return the dimensions of pairs that never part, those together that never part from each other."""
+    sets: list[list[str]] = []
+    for one, other in pairs:
+        together = next((names for names in sets if one in names), None)
+        if together is None:
+            sets.append([one, other])
+        elif other not in together:
+            together.append(other)
+    return sets
+
+
+def _decided(figures: RankingFigures) -> int:
+    """Return how many verdicts name a winner."""
+    return max(dimension.decides.whole for dimension in figures.dimensions)
+
+
+def _by_share(figures: RankingFigures) -> list[str]:
+    ordered = sorted(figures.dimensions, key=lambda d: -(d.decides.value or 0.0))
+    return [f"{d.name} {percent(d.decides.part, d.decides.whole)}" for d in ordered]
+
+
+def _length(figure: QueryFigure) -> str:
+    if figure.low is None or figure.high is None or figure.low <= 0 <= figure.high:
+        return "no pull of length that is sure (Spearman, ranks within queries)"
+    return f"{'longer' if figure.value > 0 else 'shorter'} answers get higher scores (Spearman, ranks within queries)"
+
+
+def _took(tokens: int | None, usd: float | None) -> str:
+    used = "unknown tokens" if tokens is None else counted(tokens, "token")
+    return f"{used}, {'cost unknown' if usd is None else dollars(usd)}"

@@ -11,15 +11,23 @@ from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Si
 from harness.core.unicode import visible_name
 from harness.core.wording import call, counted
 from harness.report.summary.comparison import (
+    losses,
     pairing_cells,
+    places_of,
     probability_of_chance,
     rate,
     result_figures,
     sides_rows,
 )
-from harness.report.summary.losses import MetQuery, losses, places_of
-from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
-from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.terminal.table import (
+    Column,
+    TableRow,
+    columns_that_fit,
+    line_of_text,
+    on_one_line,
+    table_lines,
+    visible_text,
+)
 from harness.report.text import count, signed
 
 _LOSSES, _LOSSES_OF_MANY = 10, 3
@@ -62,26 +70,18 @@ def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], w
     if comparison.status == "incomplete":
         again = call("resume", comparison.path)
         yield visible_text(f"incomplete: some pairs are not judged yet; {again} judges them", style="bold")
-    yield from _sides(comparison, width)
-    if len(comparison.results) == 1:
-        yield from _result(comparison.results[0], width)
-    else:
-        yield from _results(comparison, width)
+    rows = [[on_one_line(cell) for cell in _side(side)] for side in comparison.sides]
+    filled = [at for at in range(len(_SIDES)) if any(row[at] for row in rows)]
+    yield line_of_text("")
+    yield from table_lines([_SIDES[at] for at in filled], (TableRow([row[at] for at in filled]) for row in rows), width)
+    yield from _result(comparison.results[0], width) if len(comparison.results) == 1 else _results(comparison, width)
     yield from _figures(comparison.figures, width)
     yield from _slices(comparison.slices, width)
-    yield from _losses(comparison, list(queries), width)
+    met = list(queries)
+    yield from chain.from_iterable(_lost(comparison, result, met, width) for result in comparison.results)
     if comparison.notes:
         yield line_of_text("")
     yield from (visible_text(f"note: {note}") for note in comparison.notes)
-
-
-def _sides(comparison: Comparison, width: int) -> Iterator[Text]:
-    """Yield a table of the sides; a column that says nothing of any side is left out."""
-    columns = _SIDES
-    rows = [[on_one_line(cell) for cell in _side(side)] for side in comparison.sides]
-    told = [at for at in range(len(columns)) if any(row[at] for row in rows)]
-    yield line_of_text("")
-    yield from table_lines([columns[at] for at in told], (TableRow([row[at] for at in told]) for row in rows), width)
 
 
 def _side(side: ComparedSide) -> tuple[str, ...]:
@@ -103,22 +103,23 @@ def _result(result: SideResult, width: int) -> Iterator[Text]:
         yield line_of_text("nothing was judged")
         return
     label = max(cell_len(f.label) for f in figures) + 2
-    beside = label + max(cell_len(f.value) for f in figures) + 2
+    start = label + max(cell_len(f.value) for f in figures) + 2
     for f in figures:
         head = f"{f.label:{label}}{f.value}"
-        if width - beside < _MEANING:
+        if width - start < _MEANING:
             yield line_of_text(head)
             yield from (line_of_text(f"  {line}", "dim") for line in wrap(f.meaning, max(_MEANING, width - 2)))
             continue
-        first_line, *others = wrap(f.meaning, width - beside)
-        yield visible_text(f"{head:{beside}}", (first_line, "dim"))
-        yield from (line_of_text(" " * beside + line, "dim") for line in others)
+        first_line, *others = wrap(f.meaning, width - start)
+        yield visible_text(f"{head:{start}}", (first_line, "dim"))
+        yield from (line_of_text(" " * start + line, "dim") for line in others)
 
 
 def _results(comparison: Comparison, width: int) -> Iterator[Text]:
     """Yield a line for each two sides, and the strengths of all."""
     yield from _heading(f"each two of {len(comparison.sides)} sides")
-    yield from table_lines(_PAIRINGS, map(_pairing, comparison.results), width)
+    cells = ((f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r), count(r.queries)) for r in comparison.results)
+    yield from table_lines(_PAIRINGS, map(TableRow, cells), width)
     if comparison.strengths:
         yield from _heading("strength by Bradley and Terry: log odds of a win, 0 on average")
         columns = (Column("", 1), Column("strength", 2, right=True))
@@ -129,25 +130,13 @@ def _results(comparison: Comparison, width: int) -> Iterator[Text]:
         yield from table_lines(columns, map(TableRow, strengths), width)
 
 
-def _pairing(r: SideResult) -> TableRow:
-    return TableRow((f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r), count(r.queries)))
-
-
 def _figures(figures: Sequence[SideFigures], width: int) -> Iterator[Text]:
     """Yield a table of the sides' figures, a column a side; sides without room get a table of their own below."""
-    rest = list(figures)
-    while rest:
-        together = next(n for n in range(len(rest), 0, -1) if n == 1 or _width(rest[:n]) <= width)
+    rows = [("", *(side.label for side in figures)), *((row.label, *row.values) for row in sides_rows(figures))]
+    for together in columns_that_fit(rows, width) if len(rows) > 1 else ():
         yield line_of_text("")
-        columns = [Column("", 1), *(Column(side.label, at) for at, side in enumerate(rest[:together], 2))]
-        rows = [TableRow((row.label, *row.values)) for row in sides_rows(rest[:together])]
-        yield from table_lines(columns, rows, width)
-        rest = rest[together:]
-
-
-def _width(figures: Sequence[SideFigures]) -> int:
-    rows = [(row.label, *row.values) for row in sides_rows(figures)]
-    return sum(max(map(cell_len, cells)) + 2 for cells in zip(*rows, strict=True)) - 2
+        head, *below = [[row[at] for at in (0, *together)] for row in rows]
+        yield from table_lines([Column(name, at) for at, name in enumerate(head, 1)], map(TableRow, below), width)
 
 
 def _slices(slices: Sequence[Slice], width: int) -> Iterator[Text]:
@@ -156,19 +145,13 @@ def _slices(slices: Sequence[Slice], width: int) -> Iterator[Text]:
     if not large:
         return
     yield line_of_text("")
-    yield from table_lines(_SLICE, map(_slice, large[:_SLICES]), width)
+    names = (on_one_line(f"{part.key}: {part.value}") for part in large)
+    rates = (rate(part.win_rate) for part in large if part.win_rate)
+    chances = ("" if part.p is None else probability_of_chance(part.p) for part in large)
+    rows = zip(names, (count(part.queries) for part in large), rates, chances, strict=True)
+    yield from table_lines(_SLICE, map(TableRow, list(rows)[:_SLICES]), width)
     if len(large) > _SLICES:
         yield visible_text(f"{counted(len(large) - _SLICES, 'more slice')} on the page", style="dim")
-
-
-def _slice(part: Slice) -> TableRow:
-    p = "" if part.p is None else probability_of_chance(part.p)
-    name = on_one_line(f"{part.key}: {part.value}")
-    return TableRow((name, count(part.queries), rate(part.win_rate) if part.win_rate else "", p))
-
-
-def _losses(comparison: Comparison, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:
-    return chain.from_iterable(_lost(comparison, result, queries, width) for result in comparison.results)
 
 
 def _lost(comparison: Comparison, result: SideResult, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:
@@ -180,10 +163,7 @@ def _lost(comparison: Comparison, result: SideResult, queries: Sequence[Compared
     most, versus = (_LOSSES_OF_MANY, f" to {first}") if several else (_LOSSES, "")
     of = counted(result.queries, "query", "queries")
     yield from _heading(f"{second} lost {len(lost):,} of {of}{versus}, worst first")
-    yield from table_lines(_LOST, map(_loss, lost[:most]), width)
+    cells = ((visible_name(m.name), m.won, m.margin_words, on_one_line(m.query.text)) for m in lost[:most])
+    yield from table_lines(_LOST, map(TableRow, cells), width)
     if len(lost) > most:
         yield visible_text(f"{len(lost) - most:,} more on the page", style="dim")
-
-
-def _loss(met: MetQuery) -> TableRow:
-    return TableRow((visible_name(met.name), met.won, met.margin_words, on_one_line(met.query.text)))

@@ -1,22 +1,61 @@
-"""The judges of a run side by side: a column for each ranking, as many beside each other as fit."""
+"""A curve as a table: a row for each design, a column for each estimator."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
 
-from rich.cells import cell_len
 from rich.text import Text
 
 from harness.core.unicode import visible
 from harness.core.wording import counted
+from harness.ranking.curve.points import CurvePoint, frontier
 from harness.ranking.judge_stats.side_by_side import RankAgreement
 from harness.ranking.query_figures import QueryFigure
-from harness.report.summary.judge_choice import choice_sentence, side_notes
-from harness.report.summary.judges import JudgesSideBySide, RankedBy
-from harness.report.terminal.layout import visible_text
-from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import as_sentence, dollars_interval, number_interval, percent_interval
+from harness.report.judge_quality import JudgeQuality
+from harness.report.summary.curve import (
+    MEASURE,
+    JudgingCurve,
+    calls_words,
+    curve_notes,
+    curve_sentence,
+    order_words,
+    truth_words,
+)
+from harness.report.summary.group import QualityFigure
+from harness.report.summary.judges import JudgesSideBySide, choice_sentence, side_notes
+from harness.report.terminal.table import (
+    Column,
+    TableRow,
+    columns_that_fit,
+    line_of_text,
+    table_lines,
+    table_width,
+    visible_text,
+)
+from harness.report.text import as_sentence, dollars_interval, fixed, number_interval, percent_interval
+
+_FIGURE_COLUMNS = (Column("", 1), Column("figure", 2), Column("which says", 3))
+
+
+def quality_lines(quality: JudgeQuality, width: int) -> Iterator[Text]:
+    """Yield a judge's figures under its name."""
+    verdicts = f"{counted(quality.tally.verdicts, 'verdict')} on different answers"
+    yield visible_text(f"judge {quality.judge}, rubric {quality.rubric}: {verdicts}", style="bold")
+    yield from figure_lines(quality.figures, width)
+
+
+def figure_lines(figures: Iterable[QualityFigure], width: int) -> Iterator[Text]:
+    """Yield figures as a table where a whole row fits into `width`, else with the meanings below them."""
+    rows = [tuple(map(visible, (f.label, f.value, f.meaning))) for f in figures]
+    if table_width(rows) <= width:
+        yield from table_lines(_FIGURE_COLUMNS, map(TableRow, rows), width)
+    else:
+        for label, value, meaning in rows:
+            yield visible_text((label, "bold"), f": {value}")
+            for line in wrap(meaning, max(20, width - 4), break_on_hyphens=False):
+                yield line_of_text(f"    {line}")
+
 
 _NOTHING = "\N{EN DASH}"
-_GAP = 2
 
 
 def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
@@ -25,8 +64,8 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
         queries = counted(len(ranking.queries), "query", "queries")
         yield visible_text((f"{at}", "bold"), f"  {ranking.name}: {queries}, ranking {ranking.ranking}")
     yield visible_text("")
-    rows = [[visible(cell) for cell in row] for row in _rows(side)]
-    for columns in _beside(rows, width):
+    rows = [[visible(cell) for cell in row] for row in _figure_rows(side)]
+    for columns in columns_that_fit(rows, width):
         names = [Column("", 1), *(Column(str(at), 1) for at in columns)]
         yield from table_lines(names, [TableRow([row[0], *(row[at] for at in columns)]) for row in rows], width)
         yield visible_text("")
@@ -38,31 +77,21 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
     yield visible_text(as_sentence(choice_sentence(side)), style="bold")
 
 
-def _rows(side: JudgesSideBySide) -> Iterator[list[str]]:
+def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
     """Yield the rows, each with its label first; a figure that no ranking has is left out, but for flips and noise."""
     rankings = side.rankings
     if any("labels" in ranking.figures.right for ranking in rankings):
         yield ["labels right", *(_share(ranking.figures.right.get("labels")) for ranking in rankings)]
     if any("reward" in ranking.figures.right for ranking in rankings):
         yield ["reward() right", *(_share(ranking.figures.right.get("reward")) for ranking in rankings)]
-    yield ["flips", *(_share(ranking.figures.flips) for ranking in rankings)]
+    yield ["changed with order", *(_share(ranking.figures.flips) for ranking in rankings)]
     yield ["own noise", *(_number(ranking.figures.self_noise) for ranking in rankings)]
     yield ["score and length", *(_number(ranking.figures.length) for ranking in rankings)]
     yield ["calls a query", *(_number(ranking.figures.calls, 0) for ranking in rankings)]
-    yield ["cost a query", *(_cost(ranking) for ranking in rankings)]
-
-
-def _beside(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
-    """Yield the columns that fit beside each other, table after table."""
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    columns, room = list[int](), width - widths[0]
-    for at in range(1, len(widths)):
-        if columns and room < widths[at] + _GAP:
-            yield columns
-            columns, room = [], width - widths[0]
-        columns.append(at)
-        room -= widths[at] + _GAP
-    yield columns
+    yield [
+        "cost a query",
+        *((dollars_interval(ranking.figures.usd) if ranking.figures.usd else "unknown") for ranking in rankings),
+    ]
 
 
 def _share(figure: QueryFigure | None) -> str:
@@ -73,10 +102,6 @@ def _number(figure: QueryFigure | None, decimals: int = 2) -> str:
     return number_interval(figure, decimals) if figure else _NOTHING
 
 
-def _cost(ranking: RankedBy) -> str:
-    return dollars_interval(ranking.figures.usd) if ranking.figures.usd else "unknown"
-
-
 def _agreement_words(agreement: RankAgreement) -> str:
     pair = f"{agreement.first + 1} and {agreement.second + 1}"
     if agreement.same_best is None:
@@ -84,3 +109,55 @@ def _agreement_words(agreement: RankAgreement) -> str:
     tau = f"Kendall's tau-b {number_interval(agreement.tau)}" if agreement.tau else "one of them ties all rollouts"
     queries = counted(agreement.same_best.queries, "query", "queries")
     return f"{pair}: {tau}; the same best rollout on {percent_interval(agreement.same_best)} of {queries}"
+
+
+_ESTIMATORS = ("tiers", "wins", "margins", "bt")
+_COLUMNS = (
+    Column("calls", 1, right=True),
+    Column("topology", 2),
+    Column("orders", 3),
+    *(Column(name, 4, right=True) for name in _ESTIMATORS),
+    Column("best [95 %]", 5, right=True),
+    Column("keeps", 6, right=True),
+)
+
+
+def curve_lines(curve: JudgingCurve, width: int) -> Iterator[Text]:
+    """Yield the table, the fewest calls first, what was measured and how, and the sentence."""
+    queries = counted(curve.queries, "query", "queries")
+    yield visible_text(f"round robin {curve.ranking} ({curve.by}), {queries}", style="bold")
+    yield visible_text(truth_words(curve))
+    yield visible_text("")
+    yield from table_lines(_COLUMNS, _rows(curve), width)
+    yield visible_text("")
+    plays = counted(curve.curve.plays, "time")
+    yield visible_text(f"{MEASURE}. Each design was played {plays} on each query (seed {curve.seed}).", style="dim")
+    yield visible_text(
+        "bold: nothing agrees better for as few calls; cyclic: calls as a share of the pairs; "
+        "keeps: of what the most calls give",
+        style="dim",
+    )
+    for note in curve_notes(curve):
+        yield visible_text(f"note: {note}")
+    yield visible_text(as_sentence(curve_sentence(curve)), style="bold")
+
+
+def _rows(curve: JudgingCurve) -> Iterator[TableRow]:
+    points = curve.curve.points
+    by_design: dict[object, list[CurvePoint]] = {}
+    for point in points:
+        by_design.setdefault(point.design, []).append(point)
+    best_of_all = {id(point) for point in frontier(points)}
+    for of_design in by_design.values():
+        best = max(of_design, key=lambda point: point.tau.value)
+        low, high = best.tau.low, best.tau.high
+        taus = {point.estimator: fixed(point.tau.value) for point in of_design}
+        cells = (
+            calls_words(best),
+            best.design.topology,
+            order_words(best.design).removesuffix(" of pairs"),
+            *(taus.get(name, "") for name in _ESTIMATORS),
+            "" if low is None or high is None else f"[{fixed(low)}, {fixed(high)}]",
+            f"{100 * best.keeps.value:.0f} %" if best.keeps else "",
+        )
+        yield TableRow(cells, "bold" if id(best) in best_of_all else "")

@@ -1,6 +1,8 @@
-"""The list of runs and comparisons."""
+"""The list of runs and comparisons, and the rankings of one run with what the newest changed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +15,75 @@ from harness.archive.run_info import RunInfo
 from harness.archive.run_state import RunState, state_of, state_of_comparison
 from harness.core.errors import HarnessError, NeedsUpgrade
 from harness.core.unicode import visible_name
-from harness.report.terminal.layout import visible_text
-from harness.report.terminal.table import Column, TableRow, table_lines
-from harness.report.text import count, dollars
+from harness.core.wording import counted
+from harness.report.summary.notes import provisional_words
+from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
+from harness.report.text import count, dollars, enumeration, money
 
 if TYPE_CHECKING:  # most runs folders hold runs alone
     from harness.archive.comparison_reader import ComparisonReader
     from harness.archive.comparison_records import ComparisonInfo
+    from harness.report.summary.rankings import RankingChange, RankingLine
+
+_RANKING_COLUMNS = (
+    Column("ranking", 1, wish=40),
+    Column("when", 7),
+    Column("judge", 2, wish=12),
+    Column("rubric", 4, wish=12),
+    Column("topology", 5),
+    Column("estimator", 8),
+    Column("complete", 3, right=True),
+    Column("calls", 6, right=True),
+    Column("reused", 10, right=True),
+    Column("cost", 9, right=True),
+)
+
+
+def rankings_table(rankings: Iterable[RankingLine], width: int) -> Iterator[Text]:
+    """Yield a table of rankings in the order given."""
+    return table_lines(_RANKING_COLUMNS, map(_ranking_row, rankings), width)
+
+
+def _ranking_row(line: RankingLine) -> TableRow:
+    return TableRow(
+        (
+            visible_name(line.ranking),
+            f"{line.created_at:%Y-%m-%d %H:%M}",
+            on_one_line(line.judge),
+            on_one_line(line.rubric),
+            visible_name(line.topology),
+            visible_name(line.estimator),
+            f"{line.complete:,} of {line.queries:,}"
+            + provisional_words(line.estimator, provisional=bool(line.provisional)),
+            *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
+        )
+    )
+
+
+def rounds_lines(rankings: Sequence[RankingLine]) -> Iterator[Text]:
+    """Yield what all rounds of a judging by batch took, of each that has come to its end, and of the newest."""
+    for line in rankings:
+        if line.all_rounds and (line.finished or line is rankings[-1]):
+            calls, usd = line.all_rounds["calls"], line.all_rounds["usd"]
+            yield visible_text(
+                f"{visible_name(line.ranking)}, all rounds of batches: {counted(calls, 'call')}, {money(usd)}"
+            )
+
+
+def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]:
+    """Yield what a ranking changed against an earlier one; the moves name their queries only with `name_queries`."""
+    queries = counted(change.of, "query", "queries")
+    tau = "" if change.tau is None else f"Kendall's tau-b {change.tau:.2f}, "
+    yield visible_text(
+        f"against ranking {change.ranking} ({change.by}): winners changed on {change.winners_changed:,} of {queries}; "
+        f"{tau}a rollout moved by {change.shift:.1f} places on average"
+    )
+    if change.moves:
+        moves = [
+            f"rollout {m.rollout}{f' of {m.query}' if name_queries else ''} from {m.before:g} to {m.after:g}"
+            for m in change.moves
+        ]
+        yield visible_text(f"largest moves: {enumeration(moves)}")
 
 
 @dataclass(frozen=True)
@@ -40,7 +104,7 @@ class RunLine:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What `--json` has beside the run's own record."""
+        """What `--json` has besides the run's own record."""
         figures = {"state": self.state, "rollouts": self.rollouts, "failed": self.failed}
         return figures | {"best": list(self.best), "cost_usd": self.usd}
 
@@ -63,7 +127,7 @@ class RunLine:
         )
 
     @property
-    def beside(self) -> tuple[str, str]:
+    def sometimes(self) -> tuple[str, str]:
         """What stands in the columns that are there only where they say something: kind, instructions."""
         return "", str(self.info.settings.get("instructions") or "")
 
@@ -72,7 +136,7 @@ class RunLine:
 class ComparisonRow:
     """A comparison in a list of runs."""
 
-    info: "ComparisonInfo"
+    info: ComparisonInfo
     queries: int
     """How many have been compared."""
     state: RunState
@@ -81,7 +145,7 @@ class ComparisonRow:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What `--json` has beside the comparison's own record."""
+        """What `--json` has besides the comparison's own record."""
         return {"kind": "comparison", "state": self.state, "compared": self.queries, "cost_usd": self.usd}
 
     @property
@@ -93,7 +157,7 @@ class ComparisonRow:
         return *names, "", count(self.queries), "", "", self.state, "", usd, judge
 
     @property
-    def beside(self) -> tuple[str, str]:
+    def sometimes(self) -> tuple[str, str]:
         """What stands in the columns that are there only where they say something: kind, instructions."""
         return "comparison", ""
 
@@ -117,10 +181,10 @@ _SOMETIMES = (Column("kind", 3), Column("instructions", 12, wish=12))
 
 def runs_table(lines: Iterable[RunLine | ComparisonRow], width: int) -> Iterator[Text]:
     """Yield a table of runs and comparisons in the order given."""
-    rows = [(line.cells, line.beside) for line in lines]
-    shown = [at for at in range(len(_SOMETIMES)) if any(beside[at] for _, beside in rows)]
+    rows = [(line.cells, line.sometimes) for line in lines]
+    shown = [at for at in range(len(_SOMETIMES)) if any(others[at] for _, others in rows)]
     columns = (*_COLUMNS, *(_SOMETIMES[at] for at in shown))
-    cells = ([*cells, *(beside[at] for at in shown)] for cells, beside in rows)
+    cells = ([*cells, *(others[at] for at in shown)] for cells, others in rows)
     return table_lines(columns, (TableRow([visible_name(str(cell)) for cell in row]) for row in cells), width)
 
 
@@ -150,7 +214,7 @@ def run_line(reader: RunReader) -> RunLine:
     )
 
 
-def comparison_row(reader: "ComparisonReader") -> ComparisonRow:
+def comparison_row(reader: ComparisonReader) -> ComparisonRow:
     """Return the line of a comparison in a list of runs. Raises ArchiveDamaged."""
     newest = reader.newest()
     state = state_of_comparison(reader.folder, newest)

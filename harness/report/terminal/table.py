@@ -11,7 +11,34 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from harness.report.terminal.layout import line_of_text
+from harness.core.unicode import visible
+
+EXCERPT = 200
+"""Characters that a row shows of a long text at most, however wide the terminal is."""
+
+
+def visible_text(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """Return texts, or pairs of a text and its style, as one text with marks for what a terminal would obey.
+
+    Marked here because rich's own Text drops some control characters without a trace.
+    """
+    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    return Text.assemble(*((visible(text), own_style) for text, own_style in pairs), style=style)
+
+
+def line_of_text(text: str, style: str = "", *, wrap: bool = False) -> Text:
+    """Return a text with marks that stays on one line, however narrow the terminal is; with `wrap`, that is wrapped."""
+    line = visible_text(text, style=style)
+    if not wrap:
+        line.no_wrap, line.overflow = True, "ignore"
+    return line
+
+
+def on_one_line(text: str, length: int = EXCERPT) -> str:
+    """Return a text on one line, with marks for what a terminal would obey, cut to `length` characters."""
+    flat = " ".join(visible(text).split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
 
 SHORTEST = 12
 """Characters that a text keeps, however narrow the terminal is."""
@@ -99,20 +126,34 @@ def table_or_list(columns: Sequence[Column], rows: Iterable[TableRow], width: in
     """Yield a table if all of it fits; else a paragraph for each row, in which nothing is cut."""
     rows = list(rows)
     heads = [column.name for column in columns]
-    widest = [max(map(cell_len, cells)) for cells in zip(heads, *(row.cells for row in rows), strict=True)]
-    if sum(widest) + _GAP * (len(widest) - 1) <= width:
+    if table_width([heads, *(row.cells for row in rows)]) <= width:
         yield from table_lines(columns, rows, width)
         return
     for row in rows:
         yield line_of_text(row.cells[0], "bold", wrap=True)
         for head, cell in zip(heads[1:], row.cells[1:], strict=True):
-            if cell:
-                yield from _wrapped(f"{head}: {cell}", max(width, SHORTEST))
+            for line in (
+                textwrap.wrap(f"  {head}: {cell}", max(width, SHORTEST), subsequent_indent="    ") if cell else ()
+            ):
+                yield line_of_text(line, wrap=True)
 
 
-def _wrapped(text: str, width: int) -> Iterator[Text]:
-    lines = textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
-    return (line_of_text(line, wrap=True) for line in lines)
+def table_width(rows: Iterable[Sequence[str]]) -> int:
+    """Return how many characters a table of these rows takes if nothing is cut."""
+    return sum(max(map(cell_len, cells)) + _GAP for cells in zip(*rows, strict=True)) - _GAP
+
+
+def columns_that_fit(rows: Sequence[Sequence[str]], width: int) -> Iterator[list[int]]:
+    """Yield the columns that fit next to the first one, table after table: one column at least."""
+    widths = [max(map(cell_len, column)) + _GAP for column in zip(*rows, strict=True)]
+    columns, room = list[int](), width - widths[0] + _GAP
+    for at in range(1, len(widths)):
+        if columns and sum(widths[other] for other in columns) + widths[at] > room:
+            yield columns
+            columns = []
+        columns.append(at)
+    if columns:
+        yield columns
 
 
 def _line(columns: Sequence[Column], row: TableRow, widths: dict[int, int]) -> Text:

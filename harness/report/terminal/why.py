@@ -1,14 +1,16 @@
 """Why one of two rollouts is above the other, for the terminal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
 from harness.report.summary.pair_table import cycles_sentence
-from harness.report.summary.why.pair_records import Meeting, PairExplanation, PairSide
-from harness.report.summary.why.sentences import (
+from harness.report.summary.why_records import (
+    DimensionLead,
+    Meeting,
+    PairExplanation,
     call_words,
     lead_sentence,
     matches_sentence,
@@ -17,8 +19,16 @@ from harness.report.summary.why.sentences import (
     side_name,
     standing_sentence,
 )
-from harness.report.terminal.layout import line_of_text, on_one_line, visible_text
-from harness.report.terminal.table import SHORTEST, Column, TableRow, cut_to, table_lines
+from harness.report.terminal.table import (
+    SHORTEST,
+    Column,
+    TableRow,
+    cut_to,
+    line_of_text,
+    on_one_line,
+    table_lines,
+    visible_text,
+)
 from harness.report.text import as_sentence, fixed, readable_name, signed
 
 _SIDES = (
@@ -33,7 +43,7 @@ _NOTE = "the new ranking is of these two alone, and the newest: `--ranking` name
 
 def pair_lines(why: PairExplanation, width: int) -> RenderableType:
     """Return the explanation of a pair, `width` characters wide: how they stand first, then what decided."""
-    return Lines(*_standing(why, width), *_met(why, width), *_apart(why, width), *_judged(why))
+    return Lines(*_standing(why, width), *_matches(why, width), *_not_met(why, width), *_paths_and_words(why, width))
 
 
 def _standing(why: PairExplanation, width: int) -> Iterator[Text]:
@@ -42,116 +52,90 @@ def _standing(why: PairExplanation, width: int) -> Iterator[Text]:
     if lead := lead_sentence(why):
         yield visible_text(as_sentence(lead))
     columns = [Column(why.score_name, 3, right=True) if column.name == "score" else column for column in _SIDES]
-    yield from table_lines(columns, (_side_row(side) for side in (why.a, why.b)), width)
+    rows = (
+        (str(s.index), s.role, s.place, fixed(s.score) or "–", f"failed: {s.failure}" if s.failure else "ok")
+        for s in (why.a, why.b)
+    )
+    yield from table_lines(columns, map(TableRow, rows), width)
 
 
-def _side_row(side: PairSide) -> TableRow:
-    status = f"failed: {side.failure}" if side.failure else "ok"
-    return TableRow((str(side.index), side.role, side.place, fixed(side.score) or "–", status))
-
-
-def _met(why: PairExplanation, width: int) -> Iterator[Text]:
-    yield from _paragraph(matches_sentence(why))
+def _matches(why: PairExplanation, width: int) -> Iterator[Text]:
+    """Yield the matches in which they met, and the marks that decided."""
+    yield _paragraph(matches_sentence(why))
+    a, b = why.a.index, why.b.index
     if why.matches:
-        yield from table_lines(_meeting_columns(why), (_meeting_row(meeting, why) for meeting in why.matches), width)
+        orders = [Column(f"{a} : {b}, {first} first", 2 + at, right=True) for at, first in enumerate((a, b))]
+        mean, winner = Column("mean", 4, right=True), Column("winner", 5, right=True)
+        columns = [Column("match", 1, right=True), *orders, mean, winner, Column("notes", 6)]
+        yield from table_lines(columns, (_meeting_row(meeting, (a, b)) for meeting in why.matches), width)
     if why.dimensions:
         yield visible_text("\nMean marks; * decided:")
-        columns = (
-            Column("dimension", 1),
-            Column(str(why.a.index), 3, right=True),
-            Column(str(why.b.index), 4, right=True),
-            Column(f"{why.a.index} less {why.b.index}", 2, right=True),
+        marks = [Column(str(a), 3, right=True), Column(str(b), 4, right=True)]
+        columns = [Column("dimension", 1), *marks, Column(f"{a} less {b}", 2, right=True)]
+        yield from table_lines(columns, map(_dimension_row, why.dimensions), width)
+
+
+def _meeting_row(meeting: Meeting, sides: tuple[int, int]) -> TableRow:
+    by_first: dict[int, list[str]] = {side: [] for side in sides}
+    for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
+        by_first[first].append(f"{a:g} : {b:g}")
+    holds = (meeting.flipped, meeting.inconsistent, meeting.repeated)
+    names = ("changed with order", "inconsistent", "met before")
+    return TableRow(
+        (
+            str(meeting.number),
+            *(", ".join(scores) or "–" for scores in by_first.values()),
+            _scores(meeting.mean),
+            "tie" if meeting.winner is None else str(meeting.winner),
+            ", ".join(name for name, held in zip(names, holds, strict=True) if held),
         )
-        yield from table_lines(columns, _dimension_rows(why), width)
+    )
+
+
+def _dimension_row(lead: DimensionLead) -> TableRow:
+    name = f"{'* ' if lead.decided else '  '}{on_one_line(readable_name(lead.name))}"
+    difference = signed(lead.difference, 1) if lead.difference else "0.0"
+    return TableRow((name, *(f"{mark:.1f}" for mark in lead.marks), difference), "bold" if lead.decided else "")
+
+
+def _not_met(why: PairExplanation, width: int) -> Iterator[Text]:
+    """Yield whom both met, and what makes the two meet, where they never did."""
     if why.common:
         yield visible_text("\nBoth met; mean scores:")
-        columns = tuple(Column(name, at, right=True) for at, name in enumerate(_common_heads(why), 1))
-        yield from table_lines(columns, _common_rows(why), width)
-    if way := meeting_sentence(why):
-        yield from _paragraph(way)
+        heads = ("opponent", f"{why.a.index} : opponent", f"{why.b.index} : opponent")
+        columns = [Column(name, at, right=True) for at, name in enumerate(heads, 1)]
+        yield from table_lines(
+            columns, (TableRow((str(c.index), _scores(c.a), _scores(c.b))) for c in why.common), width
+        )
+    if offer := meeting_sentence(why):
+        yield _paragraph(offer)
     if why.meet:
         yield visible_text(f"  {why.meet.command}")
         yield visible_text(as_sentence(_NOTE))
     if circles := cycles_sentence(why.cycles):
-        yield from _paragraph(circles)
+        yield _paragraph(circles)
 
 
-def _meeting_columns(why: PairExplanation) -> list[Column]:
-    a, b = why.a.index, why.b.index
-    orders = [Column(f"{a} : {b}, {first} first", 2 + at, right=True) for at, first in enumerate((a, b))]
-    return [
-        Column("match", 1, right=True),
-        *orders,
-        Column("mean", 4, right=True),
-        Column("winner", 5, right=True),
-        Column("notes", 6),
-    ]
-
-
-def _meeting_row(meeting: Meeting, why: PairExplanation) -> TableRow:
-    holds = (meeting.flipped, meeting.inconsistent, meeting.repeated)
-    names = ("flipped", "inconsistent", "met before")
-    cells = (
-        str(meeting.number),
-        *(_in_order(meeting, first) for first in (why.a.index, why.b.index)),
-        _scores(meeting.mean),
-        "tie" if meeting.winner is None else str(meeting.winner),
-        ", ".join(name for name, held in zip(names, holds, strict=True) if held),
-    )
-    return TableRow(cells)
-
-
-def _in_order(meeting: Meeting, first: int) -> str:
-    pairs = zip(meeting.shown_first, meeting.scores, strict=False)
-    return ", ".join(f"{a:g} : {b:g}" for shown, (a, b) in pairs if shown == first) or "–"
+def _paths_and_words(why: PairExplanation, width: int) -> Iterator[Text]:
+    """Yield where their paths part, what the judge said of each, and the flags."""
+    yield _paragraph(parting_sentence(why))
+    if why.first_parting:
+        for side, call in ((why.a, why.first_parting.a), (why.b, why.first_parting.b)):
+            yield line_of_text(cut_to(on_one_line(f"  {side_name(side)}: {call_words(call)}"), max(SHORTEST, width)))
+    before = "\n"
+    for side, said in zip((why.a, why.b), why.judge, strict=True):
+        if side.explanation or said:
+            against = f" against {said.opponent}" if said and not why.matches else ""
+            match = f", match {said.match}{against}" if said and not side.explanation else ""
+            text = side.explanation or (said.text if said else "")
+            yield visible_text(f"{before}The judge on {side_name(side)}{match}: {text}")
+            before = ""
+    yield from (visible_text(as_sentence(flag.sentence)) for flag in why.flags)
 
 
 def _scores(scores: tuple[float, float]) -> str:
     return " : ".join(f"{score:.2f}" for score in scores)
 
 
-def _dimension_rows(why: PairExplanation) -> Iterator[TableRow]:
-    for lead in why.dimensions:
-        name = f"{'* ' if lead.decided else '  '}{on_one_line(readable_name(lead.name))}"
-        marks = (f"{mark:.1f}" for mark in lead.marks)
-        yield TableRow(
-            (name, *marks, signed(lead.difference, 1) if lead.difference else "0.0"), "bold" if lead.decided else ""
-        )
-
-
-def _common_heads(why: PairExplanation) -> tuple[str, str, str]:
-    return ("opponent", f"{why.a.index} : opponent", f"{why.b.index} : opponent")
-
-
-def _common_rows(why: PairExplanation) -> Iterator[TableRow]:
-    return (TableRow((str(c.index), _scores(c.a), _scores(c.b))) for c in why.common)
-
-
-def _apart(why: PairExplanation, width: int) -> Iterator[Text]:
-    yield from _paragraph(parting_sentence(why))
-    if why.first_parting:
-        for side, call in ((why.a, why.first_parting.a), (why.b, why.first_parting.b)):
-            yield line_of_text(cut_to(on_one_line(f"  {side_name(side)}: {call_words(call)}"), max(SHORTEST, width)))
-
-
-def _judged(why: PairExplanation) -> Iterator[Text]:
-    words = list(_words(why))
-    if words:
-        yield visible_text()
-    for line in words:
-        yield visible_text(line)
-    for flag in why.flags:
-        yield visible_text(as_sentence(flag.sentence))
-
-
-def _words(why: PairExplanation) -> Iterable[str]:
-    for side, said in zip((why.a, why.b), why.judge, strict=True):
-        if side.explanation:
-            yield f"The judge on {side_name(side)}: {side.explanation}"
-        elif said:
-            against = "" if why.matches else f" against {said.opponent}"
-            yield f"The judge on {side_name(side)}, match {said.match}{against}: {said.text}"
-
-
-def _paragraph(sentence: str) -> Iterator[Text]:
-    yield visible_text("\n" + as_sentence(sentence))
+def _paragraph(sentence: str) -> Text:
+    return visible_text("\n" + as_sentence(sentence))

@@ -1,0 +1,81 @@
+"""Where a line of training data came from: the line, what `sources.jsonl` beside its file says, and a group's lines."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from harness.core.errors import UsageError, on_a_line
+from harness.core.rankings import ImportedLine, Signal
+from harness.core.records import Rollout
+from harness.core.user_files import is_file, text_lines
+from harness.formats.json_values import parse_json
+from harness.formats.training.candidates import RankedGroup
+
+SOURCES = "sources.jsonl"
+SOURCE_KEY = "source"
+"""Where the metadata of an imported rollout without a ranking hold what is behind its line."""
+LineFormat = Literal["groups", "art", "sft", "dpo", "openai-preference"]
+
+
+@dataclass(frozen=True)
+class LineOrigin:
+    """What trajectories of one line have in common. Lines of one query with one `key` are one group."""
+
+    format: LineFormat
+    key: str
+    signal: Signal = "ok"
+    judge: str | None = None
+    line: ImportedLine | None = None
+    """What is behind the line, where a file beside it says so and the line is as it was."""
+
+
+def line_hash(text: str) -> str:
+    """Return the sha256 (hex) of a line, with its line break or without."""
+    return sha256(text.rstrip("\r\n").encode()).hexdigest()
+
+
+def sources_beside(path: Path) -> Callable[[int, str], ImportedLine | None]:
+    """Return what says of a line of a file, by its number and text, what is behind it: None where nobody knows.
+
+    Raises UsageError naming the line of `sources.jsonl` that cannot be read.
+    """
+    sources = dict(_sources(path.with_name(SOURCES), path.name)) if is_file(path.with_name(SOURCES)) else {}
+
+    def source_of(number: int, text: str) -> ImportedLine | None:
+        source = sources.get(number)
+        return source if source and source.sha256 == line_hash(text) else None
+
+    return source_of
+
+
+def _sources(path: Path, name: str) -> Iterator[tuple[int, ImportedLine]]:
+    for number, text in text_lines(path, on_a_line(path)):
+        try:
+            fields = parse_json(text) if text.strip() else None
+            if isinstance(fields, Mapping) and fields.get("file") == name and "sha256" in fields:
+                yield int(str(fields.get("line"))), ImportedLine.model_validate(fields)
+        except ValidationError as exc:
+            member, fault = ".".join(map(str, exc.errors()[0]["loc"])), exc.errors()[0]["msg"]
+            raise UsageError(f"{on_a_line(path)}:{number}: {member}: {fault}") from None
+        except ValueError as exc:
+            raise UsageError(f"{on_a_line(path)}:{number}: {on_a_line(exc)}") from None
+
+
+def lines_behind(group: RankedGroup) -> Iterator[ImportedLine]:
+    """Yield the lines that a group was imported from, of which it is known what is behind them."""
+    yield from group.ranked.lines
+    for rollout in group.group.rollouts:
+        if rollout.origin and (line := _line_of(rollout)):
+            yield line
+
+
+def _line_of(rollout: Rollout) -> ImportedLine | None:
+    """Return the line that a rollout's metadata name; None where a file of others had such a key for something else."""
+    try:
+        return ImportedLine.model_validate(rollout.metadata[SOURCE_KEY]) if SOURCE_KEY in rollout.metadata else None
+    except ValidationError:
+        return None

@@ -1,1 +1,0 @@
-"""A comparison as one self-contained HTML page, under the same rules as a run's page."""

@@ -1,1 +1,0 @@
-"""What a page shows of one query: who won, the ranking, the tournament, the matches and the rollouts."""

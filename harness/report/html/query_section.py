@@ -1,0 +1,271 @@
+"""What a page shows of one query, put together from its records."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.core.extracts import extract_of
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Group, Query, Rollout
+from harness.core.rounded import sum_if_known
+from harness.core.verdicts import Unjudged, Unscored
+from harness.report.html.excerpts import ALONE
+from harness.report.html.facts import Fact, group_facts
+from harness.report.html.outcome import Outcome, QuerySpending, outcome
+from harness.report.html.rollout_cards import RolloutCard, StandingsLine, rollout_cards, standings
+from harness.report.summary.group import summarize_group
+from harness.report.summary.match_details import (
+    BracketDrawing,
+    MatchDetails,
+    detail_matches,
+    draw_bracket,
+    seeds_by_anchor,
+)
+from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, marks_of_sides, verdict_keys
+from harness.report.summary.notes import jury_lines, notes
+from harness.report.summary.pair_table import PairTable, pair_table
+from harness.report.summary.ranking import group_of
+from harness.report.summary.rollouts import placed_rollouts, score_name
+from harness.transcripts.transcript import TranscriptForm, recorded_form
+
+
+@dataclass(frozen=True)
+class MeanMark:
+    """The mean of a rollout's marks in one dimension, over the verdicts that gave one."""
+
+    mean: float
+    best: bool
+    """Whether no other rollout has a higher mean in this dimension; neither best nor worst where all are equal."""
+    worst: bool
+
+
+@dataclass(frozen=True)
+class MarksMatrix:
+    """The mean marks of a group: a row a rollout, best first, and a column a dimension."""
+
+    dimensions: tuple[str, ...]
+    rows: tuple[tuple[int, tuple[MeanMark | None, ...]], ...]
+    """Each rollout that has marks, and its mean mark in each dimension; None where no verdict gave one."""
+
+
+def marks_matrix(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> MarksMatrix | None:
+    """Return the mean marks of a group's rollouts; None where no match has marks. Repeated matches count once."""
+    marks = _marks_by_rollout(ranking, verdicts)
+    dimensions = tuple(dict.fromkeys(name for of_one in marks.values() for name in of_one))
+    if not dimensions:
+        return None
+    means = {index: {name: sum(m) / len(m) for name, m in of_one.items()} for index, of_one in marks.items()}
+    columns = {name: [of_one[name] for of_one in means.values() if name in of_one] for name in dimensions}
+    placed = [p.rollout.index for p in placed_rollouts(group, ranking) if p.rollout.index in means]
+    rows = ((index, tuple(_mark(means[index].get(name), columns[name]) for name in dimensions)) for index in placed)
+    return MarksMatrix(dimensions, tuple(rows))
+
+
+def _marks_by_rollout(ranking: GroupRanking, verdicts: VerdictLookup) -> Mapping[int, Mapping[str, list[int]]]:
+    marks: dict[int, dict[str, list[int]]] = {}
+    for match in ranking.matches:
+        if match.repeated:
+            continue
+        for sides in marks_of_sides(match, verdicts):
+            for entrant, side in zip((match.a, match.b), sides, strict=True):
+                of_one = marks.setdefault(entrant, {})
+                for dimension, mark in side.dimensions.items():
+                    of_one.setdefault(dimension, []).append(mark)
+    return marks
+
+
+def _mark(mean: float | None, column: Sequence[float]) -> MeanMark | None:
+    if mean is None:
+        return None
+    differ = min(column) < max(column)
+    return MeanMark(mean, best=differ and mean == max(column), worst=differ and mean == min(column))
+
+
+@dataclass(frozen=True)
+class FailedVerdict:
+    """A verdict that failed, the rollouts that it was to compare, and its record; None if the archive has no record."""
+
+    key: str
+    subject: str
+    verdict: Unjudged | Unscored | None
+
+
+def failures_by_key(reader: RunReader, rankings: Iterable[GroupRanking]) -> dict[str, Unjudged | Unscored]:
+    """Return the newest failure of each verdict that a group had to do without, by its key."""
+    open_keys = {key for ranking in rankings for key in ranking.failed_verdicts}
+    if not open_keys:
+        return {}
+    return {v.key: v for v in reader.verdicts() if isinstance(v, Unjudged | Unscored) and v.key in open_keys}
+
+
+def failed_verdicts(
+    group: Group, ranking: GroupRanking, failures: Mapping[str, Unjudged | Unscored], form: TranscriptForm
+) -> list[FailedVerdict]:
+    """Return the verdicts that a group had to do without; `form` is how its transcripts were made."""
+    if not ranking.failed_verdicts:
+        return []
+    indexes: dict[str, list[str]] = {}
+    for rollout in group.rollouts:
+        whole = form(rollout.trajectory)
+        parts = (whole, replace(whole, path=""), replace(whole, answer=""))  # a rubric may mark one block only
+        for transcript in {part.hash for part in parts}:
+            indexes.setdefault(transcript, []).append(str(rollout.index))
+    labels = {transcript: f"rollout {' or '.join(names)}" for transcript, names in indexes.items()}
+    return [
+        FailedVerdict(key=key, subject=_subject(failures.get(key), labels), verdict=failures.get(key))
+        for key in ranking.failed_verdicts
+    ]
+
+
+def _subject(verdict: Unjudged | Unscored | None, labels: Mapping[str, str]) -> str:
+    if isinstance(verdict, Unjudged):
+        first, second = (labels.get(t, "a transcript no longer here") for t in (verdict.first, verdict.second))
+        return f"{first} against {second}"
+    return f"a list of {len(verdict.transcripts)}" if verdict else "a verdict no longer here"
+
+
+@dataclass(frozen=True)
+class SeedLabel:
+    """One entrant in the seeding: its score against the anchor, and the anchor's score against it."""
+
+    place: int | None
+    index: int
+    score: float | None = None
+    against: float | None = None
+    match: int | None = None
+    """The number of the match; None for the anchor's own line, and for a match that is open."""
+
+
+def seeding_lines(group: Group, ranking: GroupRanking) -> list[SeedLabel]:
+    """Return the seeding matches as lines, best seed first; the matches still open last."""
+    played = [(number, match) for number, match in enumerate(ranking.matches, 1) if match.round == 0]
+    if not played:
+        return []
+    order = seeds_by_anchor(ranking.matches)
+    anchor = played[0][1].b
+    entrants = [r.index for r in group.rollouts if r.status == "ok" and r.index != anchor]
+    complete = set(entrants) <= set(order)
+    by_sample = {match.a: (number, match) for number, match in played}
+
+    def line(entrant: int, place: int | None) -> SeedLabel:
+        if entrant == anchor:
+            return SeedLabel(place, entrant, score=sum(match.score_b for _, match in played) / len(played))
+        number, match = by_sample[entrant]
+        return SeedLabel(place, entrant, match.score_a, match.score_b, number)
+
+    lines = [line(entrant, place if complete else None) for place, entrant in enumerate(order, 1)]
+    return lines + [SeedLabel(None, entrant) for entrant in entrants if entrant not in order]
+
+
+def seeding_scale(matches: Iterable[Match]) -> tuple[int, int]:
+    """Return whole marks below and above every seeding score, for the ends of an axis."""
+    scores = [score for match in matches if match.round == 0 for score in (match.score_a, match.score_b)]
+    return (int(min(scores)), max(int(max(scores)) + 1, int(min(scores)) + 2)) if scores else (0, 10)
+
+
+@dataclass(frozen=True)
+class QuerySection:
+    """All that a page shows of one query."""
+
+    id: str
+    """What the ids of its elements begin with."""
+    query: Query
+    ranking: GroupRanking
+    outcome: Outcome
+    notes: list[str]
+    facts: list[Fact]
+    lines: list[StandingsLine]
+    matrix: MarksMatrix | None
+    pairs: PairTable | None
+    """Who beat whom; None where fewer than half of the pairs met."""
+    failed: list[Rollout]
+    seeding: list[SeedLabel]
+    scale: tuple[int, int]
+    bracket: BracketDrawing | None
+    flags: dict[str, str]
+    """The flags of its matches, and what each means."""
+    matches: list[MatchDetails]
+    missing: list[FailedVerdict]
+    cards: list[RolloutCard]
+    """Each rollout, best first."""
+    anchors: frozenset[int]
+    score_name: str
+    """What the scores of the rollouts are, with their scale."""
+    able: int
+    """How many rollouts ended well."""
+    explanations: dict[int, str]
+    """A listwise judge's reason for the score of a rollout, by index."""
+    brief: str | None
+    """The instructions that the agent worked under."""
+
+
+class SectionMaker:
+    """Makes the sections of a ranking's queries, each by itself."""
+
+    def __init__(self, reader: RunReader, ranking: RankingFile, groups: Iterable[GroupRanking], runs: int) -> None:
+        """Take what sections share. `runs` rollouts stand on one page: the more, the less room each path has.
+
+        `groups` are those of which sections are made.
+        """
+        self._reader = reader
+        self._room = ALONE.each(runs)
+        self._failures = failures_by_key(reader, groups)
+        self._form: TranscriptForm = recorded_form(ranking.head.settings, ranking.head.judge, ranking.head.rendering)
+
+    def section(self, number: int, query: Query, ranking: GroupRanking) -> QuerySection:
+        """Return the section of the `number`-th query. Raises ArchiveDamaged."""
+        group = group_of(self._reader, query, ranking)
+        verdicts = cache(self._reader.verdict)
+        summary = summarize_group(number, extract_of(group, ranking, verdicts), ranking, self._reader.scored)
+        spent = QuerySpending(summary.agents, self._verdicts_usd(ranking), len(ranking.failed_verdicts))
+        bracket = draw_bracket(group, ranking)
+        matches = list(detail_matches(group, ranking, bracket, verdicts))
+        flags = {flag for match in matches for flag in match.flags}
+        lines = standings(group, ranking)
+        pairs = pair_table(group, ranking, verdicts)
+        return QuerySection(
+            id=f"q{number}",
+            query=query,
+            ranking=ranking,
+            outcome=outcome(group, ranking, verdicts, spent),
+            notes=[*jury_lines(ranking), *notes(group, ranking)],
+            facts=group_facts(summary, ranking, spent.verdicts_usd),
+            lines=lines,
+            matrix=marks_matrix(group, ranking, verdicts),
+            pairs=pairs if pairs.mostly_met and pairs.of > 1 else None,
+            failed=[r for r in group.rollouts if r.status == "failed"],
+            seeding=seeding_lines(group, ranking),
+            scale=seeding_scale(ranking.matches),
+            bracket=bracket,
+            flags={flag: meaning for flag, meaning in MATCH_FLAGS.items() if flag in flags},
+            matches=matches,
+            missing=failed_verdicts(group, ranking, self._failures, self._form),
+            cards=rollout_cards(lines, matches, ranking, verdicts, self._room),
+            anchors=frozenset(r.index for r in group.rollouts if r.role == "anchor"),
+            score_name=score_name(ranking),
+            able=sum(r.status == "ok" for r in group.rollouts),
+            explanations={r.index: r.explanation for r in ranking.rollouts if r.explanation},
+            brief=next((r.instructions for r in group.rollouts if r.instructions), None),
+        )
+
+    def failures_of(self, ranking: GroupRanking) -> list[str]:
+        """Name the failures of the verdicts that a group had to do without."""
+        failures = (self._failures.get(key) for key in ranking.failed_verdicts)
+        return [f"{failure.key} {failure.started_at}" for failure in failures if failure]
+
+    def _verdicts_usd(self, ranking: GroupRanking) -> float | None:
+        """Return what the verdicts of a ranking cost when they were bought, failed ones too."""
+        return sum_if_known(self._prices(ranking))
+
+    def _prices(self, ranking: GroupRanking) -> Iterator[float | None]:
+        for key in verdict_keys(ranking.matches):
+            if judged := self._reader.verdict(key):
+                yield judged.price_usd
+        for key in ranking.verdicts:
+            if scored := self._reader.scored(key):
+                yield scored.price_usd
+        for key in ranking.failed_verdicts:
+            if failure := self._failures.get(key):
+                yield failure.price_usd

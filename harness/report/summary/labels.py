@@ -1,0 +1,176 @@
+"""How far a ranking's judge agrees with people's labels, beside how far the judge agrees with itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Group
+from harness.ranking.judge_stats.agreement import Share, kappa
+from harness.ranking.judge_stats.preferences import Preference, preferences
+from harness.ranking.judge_stats.side_by_side import Truth
+from harness.ranking.topology import exact
+from harness.report.summary.ranking import group_of
+from harness.transcripts.path_text import plain_text
+
+
+@dataclass(frozen=True)
+class AnswerLabel:
+    """Which of two answers to a query is better, as a person says."""
+
+    query: str
+    a: str
+    b: str
+    label: Literal["a", "b", "tie"]
+    query_id: str | None = None
+    rollouts: tuple[int, int] | None = None
+    """Of a label that was given in the run itself: which rollouts `a` and `b` are."""
+    is_control: bool = False
+    """The pair was drawn at random, and not for being doubtful."""
+
+
+def answer_key(answer: str) -> str:
+    """Return what two answers have in common that a judge reads as the same text."""
+    return plain_text(answer).strip()
+
+
+def rollouts_by_answer(group: Group) -> dict[str, list[int]]:
+    """Return the rollouts that ended well, by the key of their answer."""
+    rollouts: dict[str, list[int]] = {}
+    for rollout in group.rollouts:
+        if rollout.status == "ok":
+            rollouts.setdefault(answer_key(rollout.trajectory.answer), []).append(rollout.index)
+    return rollouts
+
+
+class Truths:
+    """What labels and `reward()` prefer; `used` holds the places of the labels about groups seen."""
+
+    def __init__(self, labels: Sequence[AnswerLabel]) -> None:
+        """Keep the labels by query."""
+        self._by_query: dict[str, list[tuple[int, AnswerLabel]]] = {}
+        for at, label in enumerate(labels):
+            self._by_query.setdefault(label.query.strip(), []).append((at, label))
+        self.used: set[int] = set()
+
+    def __call__(self, group: Group) -> dict[Truth, Sequence[Preference]]:
+        """Return what labels and `reward()` prefer in a group."""
+        verified = {r.index: r.verified for r in group.rollouts if r.verified is not None}
+        return {"labels": self._preferences(group), "reward": preferences(verified)}
+
+    def _preferences(self, group: Group) -> list[Preference]:
+        labels = self._by_query.get(group.query.text.strip(), [])
+        rollouts = rollouts_by_answer(group) if labels else {}
+        preferred = list[Preference]()
+        for at, label in labels:
+            a, b = (rollouts.get(answer_key(answer), []) for answer in (label.a, label.b))
+            if a and b:
+                self.used.add(at)
+                better, worse = (a, b) if label.label == "a" else (b, a)
+                preferred += [(i, j) for i in better for j in worse if i != j and label.label != "tie"]
+        return preferred
+
+
+_Label = Literal["a", "b", "tie"]
+_Pairs = Sequence[tuple[_Label, _Label]]
+
+
+@dataclass(frozen=True)
+class LabelAgreement:
+    """Labels of pairs that the ranking decides, and what the ranking says of each: a, b or a tie."""
+
+    labelled: Share
+    """Pairs on which label and judge say the same."""
+    kappa: float | None
+    """Cohen's kappa of the two; None where chance alone would agree fully."""
+    control: Share
+    """Of `labelled`, those that were drawn at random."""
+    orders: Share
+    """Pairs on which the judge's own two orders say the same, of all that were judged in both."""
+
+
+def label_agreement(reader: RunReader, ranking: RankingFile, labels: Sequence[AnswerLabel]) -> LabelAgreement | None:
+    """Return how far a ranking agrees with labels; None where there is no label on a pair that it decides.
+
+    A match decides its pair; of a listwise judge, the places do. Raises ArchiveDamaged.
+    """
+    pairs, control = list[tuple[_Label, _Label]](), list[tuple[_Label, _Label]]()
+    for label, judged in _both(reader, ranking, labels):
+        pairs.append((label.label, judged))
+        if label.is_control:
+            control.append(pairs[-1])
+    if not pairs:
+        return None
+    orders = [own for group in ranking.groups for match in group.matches if (own := _by_order(match))]
+    return LabelAgreement(_alike(pairs), kappa(pairs), _alike(control), _alike(orders))
+
+
+def _both(
+    reader: RunReader, ranking: RankingFile, labels: Sequence[AnswerLabel]
+) -> Iterator[tuple[AnswerLabel, _Label]]:
+    by_query: dict[str, list[AnswerLabel]] = {}
+    for label in labels:
+        by_query.setdefault(label.query.strip(), []).append(label)
+    for query in reader.queries() if by_query else ():
+        ranked, asked = ranking.of(query), by_query.get(query.text.strip(), ())
+        if ranked and asked:
+            answers = rollouts_by_answer(group_of(reader, query, ranked))
+            for label in asked:
+                if judged := _judged(ranked, label, answers):
+                    yield label, judged
+
+
+def _judged(ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]) -> _Label | None:
+    """Return what the ranking says of a label's pair; None where it decides none of the rollouts with these texts."""
+    for i, j in _rollouts(ranked, label, answers):
+        if (first_is_better := _difference(ranked, i, j)) is not None:
+            return "tie" if first_is_better == 0 else "a" if first_is_better > 0 else "b"
+    return None
+
+
+def _rollouts(
+    ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[int, int]]:
+    if label.rollouts:
+        if label.query_id == ranked.query:
+            yield label.rollouts
+        return
+    a, b = (answers.get(answer_key(answer), []) for answer in (label.a, label.b))
+    yield from ((i, j) for i in a for j in b if i != j)
+
+
+def _difference(ranked: GroupRanking, i: int, j: int) -> float | None:
+    """Return by how much the ranking's judge has i above j, in any unit; None where it did not compare the two."""
+    if ranked.verdicts:
+        ranks: Mapping[int, float | None] = {r.index: r.rank for r in ranked.rollouts}
+        above, below = ranks.get(j), ranks.get(i)
+        return None if above is None or below is None else above - below
+    matches = [match for match in ranked.matches if {match.a, match.b} == {i, j}]
+    return (
+        None
+        if not matches
+        else (0 if matches[0].winner is None else 1 if matches[0].winner == matches[0].a else -1)
+        * (1 if matches[0].a == i else -1)
+    )
+
+
+def _by_order(match: Match) -> tuple[_Label, _Label] | None:
+    """Return what the judge says of a pair with `a` first, and with `b` first; None of a pair judged in one order."""
+    scores: dict[int, list[Fraction]] = {match.a: [], match.b: []}
+    for first, (of_first, of_second) in zip(match.shown_first, match.scores, strict=False):
+        lead = exact(of_first) - exact(of_second)
+        scores[first].append(lead if first == match.a else -lead)
+    a_first, b_first = scores[match.a], scores[match.b]
+    return (_named(a_first), _named(b_first)) if a_first and b_first else None
+
+
+def _named(leads: Sequence[Fraction]) -> _Label:
+    lead = sum(leads)
+    return "tie" if lead == 0 else "a" if lead > 0 else "b"
+
+
+def _alike(pairs: _Pairs) -> Share:
+    return Share(sum(ours == theirs for ours, theirs in pairs), len(pairs))

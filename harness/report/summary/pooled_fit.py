@@ -1,0 +1,95 @@
+"""How probably one rollout of a ranked group is better than another, by the fit behind the group's probabilities."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from harness.archive.rankings import RankingFile
+from harness.core.judge_profile import profile_in
+from harness.core.rankings import GroupRanking
+from harness.ranking.comparisons import Fit
+from harness.ranking.pair_probability import probabilities_above, probabilities_of_fit
+from harness.ranking.pooled import LearntJudge, fit_by, without_level
+from harness.ranking.profile import prior_of
+from harness.ranking.ranked_calls import judge_behind, ranked_classes
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class PooledFit:
+    """The fit behind the probabilities of rollouts that may have met."""
+
+    fit: Fit
+    by_differences: Fit
+    """What the same calls say if marks carry no absolute level."""
+    entrants: list[int]
+
+
+def is_by_pooled(ranked: GroupRanking) -> bool:
+    """Tell whether the probabilities of a group come from `pooled`, and rest on scores of calls."""
+    by_pooled = "pooled" in {ranked.estimator, ranked.secondary_fit}
+    return by_pooled and not ranked.provisional and any(match.scores for match in ranked.matches)
+
+
+def learnt_judge(ranking: RankingFile) -> LearntJudge:
+    """Return the judge as all groups of a ranking show them.
+
+    A profile that was lent to the ranking is the prior, as it was then.
+    """
+    by_reward, version = is_by_reward(ranking), ranking.head.fit_version
+    text = ranking.head.settings.get("judge_profile")
+    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
+    return judge_behind(
+        ranking.queries,
+        ranking.stored,
+        prior_of(profile, ranking.head.fit_version),
+        by_reward=by_reward,
+        fit_version=version,
+    )
+
+
+def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
+    """Return the fit behind the probabilities of two rollouts; None where that is not `pooled`, or they cannot meet.
+
+    Also None where the fit does not give the estimates that the archive holds, as those of an earlier version.
+    """
+    classes = ranked_classes(ranked, by_reward=is_by_reward(ranking)) if is_by_pooled(ranked) else ()
+    for of_class in classes:
+        if {a, b} <= set(of_class.entrants):
+            judge, calls = learnt_judge(ranking), [of_class.calls]
+            (fit,), (by_differences,) = fit_by(judge, calls), fit_by(without_level(judge), calls)
+            if _gives(fit, ranked, of_class.entrants):
+                return PooledFit(fit, by_differences, of_class.entrants)
+    return None
+
+
+def is_by_reward(ranking: RankingFile) -> bool:
+    """Tell whether only rollouts of equal verifiable reward met."""
+    return ranking.head.settings.get("judge_when") == "tied"
+
+
+def _gives(fit: Fit, ranked: GroupRanking, entrants: Sequence[int]) -> bool:
+    kept = {r.index: r.score if ranked.estimator == "pooled" else r.margin for r in ranked.rollouts}
+    estimates: list[float] = fit.estimates.tolist()
+    pairs = [(kept[index], estimate) for index, estimate in zip(entrants, estimates, strict=True)]
+    return all(value is not None and abs(value - estimate) < _ROUNDING for value, estimate in pairs)
+
+
+PairOdds = Callable[[GroupRanking], Mapping[tuple[int, int], float]]
+"""From a ranked group to the probability that a is above b, for each two of its entrants (a, b) that may meet."""
+
+
+def pair_odds(ranking: RankingFile) -> PairOdds:
+    """Return the odds in the groups of a ranking; `pooled` learns the judge when they are first asked for."""
+    judge = cache(lambda: learnt_judge(ranking))
+
+    def odds(ranked: GroupRanking) -> Mapping[tuple[int, int], float]:
+        if not is_by_pooled(ranked):
+            return probabilities_above(ranked.matches)
+        classes = ranked_classes(ranked, by_reward=is_by_reward(ranking))
+        fits = fit_by(judge(), [of_class.calls for of_class in classes])
+        of_classes = [probabilities_of_fit(fit, c.entrants) for fit, c in zip(fits, classes, strict=True)]
+        return {pair: above for of_class in of_classes for pair, above in of_class.items()}
+
+    return odds

@@ -1,0 +1,360 @@
+"""What `show` prints of a ranking, and every run at its end. Each table's columns stand with what their cells hold.
+
+Up to three queries: for each its leaderboard (`group_table`), and lines below it (`group_lines`). Above three: a row a
+query (`query_lines`), and the figures of all together.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from harness.archive.batch_log import with_provider
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
+from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Group, Rollout
+from harness.core.unicode import visible_name
+from harness.core.wording import counted
+from harness.ranking.judge_stats.tally import judge_calls
+from harness.ranking.juror_agreement import mean_agreement
+from harness.report.judge_quality import judge_lines
+from harness.report.summary.group import AgentFigures, JudgeFigures, QueryLine, judge_figures
+from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags, verdict_keys
+from harness.report.summary.notes import agreement_line, jury_lines, notes, open_reasons
+from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
+from harness.report.summary.rankings import earlier_rounds
+from harness.report.summary.rollouts import (
+    PlacedRollout,
+    certainty,
+    first_places,
+    place_of,
+    placed_rollouts,
+    places_by_secondary_fit,
+    rollout_label,
+    score_name,
+)
+from harness.report.terminal.table import (
+    SHORTEST,
+    Column,
+    TableRow,
+    cut_to,
+    line_of_text,
+    on_one_line,
+    table_lines,
+    visible_text,
+)
+from harness.report.text import (
+    EMPTY_ANSWER,
+    SIGNAL_WORDS,
+    dollars,
+    enumeration,
+    fixed,
+    money,
+    percent,
+    probability,
+    seconds,
+)
+
+_LISTED = 20
+"""Queries that a table of many lists unless it is to list all."""
+_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
+_KEYS: Mapping[str, Callable[[QueryLine], Any]] = {
+    "number": lambda line: line.number,
+    "id": lambda line: line.id,
+    "winner": lambda line: (line.first_role, line.first) if line.first_role else None,
+    "score": lambda line: line.score,
+    "p_best": lambda line: line.p_best,
+    "signal": lambda line: ("none", "weak", "ok").index(line.signal),
+    "flips": lambda line: line.flips[0],
+    "tokens": lambda line: line.tokens,
+    "cost": lambda line: line.usd,
+    "time": lambda line: line.seconds,
+    "failed": lambda line: line.failed,
+    "query": lambda line: line.title,
+}
+SORT_KEYS = tuple(_KEYS)
+"""What a table of queries can be sorted by, apart from the fields of the queries' metadata."""
+
+
+@dataclass(frozen=True)
+class QueryTable:
+    """What a table of queries shows, and in which order."""
+
+    sort: str = "number"
+    """A key of `_KEYS`, or a field of the queries' metadata; with a `-` before it the greatest comes first."""
+    all: bool = False
+    """Whether all queries are listed, or the first ones only."""
+    columns: tuple[str, ...] = ()
+    """Fields of the queries' metadata, each a column."""
+
+
+def query_lines(lines: Sequence[QueryLine], table: QueryTable, width: int) -> Iterator[Text]:
+    """Yield a table with a row for each query. Raises UsageError for a key or a column that no query has."""
+    fields = list(dict.fromkeys(name for line in lines for name in line.metadata))
+    for name in table.columns:
+        if name not in fields:
+            raise _unknown(name, "--columns", fields)
+    ordered = _sorted(lines, table.sort, fields)
+    shown = [lines[at] for at in (ordered if table.all else ordered[:_LISTED])]
+    columns = _query_columns({line.score_name for line in lines}, table.columns)
+    rows = (TableRow([cell(line) for cell in columns.values()]) for line in shown)
+    yield from table_lines(list(columns), rows, width)
+    if left_out := len(lines) - len(shown):
+        yield line_of_text(f"and {left_out:,} more: `harness show --all`; --query ID shows one", wrap=True)
+
+
+def _query_columns(score_names: set[str], fields: Sequence[str]) -> dict[Column, Callable[[QueryLine], str]]:
+    """Return the columns of a table of queries, each with what stands in its cells."""
+    return {
+        Column("id", 1, wish=16): lambda line: visible_name(line.id),
+        Column("winner", 2): _winner,
+        Column(min(score_names) if len(score_names) == 1 else "score", 3, right=True): lambda line: (
+            fixed(line.score) or "–"
+        ),
+        Column("p(best)", 4, right=True): lambda line: probability(line.p_best),
+        Column("signal", 5): lambda line: SIGNAL_WORDS[line.signal] if line.first else "–",
+        Column("flips", 7, right=True): lambda line: "{:,} of {:,}".format(*line.flips) if line.flips[1] else "–",
+        Column("tokens", 9, right=True): lambda line: "–" if line.tokens is None else f"{line.tokens:,}",
+        Column("cost", 8, right=True): lambda line: dollars(line.usd),
+        Column("time", 10, right=True): lambda line: seconds(line.seconds),
+        **{Column(on_one_line(name), 4, wish=16): _field_cell(name) for name in fields},
+        Column("query", 6, wish=16): lambda line: on_one_line(line.title),
+    }
+
+
+def _field_cell(name: str) -> Callable[[QueryLine], str]:
+    return lambda line: on_one_line(str(line.metadata.get(name, "")))
+
+
+def _winner(line: QueryLine) -> str:
+    if line.first_role is None:
+        return "–" if line.complete else "incomplete"
+    if len(line.first) == 1:
+        return f"{line.first_role} {line.first[0]}{', by a tie' if line.by_tie else ''}"
+    return f"tie: {', '.join(map(str, line.first))}" if len(line.first) <= 3 else f"tie of {len(line.first)}"
+
+
+def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list[int]:
+    """Return where the lines stand, in the order of a key; those without a value last, whichever way the others go."""
+    name = key.removeprefix("-")
+    if name in _KEYS:
+        value_of = _KEYS[name]
+    elif name in fields:
+        value_of = _by_field(name)
+    else:
+        raise _unknown(name, "--sort", [*_KEYS, *fields])
+    values = list(map(value_of, lines))
+    valued = [at for at, value in enumerate(values) if value is not None]
+    ordered = sorted(valued, key=values.__getitem__, reverse=key.startswith("-"))
+    return ordered + [at for at, value in enumerate(values) if value is None]
+
+
+def _by_field(name: str) -> Callable[[QueryLine], Any]:
+    """Return what a field sorts by: numbers, those in texts too, before texts."""
+
+    def value_of(line: QueryLine) -> tuple[bool, float, str] | None:
+        value = line.metadata.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            return False, value, ""  # as it is: a whole number may be too large for a float
+        return (False, float(value), "") if _NUMBER.fullmatch(value) else (True, 0.0, value)
+
+    return value_of
+
+
+def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
+    there_are = f"There are: {', '.join(names)}" if names else "The queries have no metadata"
+    return UsageError(f"{option}: there is no {quoted(name)}{did_you_mean(name, names) or '.'} {there_are}")
+
+
+def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
+    """Yield a query, and the leaderboard of its rollouts, best first."""
+    yield line_of_text(cut_to(on_one_line(group.query.text), max(SHORTEST, width)), "bold")
+    placed = placed_rollouts(group, ranking)
+    columns = _rollout_columns(placed, ranking)
+    rows = ([cell(p.rollout, p.ranked) for cell in columns.values()] for p in placed)
+    styles = ("bold" if p.ranked.rank == 0 else "" for p in placed)
+    yield from table_lines(list(columns), map(TableRow, rows, styles), width)
+
+
+def _rollout_columns(
+    placed: Sequence[PlacedRollout], ranking: GroupRanking | None
+) -> dict[Column, Callable[[Rollout, Ranked], str]]:
+    """Return the columns of a leaderboard, each with what stands in its cells."""
+    places = {p.ranked.index: place_of(p, placed) for p in placed}
+    second_fit = places_by_secondary_fit((p.ranked for p in placed), ranking.matches if ranking else ())
+
+    def number(value: float | None, form: str) -> str:
+        return "–" if value is None else f"{value:{form}}"
+
+    return {
+        Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
+        Column("p(best)", 4, right=True): lambda _, ranked: probability(ranked.p_best),
+        Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
+        Column("role", 3): lambda rollout, _: rollout.role,
+        Column(score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
+        Column("reward", 10, right=True): lambda _, ranked: number(ranked.reward, "z.3f"),
+        Column("advantage", 9, right=True): lambda _, ranked: number(ranked.advantage, "+z.2f"),
+        Column("second fit", 11, right=True): lambda _, ranked: second_fit.get(ranked.index, "–"),
+        Column("tokens", 8, right=True): lambda rollout, _: number(rollout.usage.tokens, ","),
+        Column("cost", 7, right=True): lambda rollout, _: dollars(rollout.price_usd),
+        Column("answer", 6, wish=24): lambda rollout, _: on_one_line(_answer(rollout)),
+    }
+
+
+def _answer(rollout: Rollout) -> str:
+    if rollout.status == "ok":
+        return rollout.trajectory.answer if rollout.trajectory.answer.strip() else EMPTY_ANSWER
+    return f"failed: {rollout.failure.kind}" if rollout.failure else ""
+
+
+def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
+    """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
+    lines = (_result_lines(group, ranking, reader), _failure_lines(group, ranking, reader))
+    return list(map(visible_text, chain.from_iterable(lines)))
+
+
+def _result_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
+    yield from filter(None, (_headline(group, ranking, reader.verdict), certainty(group, ranking)))
+    calls = judge_calls(ranking, filter(None, map(reader.verdict, verdict_keys(ranking.matches))), {})
+    signal = SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
+    yield judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal)
+    yield from jury_lines(ranking)
+    explained = [r for r in ranking.rollouts if r.rank is not None and r.explanation]
+    for ranked in sorted(explained, key=lambda r: r.rank or 0.0)[:2]:  # a listwise judge's reasons
+        yield f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}"
+    yield from (f"note: {note}" for note in notes(group, ranking))
+    yield from (flag.sentence for flag in rollout_flags(ranking, reader.verdict))
+
+
+def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
+    """Yield which rollouts failed, and what the group waits for: verdicts failed, with a provider, or not bought."""
+    for rollout in group.rollouts:
+        if failure := rollout.failure:
+            message = on_one_line(failure.message, 160)
+            yield f"rollout {rollout.index} failed: {failure.kind} ({failure.type}: {message})"
+    if not ranking.failed_verdicts:
+        return
+    some_ranked = any(r.rank is not None for r in ranking.rollouts)
+    so = f"so {ranking.estimator} ranks by the others" if some_ranked else "so nothing is ranked"
+    reasons, batches = open_reasons(reader.verdicts(), [ranking]), with_provider(reader.folder)
+    if failed := reasons.total():
+        yield f"incomplete: {counted(failed, 'verdict')} failed, {so}:"
+        yield from (f"  {times:,} x {on_one_line(reason, 160)}" for reason, times in reasons.most_common(3))
+        yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
+    if asked := [batches[key] for key in ranking.failed_verdicts if key in batches]:
+        question = f"{counted(len(asked), 'question')} (batch {enumeration(sorted({*asked}))})"
+        yield f"waiting: the provider has {question}, {so}; `harness resume RUN` collects the replies"
+    if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
+        yield (
+            f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost, --deadline), "
+            f"{so}; `harness rescore RUN` with the same options, but without those, buys them"
+        )
+
+
+def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> str | None:
+    places = first_places(group, ranking, verdicts)
+    if len(places.ranked) < 2:
+        return None
+    if len(places.leaders) > 1:
+        first, *others = (rollout_label(r) for r in places.leaders)
+        return f"tie: {first} shares first place with {enumeration(others)}"
+    reasons = places.match.reasons("{} {:+.1f}".format, most=3) if places.match else []
+    return "; ".join([places.comparison, *reasons])
+
+
+def judge_line(figures: JudgeFigures, signal: str) -> str:
+    """Return how often matches changed with the order and the first position won, with the signal."""
+    matches = counted(figures.both_orders, "match", "matches")
+    parts = [f"changed with order {figures.flips:,} of {matches}"] if figures.both_orders else []
+    if figures.decided:
+        parts.append(f"first position wins {percent(figures.first_wins, figures.decided)}")
+    return " · ".join([*parts, f"signal {signal}"])
+
+
+_TABLES_UP_TO = 3
+"""Queries; above this number the figures of all together say more than a table for each."""
+
+
+def overview(
+    reader: RunReader, ranking: RankingFile, summary: RankingSummary, width: int, queries: QueryTable | None = None
+) -> RenderableType:
+    """Return what a run prints on stdout, `width` characters wide, without the next commands.
+
+    With `queries` there is a table of the queries, however few there are. Raises UsageError for a key or a column that
+    no query has.
+    """
+    parts: list[RenderableType] = []
+    if queries or len(summary.lines) > _TABLES_UP_TO:
+        parts += query_lines(summary.lines, queries or QueryTable(), width)
+        parts += map(visible_text, _lines_of_all(summary))
+    else:
+        for group, ranked in ranked_groups(reader, ranking):
+            parts += [
+                *([visible_text("")] if parts else ()),
+                *group_table(group, ranked, width),
+                *group_lines(group, ranked, reader),
+            ]
+    parts += [visible_text(line) for line in judge_lines(summary.tallies, str(ranking.head.settings.get("order")))]
+    if not (ranking.finished or ranking.groups):
+        return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
+    before = earlier_rounds(reader, ranking)
+    if before.calls:
+        return Lines(*parts, cost_line(summary.judge + before, summary.agents, judge_of=" in all rounds of batches"))
+    judge_of = " in this ranking" if len(reader.heads()) > 1 else ""
+    return Lines(*parts, cost_line(summary.judge, summary.agents, judge_of=judge_of))
+
+
+def cost_line(judge: JudgeFigures, agent: AgentFigures, *, judge_of: str = "") -> Text:
+    """Return what was paid for, and how much; `judge_of` says, after a space, of what the judge's figures are."""
+    failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
+    cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
+    return visible_text(
+        f"judge{judge_of}: {counted(judge.calls, 'call')}{failed}"
+        f"{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
+        f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
+    )
+
+
+def parts_line(info: RunInfo, ranking: RankingFile, summary: RankingSummary) -> Text:
+    """Return who took part: the agent, its models and its instructions, the judge, the rubric."""
+    models, instructions = sorted(summary.models.asked), info.settings.get("instructions")
+    agent = [f"agent {info.agent}"]
+    agent += [f"model{'s' if len(models) > 1 else ''} {', '.join(models)}"] if models else []
+    agent += [f"instructions {instructions}"] if instructions else []
+    judge = str(ranking.head.judge.get("label") or ranking.head.judge.get("model") or "")
+    parts = [", ".join(agent), *([f"judge {judge}"] if judge else []), f"rubric {ranking.head.rubric.split(' ')[0]}"]
+    return visible_text(" · ".join(map(on_one_line, parts)))
+
+
+def _tokens(tokens: int | None) -> str:
+    return "" if tokens is None else f", {counted(tokens, 'token')}"
+
+
+def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
+    """Yield the figures of many queries together."""
+    agents, signals, queries = summary.agents, summary.signals_in_full, len(summary.lines)
+    failed = agents.failed.total()
+    causes = ", ".join(f"{times:,} {kind}" for kind, times in sorted(agents.failed.items()))
+    of = f"{counted(queries, 'query', 'queries')}, {counted(agents.runs, 'rollout')}"
+    yield f"{of}: {agents.runs - failed:,} ok, {failed:,} failed" + (f" ({causes})" if causes else "")
+    incomplete = f"; incomplete: {summary.incomplete:,}" if summary.incomplete else ""
+    yield f"groups with a clear signal: {percent(signals['ok'], queries)}{incomplete}"
+    above, samples = summary.above_anchor
+    yield f"samples above their anchor: {above:,} of {samples:,}" + (f" ({percent(above, samples)})" if samples else "")
+    in_words = (f"{SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
+    yield judge_line(summary.judge, ", ".join(in_words))
+    for pair in mean_agreement(summary.agreements):
+        yield f"{agreement_line(pair)}, mean over groups"
+    if noise := signals["weak"] + signals["none"]:
+        of_all = counted(queries, "query", "queries")
+        yield f"the rankings of {noise:,} of {of_all} are noise, or close to it (signal unclear, or no difference)"
