@@ -291,14 +291,14 @@ def open_archive(run: AnyRun = "last", runs_dir: str | Path | None = None) -> Ru
 @door_at_once
 def list_of_runs(runs_dir: str | Path | None = None) -> Sequence[Path]:
     """Return the folders of all runs in `runs_dir` (default: runs), oldest first, as `harness ls` lists them."""
-    return list_runs(runs_folder(runs_dir))
+    return list_runs(runs_parent(runs_dir))
 
 
 def find_folder(run: AnyRun, runs_dir: str | Path | None) -> Path:
     """Return the folder of a run. Raises UsageError where there is no such run."""
-    return run.path if isinstance(run, Run) else find_run(str(run), runs_folder(runs_dir))
+    return run.path if isinstance(run, Run) else find_run(str(run), runs_parent(runs_dir))
 
 
-def runs_folder(runs_dir: str | Path | None) -> Path:
+def runs_parent(runs_dir: str | Path | None) -> Path:
     """Return where runs are."""
     return Path(SETTINGS["runs_dir"].default if runs_dir is None else runs_dir)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from harness.api.archived import AnyRun, Run, find_folder, runs_folder
+from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
@@ -59,7 +59,7 @@ async def compare(
     check_names(settings, CompareSettings.__annotations__)
     if not 1 <= pairs <= _MOST_PAIRS:
         raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
-    runs_dir, run_env = runs_folder(settings.get("runs_dir")), read_run_env(progress, clock)
+    runs_dir, run_env = runs_parent(settings.get("runs_dir")), read_run_env(progress, clock)
     named = [_run_or_agent(side, runs_dir) for side in sides]
     options = CompareOptions(
         runs_dir,
@@ -101,7 +101,7 @@ def open_comparison(comparison: str | Path = "last", runs_dir: str | Path | None
 
     `last` is the newest comparison. Raises UsageError where there is none such; ArchiveDamaged, NeedsUpgrade.
     """
-    parent = runs_folder(runs_dir)
+    parent = runs_parent(runs_dir)
     folders = list_comparisons(parent)
     if str(comparison) == "last" and not folders:
         raise UsageError(f"no comparison in {on_a_line(parent)}/ yet; {call('compare', 'RUN_A', 'RUN_B')} makes one")
@@ -116,7 +116,7 @@ def open_comparison(comparison: str | Path = "last", runs_dir: str | Path | None
 @door_at_once
 def list_of_comparisons(runs_dir: str | Path | None = None) -> Sequence[Path]:
     """Return the folders of all comparisons in `runs_dir` (default: runs), oldest first."""
-    return list_comparisons(runs_folder(runs_dir))
+    return list_comparisons(runs_parent(runs_dir))
 
 
 def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent:

@@ -210,8 +210,15 @@ async def ruler(
         _warn(scale_notes(scores))
         if debug:
             sys.stderr.writelines(f"{visible(reply)}\n" for reply in judging.raw_replies())
-        rewards = [reward for _, reward in trajectories]
-        return [_trajectory_score(scores, *pair) for pair in zip(material.transcripts, rewards, strict=True)]
+        hashes = [transcript.hash for transcript in material.transcripts]
+        return [
+            TrajectoryScore(
+                score=clipped(scores.scores[name]),
+                explanation=scores.explanations.get(name, ""),
+                independent_reward=reward,
+            )
+            for name, (_, reward) in zip(hashes, trajectories, strict=True)
+        ]
     except (JudgeFailed, Refused, ExceptionGroup) as exc:
         error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
         if not swallow_exceptions or not isinstance(error, JudgeFailed | Refused):
@@ -223,14 +230,6 @@ async def ruler(
 
 
 ruler_sync = in_step(ruler)
-
-
-def _trajectory_score(scores: JuryScores, transcript: Transcript, reward: float | None) -> TrajectoryScore:
-    return TrajectoryScore(
-        score=clipped(scores.scores[transcript.hash]),
-        explanation=scores.explanations.get(transcript.hash, ""),
-        independent_reward=reward,
-    )
 
 
 @dataclass(frozen=True)

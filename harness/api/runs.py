@@ -7,7 +7,7 @@ from typing import Unpack
 
 import anyio.to_thread
 
-from harness.api.archived import AnyRun, Run, find_folder, runs_folder
+from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, read_run_env
 from harness.archive.attestations import read_attestation
@@ -152,7 +152,7 @@ async def resume(
 
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
-    unfinished = last_unfinished(runs_folder(runs_dir), only_runs=True) if run is None else None
+    unfinished = last_unfinished(runs_parent(runs_dir), only_runs=True) if run is None else None
     folder = unfinished.folder if unfinished else find_folder(run or "last", runs_dir)
     run_env = read_run_env(progress, clock)
     check_names(settings, ResumeSettings.__annotations__)
@@ -283,7 +283,7 @@ async def validate(
 
     With `repair` damaged lines are moved aside. Raises UsageError, CannotWrite, ArchiveLocked.
     """
-    folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), runs_folder(runs_dir))
+    folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), runs_parent(runs_dir))
     look = validate_comparison if kind == "comparison" else validate_run
     return await anyio.to_thread.run_sync(lambda: look(folder, clock, repair=repair))
 
@@ -303,7 +303,7 @@ def import_run(
 ) -> Run:
     """Make a run of trajectories made elsewhere, as `harness import` does; `rescore` judges it. Raises UsageError."""
     paths = [Path(file) for file in ([files] if isinstance(files, str | Path) else files)]
-    settings = load({"redact": redact, "runs_dir": runs_folder(runs_dir)})
+    settings = load({"redact": redact, "runs_dir": runs_parent(runs_dir)})
     folder, _ = import_trajectories(
         paths, settings, read_run_env(None), format=format, first_is_anchor=first_is_anchor, name=name
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.api.archived import AnyRun, Run, find_folder, runs_folder
+from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.arguments import door_at_once
 from harness.api.outside import read_run_env
 from harness.archive.reader import RunReader
@@ -32,7 +32,7 @@ def merge(
     Raises UsageError for runs that differ, or have a query in common; ArchiveLocked for one that is being written to;
     ArchiveDamaged, CannotWrite.
     """
-    parent, run_env = runs_folder(runs_dir), read_run_env(progress, clock)
+    parent, run_env = runs_parent(runs_dir), read_run_env(progress, clock)
     folders = [find_folder(run, runs_dir) for run in runs]
     merged = merge_runs(folders, None if output is None else str(output), parent, run_env)
     for note in merged.notes:

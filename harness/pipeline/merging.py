@@ -31,7 +31,7 @@ from harness.core.wording import call, option
 from harness.pipeline.merge_sources import Copying, counting, refuse_unfit
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.raw import parts
-from harness.tournament.group import Rules, rules_of
+from harness.tournament.group import rules_of
 from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 
@@ -57,10 +57,12 @@ class JoinedRanking:
 
     def groups(self) -> Iterator[GroupRanking]:
         """Yield the ranking of every group, fitted again where the judge is learnt from all. Raises ArchiveDamaged."""
-        as_they_are = chain.from_iterable(file.groups for file in self.files)
-        rules = self._rules()
-        if rules is None:
-            return as_they_are
+        as_they_are, head = chain.from_iterable(file.groups for file in self.files), self.files[0].head
+        settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
+        rules = rules_of(settings, rendering=head.rendering)
+        rules = replace(rules, one_of_many=True, fit_version=head.fit_version)
+        if not (METHODS[settings.judge].ranks_from_matches and rules.provisional):
+            return as_they_are  # each group is ranked by itself
         of_query = {query: file for file in self.files for query in file.queries}
         judge = learnt_from_all(self.queries, lambda query: of_query[query].stored(query), rules)
         return refit(judge, as_they_are, rules)
@@ -70,14 +72,6 @@ class JoinedRanking:
         query = self.queries[number]
         file = next(file for file in self.files if query in file.queries)
         return f"{file.path}:{file.line_of(query)}"
-
-    def _rules(self) -> Rules | None:
-        """Return the rules by which a ranking is fitted again; None where each group is ranked by itself."""
-        head = self.files[0].head
-        settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
-        rules = rules_of(settings)
-        rules = replace(rules, one_of_many=True, fit_version=head.fit_version)
-        return rules if METHODS[settings.judge].ranks_from_matches and rules.provisional else None
 
 
 def joined_rankings(folders: Sequence[Path]) -> tuple[list[JoinedRanking], list[str]]:

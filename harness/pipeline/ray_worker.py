@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -157,7 +156,14 @@ class RolloutWorker:
 
     @cached_property
     def _run_env(self) -> RunEnvironment:
-        return RunEnvironment(self._environ(), progress=_PassedOn(self._line))
+        """This process's environment, with the run's own address in it or none."""
+        environ = dict(os.environ)
+        url = environ.pop(AGENT_URL, None)
+        if not self._job.at_endpoint:
+            environ.pop(AGENT_KEY, None)
+        elif url and without_credentials(url) == self._job.settings.base_url:
+            environ[AGENT_URL] = url  # it may hold a password
+        return RunEnvironment(environ, progress=_PassedOn(self._line))
 
     async def _resolved(self) -> AgentSpec:
         """Return the agent, and its endpoint with the key of this process's environment. Raises UsageError."""
@@ -174,16 +180,6 @@ class RolloutWorker:
         loaded = replace(job.agent.load(), instructions=job.instructions)
         credentials = Credentials.naming(environ, job.settings.base_url)
         return await resolve_agent(loaded, job.settings, credentials, with_tools=False)
-
-    def _environ(self) -> Mapping[str, str]:
-        """Return this process's environment, with the run's own address in it or none."""
-        environ = dict(os.environ)
-        url = environ.pop(AGENT_URL, None)
-        if not self._job.at_endpoint:
-            environ.pop(AGENT_KEY, None)
-        elif url and without_credentials(url) == self._job.settings.base_url:
-            environ[AGENT_URL] = url  # it may hold a password
-        return environ
 
 
 def _refusal(error: HarnessError) -> MadeRollout:

@@ -183,10 +183,14 @@ def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, ask
     except UsageError as exc:
         to_type = call(asked, folder, agent="path.py:attr")
         raise UsageError(f"the run's agent cannot be loaded: {exc}; name it with {to_type}") from None
+    place = Path(word.rpartition(":")[0] or word)
+    inside = not place.is_absolute() and ".." not in place.parts
+    # the archive's word only where it names a file of the working folder's
+    suggested = word if inside and place.suffix == ".py" and is_file(here / place) else "path.py:attr"
     raise UsageError(
         f"run {info.id} names its agent as {quoted(word)}, and this machine has no record of having made the run (it "
         "came from elsewhere, its run.json has changed, or an older version made it). No code is loaded because an "
-        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=_suggest_word(word, here))}"
+        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=suggested)}"
     )
 
 
@@ -197,10 +201,3 @@ def _made_here(attestation: Attestation, word: str, then: Path, here: Path) -> L
         return replace(load_agent(f"{attestation.agent_file}{colon}{attr}", then), word=word)
     from_then = then.is_dir() or not is_plain_name(word)
     return load_agent(word, then if from_then else here, file=attestation.agent_file)
-
-
-def _suggest_word(word: str, here: Path) -> str:
-    """Return what to type after --agent: the archive's word only where it names a file of the working folder's."""
-    place = Path(word.rpartition(":")[0] or word)
-    inside = not place.is_absolute() and ".." not in place.parts
-    return word if inside and place.suffix == ".py" and is_file(here / place) else "path.py:attr"

@@ -27,7 +27,7 @@ from harness.pipeline.comparing.plan import (
     comparison_like,
     is_done,
     new_comparison,
-    open_reuse_sources,
+    open_verdict_sources,
     plan_comparison,
     without_calls,
 )
@@ -146,7 +146,7 @@ async def compare_planned(
     folder = comparison_like(info, plan.options.runs_dir, run_env)
     if folder and is_done(folder, plan.sides):
         return ComparisonResult(folder, was_complete=True)
-    with open_reuse_sources(plan, readers, run_env) as reuse_sources:
+    with open_verdict_sources(plan, readers, run_env) as reuse_sources:
         if judge_fault(plan.judging):
             await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
             plan = without_calls(plan)

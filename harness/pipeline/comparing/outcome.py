@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries
 from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt
@@ -63,45 +63,30 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         strengths=said.strengths,
         figures=said.figures,
         slices=said.slices,
-        notes=(
-            *newest.head.notes,
-            *_notes(queries),
-            *_failures(reader, queries),
-            *_stopped_early(info, len(queries)),
-        ),
+        notes=(*newest.head.notes, *_notes(reader, queries)),
     )
 
 
-def _stopped_early(info: ComparisonInfo, judged: int) -> Iterator[str]:
-    """Say of a gate's comparison that not all queries were judged, because an interim analysis decided before."""
-    if info.early_stop and info.queries and judged < info.queries:
-        of = counted(info.queries, "query", "queries")
-        yield (
-            f"a gate with {counted(info.early_stop.looks, 'look')} judged {judged:,} of {of}; the intervals here are "
-            "those of a single look"
-        )
-
-
-def _failures(reader: ComparisonReader, queries: Sequence[ComparedQuery]) -> Iterator[str]:
-    """Say why the verdicts failed that open pairs wait for."""
+def _notes(reader: ComparisonReader, queries: Sequence[ComparedQuery]) -> Iterator[str]:
+    """Say what the figures leave out, and why."""
+    info, count = reader.info, len(queries)
+    if differs := sum(query.task_differs for query in queries):
+        where = "" if differs == count else f" on {differs:,} of {counted(count, 'query', 'queries')}"
+        yield f"the sides' instructions or tools differ{where}: the judge was shown the query alone"
+    if left_out := sum(sum(query.left_out) for query in queries):
+        were = counted(left_out, "rollout was", "rollouts were")
+        yield f"{were} left out, because the infrastructure failed; `resume` of the run tries again"
     missing = {key for query in queries for key in query.failed_verdicts}
     newest = {verdict.key: verdict for verdict in reader.verdicts() if verdict.key in missing} if missing else {}
     reasons = Counter(verdict.failure.message for verdict in newest.values() if verdict.status == "failed")
-    for reason, count in reasons.most_common(1):
-        often = "" if len(reasons) == 1 else f" ({count:,} of them)"
-        calls = counted(reasons.total(), "judge call")
-        yield f"{calls} failed{', most often' if often else ''}: {reason}{often}"
-
-
-def _notes(queries: Sequence[ComparedQuery]) -> Iterator[str]:
-    differs = sum(query.task_differs for query in queries)
-    if differs:
-        where = "" if differs == len(queries) else f" on {differs:,} of {counted(len(queries), 'query', 'queries')}"
-        yield f"the sides' instructions or tools differ{where}: the judge was shown the query alone"
-    left_out = sum(sum(query.left_out) for query in queries)
-    if left_out:
-        were = counted(left_out, "rollout was", "rollouts were")
-        yield f"{were} left out, because the infrastructure failed; `resume` of the run tries again"
+    for reason, times in reasons.most_common(1):
+        often = "" if len(reasons) == 1 else f" ({times:,} of them)"
+        yield f"{counted(reasons.total(), 'judge call')} failed{', most often' if often else ''}: {reason}{often}"
+    if info.early_stop and info.queries and count < info.queries:  # an interim analysis decided before
+        yield (
+            f"a gate with {counted(info.early_stop.looks, 'look')} judged {count:,} of "
+            f"{counted(info.queries, 'query', 'queries')}; the intervals here are those of a single look"
+        )
 
 
 _PAIRS_THAT_SHOW_NOISE = 20

@@ -200,7 +200,7 @@ def is_done(folder: Path, sides: Sequence[ComparedSide]) -> bool:
 
 
 @contextmanager
-def open_reuse_sources(
+def open_verdict_sources(
     plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> Generator[list[FolderReader]]:
     """Open what holds verdicts that need not be bought again: earlier comparisons of these runs, --reuse, the runs."""

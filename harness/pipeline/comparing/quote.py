@@ -21,7 +21,7 @@ from harness.pipeline.comparing.plan import (
     ComparisonPlan,
     check_offline,
     is_complete,
-    open_reuse_sources,
+    open_verdict_sources,
     plan_comparison,
     plan_judging,
     without_calls,
@@ -57,7 +57,7 @@ async def quote_comparison(
     """Tell what comparing runs would reuse and buy, without buying or writing anything. Raises UsageError."""
     with open_sides(folders) as readers:
         plan = plan_comparison(readers, run_env.environ, options)
-        with open_reuse_sources(plan, readers, run_env) as reuse_sources:
+        with open_verdict_sources(plan, readers, run_env) as reuse_sources:
             return await quote_plan(plan, readers, reuse_sources, run_env)
 
 

@@ -19,7 +19,7 @@ from harness.core.progress import PartOfWork
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.pipeline.comparing.compare import ComparisonResult, judge_into
-from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_reuse_sources
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_verdict_sources
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
 from harness.pipeline.plan import (
@@ -140,7 +140,7 @@ async def resume_comparison(
             plan = replace(plan, judging=replace(plan.judging, settings=left))
         redact = make_redactor(None, trust.without_patterns(plan.judging.settings), run_env.environ)
         with (
-            open_reuse_sources(plan, readers, run_env) as reuse_sources,
+            open_verdict_sources(plan, readers, run_env) as reuse_sources,
             ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store,
         ):
             result = await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
