@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.command()
 @options.query_argument
 @options.agent_option
-@options.setting_option("sure", default="0.95")
+@options.setting_option("confidence", default="0.95")
 @options.setting_options(
     *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
     *("judge_model", "judge_base_url", "judge_api", "judge_label", "judge_profile", "rubric", "show_instructions"),
@@ -53,7 +53,7 @@ def best(
     environ: Mapping[str, str],
     query: str | None,
     agent: str,
-    sure: float | None,
+    confidence: float | None,
     flags: Mapping[str, Any],
     deadline: float | None,
     config: Path | None,
@@ -73,7 +73,7 @@ def best(
     from harness.cli.first_line import nothing_begun, say_first
     from harness.core.settings_sources import load, merge_sources
 
-    values = merge_sources({**flags, "sure": sure}, environ, config)
+    values = merge_sources({**flags, "confidence": confidence}, environ, config)
     n = load(values).n
     say_first(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=quiet)
     with nothing_begun():
@@ -86,7 +86,7 @@ def best(
         from harness.pipeline.runs import run_queries
 
         process.silence_logs(verbose=verbose)
-        settings = _settings(values, n, sure, hurried=deadline is not None)
+        settings = _settings(values, n, confidence, hurried=deadline is not None)
         queries, prepared = prepare_run(agent, query, None, settings, environ)
     console = stderr(quiet=quiet)
     announce.note_idle_prices(console, prepared, flags.get("prices"))
@@ -143,12 +143,12 @@ def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late
     return next(iter(reasons), None) or late or result.given_up or result.stopped
 
 
-def _settings(values: dict[str, Any], n: int, sure: float | None, *, hurried: bool) -> Settings:
+def _settings(values: dict[str, Any], n: int, confidence: float | None, *, hurried: bool) -> Settings:
     """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
     from harness.api.best import for_best
     from harness.core.settings_sources import load
 
-    design = for_best(n, sure, hurried=hurried)
-    if sure is not None and design["topology"] == "cyclic":
-        design["sure"] = sure
-    return load(values | {"order": None, "budget": None, "sure": None} | design)
+    design = for_best(n, confidence, hurried=hurried)
+    if confidence is not None and design["topology"] == "cyclic":
+        design["confidence"] = confidence
+    return load(values | {"order": None, "budget": None, "confidence": None} | design)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.pipeline.exporting.export import ExportResult
 
 _ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
-    (("pairs", "per_query", "sure", "least_margin"), ("dpo", "openai-preference")),
+    (("pairs", "per_query", "confidence", "least_margin"), ("dpo", "openai-preference")),
     (("final_answer",), ("dpo",)),
     (("style",), ("sft",)),
     (("mixed", "include_anchor"), ("groups", "art")),
@@ -48,7 +48,7 @@ _DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "style": SFT_STYLES[0]
 @click.option("--pairs", type=click.Choice(PAIR_CHOICES), help="Preferences: which rollouts. [default: best-worst]")
 @click.option("--per-query", type=click.IntRange(1), metavar="N", help="Preferences: the most pairs of a query.")
 @click.option(
-    "--sure",
+    "--confidence",
     type=click.FloatRange(0, 1),
     metavar="P",
     help="Preferences: the least p(better above worse) of pairs that were not judged in both orders. [default: 0.95 in "
@@ -132,7 +132,7 @@ def _rules(chosen: Mapping[str, Any]) -> ExportRules:
             if chosen[name] not in (None, False) and chosen["format_"] not in formats:
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
-    plain = {name: chosen[name] for name in ("per_query", "sure", "mixed", "final_answer")}
+    plain = {name: chosen[name] for name in ("per_query", "confidence", "mixed", "final_answer")}
     with_default = {name: usual if chosen[name] is None else chosen[name] for name, usual in _DEFAULTS.items()}
     return ExportRules(
         format=chosen["format_"],

@@ -94,7 +94,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         anchor_failed=settings.anchor_failed,
         show_instructions=settings.show_instructions,
         judge_when=settings.judge_when,
-        sure=settings.sure,
+        sure=settings.confidence,
         form=TranscriptForm(transcript_budget(settings.judge_budget, counter), rendering),
         repeats=settings.judge_repeats,
         averaging=settings.jury,

@@ -6,7 +6,7 @@ from itertools import combinations, islice, pairwise
 from harness.core.rankings import Match
 from harness.formats.training.candidates import Candidate, RankedGroup
 from harness.formats.training.losses import Losses
-from harness.formats.training.rules import USUAL_SURE, ExportRules, PairChoice
+from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
 
 RankedPair = tuple[Candidate, Candidate]
 """The better and the worse."""
@@ -66,10 +66,10 @@ def _fault(pair: RankedPair, group: RankedGroup, rules: ExportRules, probability
         return "the judge did not see the whole of an answer"
     if any(map(_in_both_orders, met)):
         reason = _fault_of_orders(met, better)
-    elif group.both_orders and rules.sure is None:
-        reason = "never judged against each other in both orders (--sure P takes such pairs by their probability)"
+    elif group.both_orders and rules.confidence is None:
+        reason = "never judged against each other in both orders (--confidence P takes such pairs by their probability)"
     else:
-        least = USUAL_SURE if rules.sure is None else rules.sure
+        least = USUAL_CONFIDENCE if rules.confidence is None else rules.confidence
         unsure = least > 0 and (probability is None or probability < least)
         reason = f"p(better above worse) is below {least:g}, or not known" if unsure else None
     return reason or (f"a margin below {rules.least_margin:g}" if _gap(*pair) < rules.least_margin else None)

@@ -120,7 +120,16 @@ def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:
 def _way(ranking: RankingFile) -> tuple[str, ...]:
     """Return what tells two ways of judging apart."""
     settings = ranking.head.settings
-    names = ("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "sure")
+    names = (
+        "order",
+        "budget",
+        "judge_repeats",
+        "jury",
+        "judge_when",
+        "show_instructions",
+        "judge_budget",
+        "confidence",
+    )
     design = [design_of(ranking, name) for name in ("topology", "estimator")]
     return (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in names))
 
