@@ -1,42 +1,33 @@
 """The end of `compare`: the page is written, the comparison printed, the exit code chosen."""
 
 import shlex
-from collections.abc import Mapping
-from functools import partial
-from pathlib import Path
-
-from rich.console import Console
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.cli import process
-from harness.cli.compared_sides import AskedSides
-from harness.cli.comparison_files import ComparisonFiles
-from harness.cli.console import stdout
+from harness.cli.console import print_lines, stdout
+from harness.cli.look_options import ComparisonFiles
+from harness.cli.new_files import write_new
+from harness.cli.options import Caller
 from harness.cli.output import print_json, say
-from harness.cli.progress_bars import ProgressBars
 from harness.core.comparisons import Comparison
 from harness.core.errors import ExitCode
 from harness.core.plurals import counted
 from harness.core.wording import command
 from harness.pipeline.comparing.compare import ComparisonResult
-from harness.pipeline.comparing.new_sides import compare_sides
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.cut_short import what_is_kept
-from harness.pipeline.run_environment import RunEnvironment
+from harness.report.comparison_csv import matches_csv
 from harness.report.html.comparison.page import write_comparison_page
+from harness.report.markdown import comparison_markdown
 from harness.report.terminal.comparison import comparison_lines
 
-
-def compare_asked(asked: AskedSides, environ: Mapping[str, str], console: Console, *, quiet: bool) -> ComparisonResult:
-    """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
-    with ProgressBars(console, quiet=quiet) as bars, process.little_garbage():
-        around = RunEnvironment(environ, progress=bars)
-        work = partial(compare_sides, asked.sides, asked.queries, around, asked.options, Path.cwd())
-        return process.run_interruptible(work, bars, around.stop, asked.settings.grace)
+_NO_PAIR = (
+    "nothing to compare: on no query have both sides a sample that ended well or failed by the agent's own making "
+    "(rollout 0 is the anchor; runs of -n 1 have no sample)"
+)
 
 
 def deliver_comparison(
-    result: ComparisonResult, files: ComparisonFiles | None = None, *, max_failures: int, as_json: bool, quiet: bool
+    result: ComparisonResult, caller: Caller, files: ComparisonFiles | None = None, *, max_failures: int
 ) -> ExitCode:
     """Write the page and the files, print the comparison, say on stderr what was bought, and return the exit code."""
     with ComparisonReader(result.path) as reader:
@@ -45,11 +36,19 @@ def deliver_comparison(
         comparison = comparison_of(reader)
         write_comparison_page(reader, comparison)
         if files:
-            files.write(reader, comparison)
-        print_comparison(reader, comparison, as_json=as_json)
-    if not quiet and not result.was_complete:  # the quote has said so
+            write_files(files, reader, comparison)
+        print_comparison(reader, comparison, caller)
+    if not caller.quiet and not result.was_complete:  # the quote has said so
         say(tally_line(result), err=True)
     return _end(result, comparison, max_failures)
+
+
+def write_files(files: ComparisonFiles, reader: ComparisonReader, comparison: Comparison) -> None:
+    """Write the files that a user asked for, over what is there. Raises CannotWrite."""
+    if files.markdown:
+        write_new(files.markdown, comparison_markdown(comparison, reader.queries()), force=True)
+    if files.csv:
+        write_new(files.csv, "".join(matches_csv(comparison, reader.queries())), force=True)
 
 
 def tally_line(result: ComparisonResult) -> str:
@@ -58,14 +57,13 @@ def tally_line(result: ComparisonResult) -> str:
     return f"reused {result.reused:,}, bought {result.bought:,}{failed}"
 
 
-def print_comparison(reader: ComparisonReader, comparison: Comparison, *, as_json: bool) -> None:
+def print_comparison(reader: ComparisonReader, comparison: Comparison, caller: Caller) -> None:
     """Print a comparison, for people or as JSON."""
-    if as_json:
+    if caller.as_json:
         print_json(comparison.model_dump(mode="json"))
         return
+    print_lines(lambda width: comparison_lines(comparison, reader.queries(), width))
     console = stdout()
-    for line in comparison_lines(comparison, reader.queries(), console.width):
-        console.print(line)
     console.print(f"comparison: {reader.folder}", soft_wrap=True)
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
 
@@ -101,12 +99,6 @@ def _end(result: ComparisonResult, comparison: Comparison, max_failures: int) ->
         again = command(f"resume {shlex.quote(str(result.path))}")
         say(f"{pairs} not judged; `{again}` asks for {them} again", err=True)
     return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
-
-
-_NO_PAIR = (
-    "nothing to compare: on no query have both sides a sample that ended well or failed by the agent's own making "
-    "(rollout 0 is the anchor; runs of -n 1 have no sample)"
-)
 
 
 def _why(result: ComparisonResult) -> str:

@@ -71,7 +71,7 @@ WITHOUT = {
 @pytest.mark.parametrize(("command", "modules"), WITHOUT.items())
 def test_a_command_loads_nothing_heavy_that_it_does_not_need(command: str, modules: str, folder_of_a_run: Path) -> None:
     watching = (
-        "import atexit, sys; from harness.cli import main; "
+        "import atexit, sys; from harness.cli.app import main; "
         f"atexit.register(lambda: print(*({set(modules.split())} & sys.modules.keys()), file=sys.stderr)); main()"
     )
     done = subprocess.run(

@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("re", ["resume", "rescore", "replay", "report"]),
+        ("re", ["resume", "report", "rescore", "replay"]),
         ("agents n", ["new"]),
         ("rubric ", ["show", "check", "new"]),
         ("run --topo", ["--topology"]),
@@ -108,7 +108,7 @@ def test_bash_itself_completes_by_the_installed_file(folder: Path):
     bin_folder = folder / "bin"
     bin_folder.mkdir()
     (bin_folder / "harness").write_text(
-        f"#!{sys.executable}\nimport sys; sys.argv[0] = 'harness'\nfrom harness.cli import main\nmain()\n"
+        f"#!{sys.executable}\nimport sys; sys.argv[0] = 'harness'\nfrom harness.cli.app import main\nmain()\n"
     )
     (bin_folder / "harness").chmod(0o755)
     environ = clean_environment() | {"HOME": str(folder), "PATH": f"{bin_folder}:/usr/bin:/bin"}

@@ -41,7 +41,7 @@ def folder_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def in_terminal(folder: Path, *keys: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
     """Run `label`, answer each question with the next of `keys`, and return the exit code and the screen."""
     master, slave = pty.openpty()
-    start = "import os, sys; os.login_tty(os.dup(0)); sys.argv[0] = 'harness'; from harness.cli import main; main()"
+    start = "import os, sys; os.login_tty(os.dup(0)); sys.argv[0] = 'harness'; from harness.cli.app import main; main()"
     command = [sys.executable, "-c", start, "label", *options]
     done = subprocess.Popen(command, cwd=folder, env=clean_environment(), stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
