@@ -14,7 +14,7 @@ from harness.cli.archived_run import open_comparison_folder, open_folder, refuse
 from harness.cli.compare_options import GateAsked, SidesAsked
 from harness.cli.look_options import ComparisonFiles
 from harness.cli.options import Caller
-from harness.cli.output import beginning, say
+from harness.cli.output import say, while_loading
 from harness.cli.show import say_finished, say_nothing_unfinished
 from harness.core.errors import ExitCode, on_a_line, quoted
 from harness.core.settings_sources import load, merge_sources
@@ -36,7 +36,7 @@ def begin_run(
     """Roll out, judge, rank, archive."""
     values = merge_sources(flags, caller.environ, config)
     settings = load(values)
-    with beginning(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=caller.quiet):
+    with while_loading(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=caller.quiet):
         from harness.cli import run as work
 
         asked, prepared = work.prepare_run(caller, agent, query, queries, settings, wait=wait)
@@ -63,7 +63,7 @@ def begin_best(
     began = time.monotonic()
     values = merge_sources(flags, caller.environ, config)
     n = load(values).n
-    with beginning(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=caller.quiet):
+    with while_loading(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=caller.quiet):
         from harness.cli import run as work
 
         settings = work.best_settings(values, n, flags.get("confidence"), hurried=deadline is not None)
@@ -94,7 +94,7 @@ def begin_resume(
         reader = open_comparison_folder(folder)
         of_runs = {"--retry-failed": retry_failed, "--accept-changed-agent": accept_changed_agent}
         refuse_parts_of_runs(reader, of_runs | {option(name): name in flags for name in ("instructions", "approve")})
-        with beginning(f"loading what comparison {folder.name} needs", quiet=caller.quiet):
+        with while_loading(f"loading what comparison {folder.name} needs", quiet=caller.quiet):
             from harness.cli.compare import ResumedComparison, resume_compared
 
         return resume_compared(caller, ResumedComparison(reader, parent, flags, agent, rubric, trust_archive))
@@ -102,7 +102,7 @@ def begin_resume(
     missing = missing_of(reader, retry_failed=retry_failed)
     if missing.nothing:
         return say_finished(reader, caller)
-    with beginning(f"loading what run {folder.name} needs", quiet=caller.quiet):
+    with while_loading(f"loading what run {folder.name} needs", quiet=caller.quiet):
         from harness.cli.judge_again import ResumedRun, resume_found
 
     resumed = ResumedRun(reader, missing, flags, agent, rubric, retry_failed, accept_changed_agent, trust_archive)
@@ -129,7 +129,7 @@ def begin_rescore(
     parent = runs_folder(caller)
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
     which = f"{len(folders)} runs" if len(folders) > 1 else f"run {folders[0].name}"
-    with beginning(f"loading {which}", quiet=caller.quiet):
+    with while_loading(f"loading {which}", quiet=caller.quiet):
         from harness.cli.judge_again import RescoreOptions, Rescoring
 
     reuse_sources = [find_run(word, parent) for word in reuse]
@@ -142,7 +142,7 @@ def begin_rescore(
 def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles, *, dry_run: bool) -> ExitCode:
     """Say whether one agent is better than another."""
     what = f"the comparison of {on_a_line(', '.join(asked.sides))}"
-    with beginning(f"loading what {what} needs", quiet=caller.quiet):
+    with while_loading(f"loading what {what} needs", quiet=caller.quiet):
         from harness.cli.compare import compare_found, find_sides
 
         found = find_sides(caller, asked)
@@ -152,7 +152,7 @@ def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles, *, 
 def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked, *, dry_run: bool) -> ExitCode:
     """Say whether one agent may replace another, as an exit code for CI."""
     what = f"the gate for {on_a_line(', '.join(asked.sides))}"
-    with beginning(f"loading what {what} needs", quiet=caller.quiet):
+    with while_loading(f"loading what {what} needs", quiet=caller.quiet):
         from harness.cli.compare import find_sides
         from harness.cli.gate import gate_found
 

@@ -39,7 +39,7 @@ def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles, *, 
         return ExitCode.DONE
     check_writable(files.markdown, files.csv)
     announce_comparison(stderr(quiet=caller.quiet), quote)
-    return deliver_comparison(play(caller, found), caller, files, max_failures=found.settings.max_failures)
+    return deliver_comparison(play_found(caller, found), caller, files, max_failures=found.settings.max_failures)
 
 
 def quote_found(caller: Caller, found: FoundSides) -> ComparisonQuote | RollOutQuote:
@@ -47,7 +47,7 @@ def quote_found(caller: Caller, found: FoundSides) -> ComparisonQuote | RollOutQ
     return run_silently(lambda run_env: quote_sides(found.sides, found.queries, run_env, found.options), caller)
 
 
-def play(caller: Caller, found: FoundSides) -> ComparisonResult:
+def play_found(caller: Caller, found: FoundSides) -> ComparisonResult:
     """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
     return run_under_bars(
         lambda run_env: compare_sides(found.sides, found.queries, run_env, found.options, Path.cwd()),

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
-from harness.cli.compare import play, quote_found
+from harness.cli.compare import play_found, quote_found
 from harness.cli.compare_options import GateAsked
 from harness.cli.compared_sides import FoundSides
 from harness.cli.comparison_result import deliver_incomplete, print_comparison, tally_line
@@ -51,7 +51,7 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked, *, dry_run: 
         forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
         announce_comparison(console, quote_found(caller, found))
         _announce(console, forecast, rules)
-        return _deliver(play(caller, found), caller, found, rules, forecast, files)
+        return _deliver(play_found(caller, found), caller, found, rules, forecast, files)
 
 
 @dataclass(frozen=True)

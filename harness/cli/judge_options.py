@@ -5,7 +5,7 @@ import click
 from harness.cli import completion, options
 from harness.core.settings import SETTINGS
 
-TOPOLOGIES = tuple(name for name in SETTINGS["topology"].choices if name != "none")
+_TOPOLOGIES = tuple(name for name in SETTINGS["topology"].choices if name != "none")
 """`none` ranks nothing: that is for runs that are judged later."""
 
 rescore_command = options.declared(
@@ -52,8 +52,8 @@ rank_command = options.declared(
     ),
     click.option(
         "--topology",
-        metavar=f"[{'|'.join(TOPOLOGIES)}]",
-        shell_complete=completion.among(*TOPOLOGIES),
+        metavar=f"[{'|'.join(_TOPOLOGIES)}]",
+        shell_complete=completion.among(*_TOPOLOGIES),
         help="The tournament: who meets whom. [default: arena]",
     ),
     options.setting_option("estimator", default="tiers"),
@@ -98,7 +98,7 @@ _rubric_commands = {
         options.caller("json", "wide"),
     ),
     "check": options.declared(
-        "rubric:check_rubric",
+        "rubric:print_faults",
         "Tell everything that is wrong with a rubric, by file and line; exit code 0 if nothing is, else 2.",
         click.argument("file", help="A rubric of your own, or a packaged one."),
     ),

@@ -30,7 +30,7 @@ def print_json(value: object, *, indent: int | None = 1) -> None:
 
 
 @contextmanager
-def beginning(text: str, *, quiet: bool) -> Generator[None]:
+def while_loading(text: str, *, quiet: bool) -> Generator[None]:
     """Say on a terminal what the command is about to do, for loading the SDK takes seconds; a log needs no such line.
 
     Ctrl-C meanwhile ends the command with a line that says that nothing was begun. Raises Interrupted.

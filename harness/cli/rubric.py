@@ -29,7 +29,7 @@ def show_rubric(name: str | None, caller: Caller) -> None:
         _show_one(name, caller)
 
 
-def check_rubric(file: str) -> ExitCode:
+def print_faults(file: str) -> ExitCode:
     """Tell everything that is wrong with a rubric, by file and line; exit code 0 if nothing is, else 2."""
     checked = read_rubric(rubric_source(file, on_a_line(file)))
     if not isinstance(checked, Rubric):
