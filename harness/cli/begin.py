@@ -103,7 +103,7 @@ def begin_resume(
     if missing.nothing:
         return say_finished(reader, caller)
     with while_loading(f"loading what run {folder.name} needs", quiet=caller.quiet):
-        from harness.cli.judge_again import ResumedRun, resume_found
+        from harness.cli.run import ResumedRun, resume_found
 
     resumed = ResumedRun(reader, missing, flags, agent, rubric, retry_failed, accept_changed_agent, trust_archive)
     return resume_found(caller, resumed, wait=wait)
@@ -130,7 +130,7 @@ def begin_rescore(
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
     which = f"{len(folders)} runs" if len(folders) > 1 else f"run {folders[0].name}"
     with while_loading(f"loading {which}", quiet=caller.quiet):
-        from harness.cli.judge_again import RescoreOptions, Rescoring
+        from harness.cli.run import RescoreOptions, Rescoring
 
     reuse_sources = [find_run(word, parent) for word in reuse]
     how = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
@@ -143,7 +143,8 @@ def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles, *, 
     """Say whether one agent is better than another."""
     what = f"the comparison of {on_a_line(', '.join(asked.sides))}"
     with while_loading(f"loading what {what} needs", quiet=caller.quiet):
-        from harness.cli.compare import compare_found, find_sides
+        from harness.cli.compare import compare_found
+        from harness.cli.compared_sides import find_sides
 
         found = find_sides(caller, asked)
     return compare_found(caller, found, files, dry_run=dry_run)
@@ -153,7 +154,7 @@ def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked, *, dry_run: b
     """Say whether one agent may replace another, as an exit code for CI."""
     what = f"the gate for {on_a_line(', '.join(asked.sides))}"
     with while_loading(f"loading what {what} needs", quiet=caller.quiet):
-        from harness.cli.compare import find_sides
+        from harness.cli.compared_sides import find_sides
         from harness.cli.gate import gate_found
 
         found = find_sides(caller, asked)

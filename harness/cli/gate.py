@@ -9,10 +9,9 @@ from rich.console import Console
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
-from harness.cli.compare import play_found, quote_found
+from harness.cli.compare import deliver_incomplete, play_found, print_comparison, quote_found, tally_line
 from harness.cli.compare_options import GateAsked
 from harness.cli.compared_sides import FoundSides
-from harness.cli.comparison_result import deliver_incomplete, print_comparison, tally_line
 from harness.cli.console import stderr
 from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.options import Caller

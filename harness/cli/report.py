@@ -20,7 +20,7 @@ def report(caller: Caller, run: str, ranking: str | None, files: ComparisonFiles
         say(str(reader.folder / "report.html"))
         return
     refuse_parts_of_runs(reader, {"--ranking": ranking is not None})
-    from harness.cli.comparison_result import write_files
+    from harness.cli.compare import write_files
     from harness.pipeline.comparing.outcome import comparison_of
     from harness.report.html.comparison.page import write_comparison_page
 

@@ -57,7 +57,7 @@ def show(
     if not isinstance(reader, RunReader):
         named = {"--query": query is not None, "--ranking": ranking is not None}
         refuse_parts_of_runs(reader, parts | tables | named)
-        from harness.cli.comparison_result import print_comparison
+        from harness.cli.compare import print_comparison
         from harness.pipeline.comparing.outcome import comparison_of
 
         print_comparison(reader, comparison_of(reader), caller)
