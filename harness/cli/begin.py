@@ -1,4 +1,4 @@
-"""The beginning of the commands that work for long: what can be told, and refused, before the SDK is loaded.
+"""The beginning of the commands that work for long: what is said, and refused, before the SDK is loaded.
 
 Loading it takes seconds. Each command finds what it is about, says so on a terminal, then imports its work.
 """

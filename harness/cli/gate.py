@@ -75,7 +75,7 @@ class _Files:
             raise
 
     def write(self, gate: GateResult, looks: int, queries: list[ComparedQuery]) -> None:
-        """Write them; `looks` are those that were asked for. Raises CannotWrite."""
+        """Write them; `looks` is the number of interim analyses asked for. Raises CannotWrite."""
         concluded = gate.finding != "cannot tell"
         text = gate_markdown(gate, forecast_sentences(gate.forecast, looks=looks, concluded=concluded), queries)
         self._put(text, junit_xml(gate, queries))

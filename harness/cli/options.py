@@ -100,7 +100,7 @@ def is_wide(context: click.Context) -> bool:
 
 @dataclass(frozen=True)
 class Caller:
-    """What any command may be told by whoever calls it: the environment, where runs are, what to print and write."""
+    """What a user may say to whichever command: the environment, where runs are, what to print and write."""
 
     environ: Mapping[str, str]
     runs_dir: Path | None = None

@@ -1,4 +1,4 @@
-"""How far work is that is told piece by piece and asks no model: a bar on a terminal, else a line now and then."""
+"""How far work is that goes piece by piece and asks no model: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 

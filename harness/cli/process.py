@@ -31,7 +31,7 @@ _OBJECTS_BEFORE_A_LOOK = 10_000
 """So many new objects before the garbage collector looks at them, where rollouts are made."""
 
 _TURNS = 3
-"""Turns of the event loop in which a signal is read, told, and followed."""
+"""Turns of the event loop in which a signal is read, handled, and followed."""
 
 
 def run_interruptible(
@@ -117,7 +117,7 @@ async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grac
 
 
 async def _late_signals() -> None:
-    """Hear a Ctrl-C that came while something held the event loop up to the end, such as Ray."""
+    """Handle a Ctrl-C that came while something held the event loop up to the end, such as Ray."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 

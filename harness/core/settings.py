@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from harness.core.addresses import without_credentials
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
-from harness.core.setting import Setting
-from harness.core.setting_checks import enough_tokens, pattern_word, profile_text, rollout_word
+from harness.core.setting import Setting, enough_tokens, pattern_word, profile_text, rollout_word
 from harness.core.shards import shard_word
 
 Api = Literal["responses", "chat"]
