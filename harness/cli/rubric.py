@@ -13,8 +13,6 @@ from harness.cli.options import Caller
 from harness.cli.output import print_json, say
 from harness.core.errors import ExitCode, UsageError, did_you_mean, on_a_line, quoted
 from harness.core.wording import command
-from harness.judging.prompt import fixed_message
-from harness.judging.reply import schema
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, read_rubric, rubric_source
 from harness.report.terminal.layout import visible_text
@@ -77,6 +75,9 @@ def _list_rubrics(caller: Caller) -> None:
 
 def _show_one(name: str, caller: Caller) -> None:
     """Print a rubric as it is used. Raises UsageError for what is no rubric."""
+    from harness.judging.prompt import fixed_message
+    from harness.judging.reply import schema
+
     loaded = load_rubric(name)
     prompt, reply_schema = fixed_message(loaded), schema(loaded)
     if caller.as_json:
