@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from harness.api.archived import list_of_runs as runs
     from harness.api.archived import open_archive as open  # noqa: A004 - people write harness.open, as gzip.open
     from harness.api.best_answer import Best
-    from harness.api.comparing import compare_sync, open_comparison
+    from harness.api.comparing import compare, compare_sync, open_comparison
     from harness.api.comparing import list_of_comparisons as comparisons
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
-    from harness.api.one_group import best_of, best_of_sync, rank, rank_sync, rollout, rollout_sync
+    from harness.api.one_group import best_of, best_of_sync, rank_sync, rollout, rollout_sync
     from harness.api.outside import AnyAgent, check_rubric, loadable_agents, text_of_rubric
     from harness.api.preloading import preload
     from harness.api.runs import (
@@ -32,10 +32,15 @@ if TYPE_CHECKING:
         plan_sync,
         quote,
         quote_sync,
+        replay,
         replay_sync,
+        rescore,
         rescore_sync,
+        resume,
         resume_sync,
+        run,
         run_sync,
+        validate,
         validate_sync,
     )
     from harness.api.transfers import export_run, merge
@@ -47,12 +52,7 @@ if TYPE_CHECKING:
     from harness.archive.store import MemoryStore, Store
     from harness.archive.typed_records import RankingHead
     from harness.archive.validation import Finding
-    from harness.cli.compare import compare
-    from harness.cli.replay import replay
-    from harness.cli.rescore import rescore
-    from harness.cli.resume import resume
-    from harness.cli.run import run
-    from harness.cli.validate import validate
+    from harness.cli.rank import rank
     from harness.comparison.scores import compare_scores
     from harness.core.comparisons import Comparison, Interval, SideResult
     from harness.core.errors import (
@@ -284,14 +284,14 @@ _HOMES = {
     "UsageError": "harness.core.errors:UsageError",
     "Validation": "harness.pipeline.validation:Validation",
     "loadable_agents": "harness.api.outside:loadable_agents",
-    "best_of": "harness.api.one_group:best_of",
-    "best_of_sync": "harness.api.one_group:best_of_sync",
+    "best_of": "tests.api.test_arguments:best_of",
+    "best_of_sync": "?:best_of_sync",
     "check_judge": "harness.doctor.from_python:check_judge",
     "check_judge_sync": "harness.doctor.from_python:check_judge_sync",
     "check_rubric": "harness.api.outside:check_rubric",
     "check_setup": "harness.doctor.from_python:check_setup",
     "check_setup_sync": "harness.doctor.from_python:check_setup_sync",
-    "compare": "harness.cli.compare:compare",
+    "compare": "harness.api.comparing:compare",
     "compare_scores": "harness.comparison.scores:compare_scores",
     "compare_sync": "?:compare_sync",
     "comparisons": "?:list_of_comparisons",
@@ -306,28 +306,28 @@ _HOMES = {
     "preload": "harness.api.preloading:preload",
     "quote": "?:quote",
     "quote_sync": "?:quote_sync",
-    "rank": "harness.api.one_group:rank",
+    "rank": "harness.cli.rank:rank",
     "rank_messages": "harness.api.message_tournament:rank_messages",
     "rank_messages_sync": "harness.api.message_tournament:rank_messages_sync",
     "rank_many": "harness.ranking.many_tables:rank_many",
     "rank_scores": "harness.ranking.score_table:rank_scores",
-    "rank_sync": "harness.api.one_group:rank_sync",
-    "replay": "harness.cli.replay:replay",
+    "rank_sync": "?:rank_sync",
+    "replay": "harness.api.runs:replay",
     "replay_sync": "?:replay_sync",
-    "rescore": "harness.cli.rescore:rescore",
+    "rescore": "harness.api.runs:rescore",
     "rescore_sync": "?:rescore_sync",
-    "resume": "harness.cli.resume:resume",
+    "resume": "harness.api.runs:resume",
     "resume_sync": "?:resume_sync",
-    "rollout": "harness.api.one_group:rollout",
-    "rollout_sync": "harness.api.one_group:rollout_sync",
+    "rollout": "tests.api.test_arguments:rollout",
+    "rollout_sync": "?:rollout_sync",
     "ruler": "harness.api.messages:ruler",
     "ruler_sync": "harness.api.messages:ruler_sync",
-    "run": "harness.cli.run:run",
+    "run": "harness.api.runs:run",
     "run_sync": "?:run_sync",
     "runs": "harness.api.archived:list_of_runs",
     "schemas": "harness.archive.schema:schemas",
     "text_of_rubric": "harness.api.outside:text_of_rubric",
-    "validate": "harness.cli.validate:validate",
+    "validate": "harness.api.runs:validate",
     "validate_sync": "?:validate_sync",
 }
 """The module that each name is in, and the name that it has there."""

@@ -138,7 +138,7 @@ def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: Ru
 
 OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16
-_SURE = 0.95
+_CONFIDENCE = 0.95
 _LOG = logging.getLogger("arena-harness")
 
 
@@ -171,7 +171,7 @@ async def best_of(
     await my_turn()
     if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
-    chosen = load({**for_best(n, settings.get("sure"), hurried=ends.is_set), "n": n, **settings})
+    chosen = load({**for_best(n, settings.get("confidence"), hurried=ends.is_set), "n": n, **settings})
     run_env = replace(read_run_env(progress), deadline=ends)
     work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = make_queries([query])
@@ -190,19 +190,23 @@ async def best_of(
 best_of_sync = in_step(best_of)
 
 
-def for_best(n: int, sure: float | None = None, *, hurried: bool = False) -> dict[str, Any]:
+def for_best(n: int, confidence: float | None = None, *, hurried: bool = False) -> dict[str, Any]:
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
-    Below 16 every pair meets once, until the leader is best with probability `sure` (0.95); from 16 on double
+    Below 16 every pair meets once, until the leader is best with probability `confidence` (0.95); from 16 on double
     elimination finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match
-    waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if `sure`
-    is 1, `margins`, of which alone it is certain that no call could change the winner.
+    waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if
+    `confidence` is 1, `margins`, of which alone it is certain that no call could change the winner.
     """
     if hurried:
         design: dict[str, Any] = {"topology": "cyclic"}
     else:
-        design = {"topology": "cyclic", "sure": sure or _SURE} if n < _DOUBLE_FROM else {"topology": "double"}
-    return design | {"estimator": "margins" if sure == 1 else "pooled"}
+        design = (
+            {"topology": "cyclic", "confidence": confidence or _CONFIDENCE}
+            if n < _DOUBLE_FROM
+            else {"topology": "double"}
+        )
+    return design | {"estimator": "margins" if confidence == 1 else "pooled"}
 
 
 @dataclass(frozen=True)

@@ -1,82 +1,191 @@
-"""`harness agents`: the agents that `--agent NAME` finds."""
+"""`harness agents`: those that `--agent NAME` finds, each loaded as a run would load it, and its parts."""
 
 import logging
-import re
-from collections.abc import Mapping
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any, Literal, cast
 
-import click
-
-from harness.cli import options
-from harness.cli.groups import OrderedGroup
-
-_IS_NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,99}")
-
-
-@click.group(cls=OrderedGroup, invoke_without_command=True, subcommand_metavar="[new NAME]")
-@options.json_option
-@options.wide_option
-@click.pass_context
-def agents(context: click.Context, *, as_json: bool) -> None:
-    """List the agents there are: here in agents_config/, packaged, and installed entry points.
-
-    Each is loaded as a run would load it now, with the same key and address; one that cannot be loaded is listed with
-    the reason. `agents new` begins one of your own.
-    """
-    if context.invoked_subcommand is None:
-        _list(context.obj, as_json=as_json)
-
-
-@agents.command("new")
-@click.argument("name", help="What --agent will take: the file is agents_config/NAME.py.")
-@click.option(
-    "--from", "source", default="search", metavar="NAME", help="The packaged example to copy. [default: search]"
+import anyio
+from agents import (
+    Agent,
+    CodeInterpreterTool,
+    FileSearchTool,
+    FunctionTool,
+    HostedMCPTool,
+    ImageGenerationTool,
+    ProgrammaticToolCallingTool,
+    RunContextWrapper,
+    Tool,
+    ToolOriginType,
+    ToolSearchTool,
+    WebSearchTool,
 )
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
-def new_agent(name: str, source: str, *, force: bool) -> None:
-    """Copy a packaged example agent into agents_config/, ready to edit."""
-    from harness.cli.new_files import write_new
-    from harness.cli.output import say
-    from harness.core.errors import UsageError, quoted
-    from harness.core.run_folders import enclosing_run
-    from harness.core.wording import command
-    from harness.rollouts.environment import copy_of_example
+from agents.models import get_default_model
+from agents.tool import get_function_tool_origin
+from rich.console import RenderableType
 
-    if not _IS_NAME.fullmatch(name):
-        raise UsageError(f"{quoted(name)}: a name of letters, digits, - and _ is expected, such as `poet`")
-    files = copy_of_example(source, name)
-    if run := enclosing_run(Path.cwd()):
-        raise UsageError(f"this is inside of the run folder {run}, where no agent is loaded from: go elsewhere")
-    folder = Path("agents_config")
-    own, *beside = files
-    write_new(folder / own, files[own], force=force)
-    for companion in beside:
-        if not (folder / companion).exists():
-            write_new(folder / companion, files[companion], force=False)
-    say(f"{folder / own}: a copy of {source}, ready to edit")
-    again = command(f"run --agent {name}")
-    say(f"next: {again}\nnext: {again} --offline")
+from harness.cli.console import print_lines
+from harness.cli.options import Caller
+from harness.cli.output import print_json
+from harness.cli.process import stdout_for_results
+from harness.core.errors import UsageError
+from harness.core.records import Record
+from harness.core.settings import Settings
+from harness.core.settings_sources import load, merge_sources
+from harness.core.unicode import visible_name
+from harness.endpoints.address import Endpoint, agent_endpoint
+from harness.endpoints.credentials import Credentials
+from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.graph import connect, servers_to_connect
+from harness.rollouts.loading import LoadedAgent, agent_files, load_agent
+
+_PATIENCE_S = 60
+_HOSTED = (
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    ImageGenerationTool,
+    ProgrammaticToolCallingTool,
+    ToolSearchTool,
+    WebSearchTool,
+)
+_ORIGINS: Mapping[ToolOriginType, Literal["mcp", "agent"]] = {
+    ToolOriginType.MCP: "mcp",
+    ToolOriginType.AGENT_AS_TOOL: "agent",
+}
+_COLUMNS = (
+    Column("agent", 1),
+    Column("model", 2, wish=20),
+    Column("tools", 3, wish=30),
+    Column("handoffs", 5, wish=20),
+    Column("file", 4, wish=20),
+)
 
 
-def _list(environ: Mapping[str, str], *, as_json: bool) -> None:
-    import anyio
+class ListedTool(Record):
+    """A tool, and who runs it: the agent's own code, another agent, an MCP server, the endpoint, or this machine."""
 
-    from harness.cli.agent_list import agents_table, list_agents
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
-    from harness.cli.process import stdout_for_results
-    from harness.core.settings_sources import load, merge_sources
-    from harness.endpoints.address import agent_endpoint
-    from harness.endpoints.credentials import Credentials
+    name: str
+    type: Literal["function", "agent", "mcp", "hosted", "local"]
 
+
+class ListedAgent(Record):
+    """An agent that can be named. With an `error` it could not be loaded, and only its place is filled in."""
+
+    name: str
+    """What --agent takes."""
+    file: str | None = None
+    entry_point: str | None = None
+    packaged: bool = False
+    model: str | None = None
+    tools: tuple[ListedTool, ...] = ()
+    handoffs: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def agents(caller: Caller) -> None:
+    """Print the agents there are: here in agents_config/, packaged, and installed entry points."""
     logging.getLogger("openai.agents").setLevel(logging.CRITICAL)  # why a server does not start is in the list
-    settings = load(merge_sources({}, environ, None))
-    endpoint = agent_endpoint(settings, Credentials.naming(environ, settings.base_url))
+    settings = load(merge_sources({}, caller.environ, None))
+    endpoint = agent_endpoint(settings, Credentials.naming(caller.environ, settings.base_url))
     with stdout_for_results():  # what an agent's file prints is not the result
         listed = anyio.run(list_agents, Path.cwd(), settings, endpoint)
-    if as_json:
+    if caller.as_json:
         print_json([agent.model_dump(mode="json") for agent in listed])
     else:
-        console = stdout()
-        for line in agents_table(listed, Path.cwd(), console.width):
-            console.print(line)
+        print_lines(lambda width: agents_table(listed, Path.cwd(), width))
+
+
+async def list_agents(here: Path, settings: Settings, endpoint: Endpoint | None) -> list[ListedAgent]:
+    """Return every agent that `--agent NAME` finds, those in `here` first; a name found twice is its first place's."""
+    places: dict[str, ListedAgent] = {}
+    for path in agent_files(here):
+        places.setdefault(path.stem, ListedAgent(name=path.stem, file=str(path)))
+    for entry in entry_points(group="harness.agents"):
+        places.setdefault(entry.name, ListedAgent(name=entry.name, entry_point=entry.value))
+    return [await _load_listed(place, here, settings, endpoint) for place in places.values()]
+
+
+def agents_table(agents: Iterable[ListedAgent], here: Path, width: int) -> Iterator[RenderableType]:
+    """Yield the agents as a table, and under it those that cannot be loaded."""
+    agents = list(agents)
+    yield from table_or_list(_COLUMNS, (_row(agent, here) for agent in agents if not agent.error), width)
+    broken = [agent for agent in agents if agent.error]
+    if broken:
+        yield visible_text("cannot be loaded:", style="bold red")
+    for agent in broken:
+        yield visible_text(f"{agent.name} ({_where(agent, here)}): {agent.error}")
+
+
+def _row(agent: ListedAgent, here: Path) -> TableRow:
+    tools = [t.name if t.type == "function" else f"{t.name} ({t.type})" for t in agent.tools]
+    cells = (agent.name, agent.model or "", ", ".join(tools), ", ".join(agent.handoffs), _where(agent, here))
+    return TableRow([visible_name(cell) for cell in cells])
+
+
+async def _load_listed(place: ListedAgent, here: Path, settings: Settings, endpoint: Endpoint | None) -> ListedAgent:
+    try:
+        loaded = load_agent(place.name, here)
+        with anyio.fail_after(_PATIENCE_S):
+            async with loaded.open(_env(loaded, settings, endpoint)) as agent, AsyncExitStack() as connections:
+                for server in servers_to_connect(agent):
+                    await connect(server, connections)
+                parts = await _parts(agent)
+    except UsageError as exc:
+        return place.model_copy(update={"error": str(exc)})
+    except TimeoutError:
+        return place.model_copy(update={"error": f"it was not ready after {_PATIENCE_S} seconds"})
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 - one broken agent must not hide the others
+        return place.model_copy(update={"error": _reason(exc)})
+    file = str(loaded.file) if loaded.file else place.file
+    return place.model_copy(update={**parts, "file": file, "packaged": loaded.packaged})
+
+
+def _env(loaded: LoadedAgent, settings: Settings, endpoint: Endpoint | None) -> AgentEnv:
+    """Return what a run started now would hand to the agent's file."""
+    endpoint = None if settings.offline else endpoint
+    return AgentEnv(
+        api=endpoint.api if endpoint else "chat",
+        offline=settings.offline or (endpoint is None and loaded.packaged),
+        corpus=settings.corpus,
+        model=settings.model,
+        rng=random.Random(settings.seed),
+    )
+
+
+async def _parts(agent: Agent[Any]) -> dict[str, Any]:
+    model = get_default_model() if agent.model is None else agent.model
+    # Not get_all_tools: that asks each tool's `is_enabled`, which may need the context of a run.
+    tools = [*await agent.get_mcp_tools(RunContextWrapper(None)), *agent.tools]
+    return {
+        "model": model if isinstance(model, str) else getattr(model, "model", None) or type(model).__name__,
+        "tools": tuple(ListedTool(name=t.name, type=_type(t)) for t in tools),
+        "handoffs": tuple(h.name if isinstance(h, Agent) else h.agent_name for h in agent.handoffs),
+    }
+
+
+def _type(tool: Tool) -> Literal["function", "agent", "mcp", "hosted", "local"]:
+    if isinstance(tool, FunctionTool):
+        origin = get_function_tool_origin(tool)
+        return _ORIGINS.get(origin.type, "function") if origin else "function"
+    return "hosted" if isinstance(tool, _HOSTED) else "local"
+
+
+def _reason(exc: BaseException) -> str:
+    if isinstance(exc, BaseExceptionGroup):
+        return _reason(cast("BaseExceptionGroup[Any]", exc).exceptions[0])
+    return f"{type(exc).__name__}: {' '.join(str(exc).split()) or 'no message'}"
+
+
+def _where(agent: ListedAgent, here: Path) -> str:
+    """Return where an agent comes from in few characters; --json has the whole path."""
+    if agent.file is None:
+        return f"entry point {agent.entry_point}"
+    path = Path(agent.file)
+    if path.is_relative_to(here):
+        return str(path.relative_to(here))
+    return "packaged" if agent.packaged else agent.file

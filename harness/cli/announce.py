@@ -6,16 +6,25 @@ from typing import Any
 from rich.console import Console
 from rich.panel import Panel
 
-from harness.cli.cost_lines import plan_lines
+from harness.cli.output import print_json, say
 from harness.core.errors import did_you_mean, quoted
 from harness.core.prices import prices_of
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
+from harness.core.wording import counted
+from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
+from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
+from harness.pipeline.costs import prices_by_name
 from harness.pipeline.plan import Prepared, describe_calls
+from harness.pipeline.rescoring import Quote
 from harness.pipeline.stages import describe_batches
+from harness.report.text import dollars
 from harness.tournament.ranker import METHODS
 
 _OF_MODELS = ("model", "base_url", "api")
+_OFFLINE_COMPARISON = (
+    "This comparison uses the embedded model or judge.\nIt shows that everything works; it says nothing of any LLM."
+)
 
 
 def announce(console: Console, prepared: Prepared, queries: int, environ: Mapping[str, str]) -> None:
@@ -106,3 +115,159 @@ def _offline_notice(prepared: Prepared) -> str:
         f"This run uses the embedded {' and '.join(parts)}.{why}\nIt shows that everything works; "
         "its ranks say nothing of any LLM."
     )
+
+
+def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
+    """Say what a run would take: the result of --dry-run."""
+    if as_json:
+        plan = {
+            "queries": queries,
+            "agent_runs": prepared.settings.n * queries,
+            "judge_calls": list(prepared.judge_calls(queries)),
+            "judge": prepared.judge.model,
+            "agent_at": prepared.agent.place,
+            "judge_at": prepared.judge.places,
+            "cost_usd": cost_ends(prepared.cost(queries)),
+            "prices_by_name": prices_by_name(prepared.settings, prepared.judge, prepared.agent),
+            "offline": prepared.offline,
+        }
+        print_json(plan, indent=None)
+    else:
+        say("\n".join(plan_lines(prepared, queries)))
+
+
+def plan_lines(prepared: Prepared, queries: int) -> list[str]:
+    """Return what a run will take: agent runs, judge calls, their design, what they may cost."""
+    low, high = prepared.judge_calls(queries)
+    calls = counted(low, "judge call") if low == high else f"{low:,} to {high:,} judge calls"
+    runs = counted(prepared.settings.n * queries, "agent run")
+    by = f"(agent: {prepared.agent.place}, judge: {prepared.judge.places}, rubric: {prepared.rubric.name})"
+    design_line = describe_calls(prepared.settings)
+    return [
+        f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
+        *([design_line] if design_line else []),
+        _cost_line(prepared, queries),
+        *_prices_by_name(prepared),
+    ]
+
+
+def _prices_by_name(prepared: Prepared) -> list[str]:
+    lines = prices_by_name(prepared.settings, prepared.judge, prepared.agent)
+    return [f"prices by name (--price-by-name): {'; '.join(lines)}"] if lines else []
+
+
+def _cost_line(prepared: Prepared, queries: int) -> str:
+    """Return the estimate of a run's cost, and what it assumes."""
+    agent, judge, whole = prepared.agent_cost(queries), prepared.judge_cost(queries), prepared.cost(queries)
+    parts = f"(agent {cost_range(agent)}, judge {cost_range(judge)})"
+    if whole == CostBounds(0, 0):
+        return "estimated cost: $0.00 (embedded parts)"
+    if agent is None and judge is None:
+        return (
+            "estimated cost: unknown (no listed price for these models at these addresses; name prices with --price "
+            "MODEL=IN/OUT, in USD a million tokens)"
+        )
+    estimate = f"estimated cost: {cost_range(whole) if whole else 'unknown'} {parts}"
+    settings = prepared.settings
+    assumed = [
+        f"{tokens_range(*agent_tokens(settings.max_turns))} an agent run",
+        f"{tokens_range(*judge_tokens(settings.judge_budget))} a judge call",
+    ]
+    return f"{estimate}, assuming {' and '.join(assumed)}"
+
+
+def tokens_range(low: Tokens, high: Tokens) -> str:
+    """Return tokens in and out of a piece of work, from the least to the most."""
+    least, most = low.usage(), high.usage()
+    return f"{least.input:,} to {most.input:,} tokens in, {least.output:,} to {most.output:,} out"
+
+
+def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: bool) -> None:
+    """Say what rescoring a run would reuse and buy (`free`: leave open); of `several` runs, which one it is."""
+    if as_json:
+        bought, cost = ((0, 0), CostBounds(0.0, 0.0)) if free else (quote.bought, quote.cost)
+        row = {
+            "run": run,
+            "judge": quote.judge,
+            "judge_at": quote.judge_places,
+            "reused": quote.reused,
+            "would_buy": list(bought),
+            "cost_usd": cost_ends(cost),
+            "prices_by_name": list(quote.prices_by_name),
+        }
+        print_json(row | ({"would_miss": quote.bought[0]} if free else {}), indent=None)
+        return
+    line = (
+        f"reused {quote.reused:,}, would buy 0 (--free), would miss {quote.bought[0]:,}" if free else quote_line(quote)
+    )
+    say(f"{run}: {line}" if several else line)
+
+
+def quote_line(quote: Quote) -> str:
+    """Return in a line what a rescoring would reuse and buy."""
+    low, high = quote.bought
+    buy = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    by_name = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
+    cost = f"{cost_range(quote.cost)}{by_name}"
+    return f"reused {quote.reused:,}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {cost}"
+
+
+def cost_ends(bounds: CostBounds | None) -> list[float] | None:
+    """Return the least and the most that work is taken to cost, for JSON; None where a price is unknown."""
+    return [bounds.low, bounds.high] if bounds else None
+
+
+def cost_range(bounds: CostBounds | None) -> str:
+    """Return what work is taken to cost, from the least to the most."""
+    if bounds is None:
+        return "unknown"
+    return dollars(bounds.low) if bounds.low == bounds.high else f"{dollars(bounds.low)} to {dollars(bounds.high)}"
+
+
+def announce_comparison(console: Console, quote: ComparisonQuote | RollOutQuote) -> None:
+    """Print what a comparison is about to take, and whom it asks, before anything is spent."""
+    if quote.offline:
+        print_offline_notice(console, _OFFLINE_COMPARISON)
+    for line in comparison_quote_lines(quote):
+        console.print(line, soft_wrap=True)
+
+
+def print_comparison_quote(quote: ComparisonQuote | RollOutQuote, *, as_json: bool) -> None:
+    """Print what a comparison would take: the result of --dry-run."""
+    if as_json:
+        print_json(comparison_quote_json(quote), indent=None)
+    else:
+        say("\n".join(comparison_quote_lines(quote)))
+
+
+def comparison_quote_lines(quote: ComparisonQuote | RollOutQuote) -> list[str]:
+    """Return what a comparison takes: rollouts, pairs, verdicts, whom it asks, what that may cost."""
+    by = f"judge: {quote.judge_places}, rubric: {quote.rubric}"
+    queries = counted(quote.queries, "query", "queries")
+    if isinstance(quote, RollOutQuote):
+        runs = counted(quote.agent_runs, "agent run")
+        agents = ", ".join(f"{label}: {place}" for label, place in quote.places)
+        parts = f"(agents {cost_range(quote.agent_cost)}, judge {cost_range(quote.judge_cost)})"
+        return [
+            f"{queries}: {runs}, up to {counted(quote.judge_calls[1], 'judge call')} ({agents}, {by})",
+            f"estimated cost: {cost_range(quote.cost)} {parts}",
+        ]
+    pairs = counted(quote.pairs, "pair")
+    lost = f", {quote.forfeits:,} of them lost by a failure, without a judge" if quote.forfeits else ""
+    shared = f"{queries} in common: {pairs}, the anchors' among them{lost}"
+    if quote.complete:
+        return [shared, "nothing to buy: the comparison is there"]
+    named = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
+    verdicts = f"reused {quote.reused:,}, would buy {quote.bought[0]:,} ({by})"
+    return [shared, f"{verdicts}; estimated cost: {cost_range(quote.cost)}{named}"]
+
+
+def comparison_quote_json(quote: ComparisonQuote | RollOutQuote) -> Mapping[str, object]:
+    """Return what a comparison takes, for --json."""
+    row: dict[str, object] = {"queries": quote.queries, "judge": quote.judge, "judge_at": quote.judge_places}
+    row |= {"offline": quote.offline, "cost_usd": cost_ends(quote.cost)}
+    if isinstance(quote, RollOutQuote):
+        agents = [place for _, place in quote.places]
+        return row | {"agent_runs": quote.agent_runs, "judge_calls": [*quote.judge_calls], "agents_at": agents}
+    more = {"pairs": quote.pairs, "forfeits": quote.forfeits, "reused": quote.reused, "would_buy": [*quote.bought]}
+    return row | more | {"prices_by_name": [*quote.prices_by_name]}

@@ -4,47 +4,36 @@ import atexit
 import gc
 import io
 import os
+import shlex
+import shutil
 import signal
 import sys
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 from harness.cli import completion
-from harness.cli.groups import LazyCommands, OrderedGroup
+from harness.cli.options import OrderedGroup
 from harness.cli.output import guard_output, say
-from harness.cli.program import program
 from harness.core.errors import ExitCode, HarnessError, short_message
 from harness.core.wording import as_called, command, set_command, set_program
 
-_COMMANDS = {
-    "run": "run",
-    "best": "best",
-    "resume": "resume",
-    "rescore": "rescore",
-    "compare": "compare",
-    "gate": "gate",
-    "replay": "replay",
-    "merge": "merge",
-    "import": "import_",
-    "export": "export",
-    "show": "show",
-    "why": "why",
-    "ls": "ls",
-    "validate": "validate",
-    "schema": "schema",
-    "stats": "stats",
-    "judges": "judges",
-    "label": "label",
-    "report": "report",
-    "rank": "rank",
-    "doctor": "doctor",
-    "agents": "agents",
-    "rubric": "rubric",
+_GROUPS = {
+    "Start": ("start_options", ("run", "best", "resume", "doctor", "agents")),
+    "Look": ("look_options", ("show", "why", "ls", "stats", "report")),
+    "Judge again": ("judge_options", ("rescore", "rank", "judges", "label", "rubric")),
+    "Compare": ("compare_options", ("compare", "gate")),
+    "Train": ("keep_options", ("export", "import")),
+    "Keep": ("keep_options", ("merge", "validate", "replay", "schema")),
 }
-"""Each command's name, and the module of this room that holds it, under the module's own name."""
+"""The commands under each heading of the help, and the module of this room that declares them as `NAME_command`."""
 OBJECTS_BEFORE_A_LOOK = 100_000
 """So many new objects before the garbage collector looks at them."""
+_WHOLE_SENTENCE = 10_000
+"""Characters: no summary of a command is longer, so none is cut."""
 _EPILOG = (
     "Exit codes: 0 done; 1 failed rollouts, incomplete groups or open pairs above --max-failures, or a replay "
     "diverged; 2 usage, or the first call was refused for key, model or address; 3 nothing rankable or comparable; 4 "
@@ -52,7 +41,47 @@ _EPILOG = (
 )
 
 
-@click.group(cls=OrderedGroup, commands=LazyCommands(__package__, _COMMANDS), epilog=_EPILOG)
+class _Declared(MutableMapping[str, click.Command]):
+    """Commands by name. A module that declares commands is imported when one of them is looked up."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, click.Command | str] = {n: module for module, names in _GROUPS.values() for n in names}
+
+    def __getitem__(self, name: str) -> click.Command:
+        known = self._known[name]
+        if isinstance(known, str):
+            known = getattr(import_module(f"{__package__}.{known}"), f"{name}_command")
+            known.name = name
+            self._known[name] = known
+        return known
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._known[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class _Commands(OrderedGroup):
+    """The commands, which the help lists under their headings."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section a heading, with the whole first sentence of each command."""
+        del ctx
+        width = max(map(len, self.commands))
+        for heading, (_, names) in _GROUPS.items():
+            with formatter.section(heading):
+                commands = [(name, self.commands[name]) for name in names]
+                formatter.write_dl([(f"{name:{width}}", c.get_short_help_str(_WHOLE_SENTENCE)) for name, c in commands])
+
+
+@click.group(cls=_Commands, commands=_Declared(), epilog=_EPILOG)
 @click.version_option(package_name="arena-harness", message="%(package)s %(version)s", help="Print the version.")
 @click.option(
     "--install-completion",
@@ -82,7 +111,7 @@ def main() -> None:
 
     _collect_garbage_rarely()
     guard_output()
-    set_program(program)
+    set_program(_program)
     signal.signal(signal.SIGTERM, on_terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job: SIGTERM goes by SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -129,3 +158,22 @@ def _print_error(error: HarnessError) -> None:
     say("error: " + short_message(as_called(str(error).replace("\n", " "))), err=True)
     if error.exit_code is ExitCode.DAMAGED and "harness validate" not in str(error):
         say(f"`{command('validate RUN')}` names all damage; with --repair it moves damaged lines aside", err=True)
+
+
+def _program() -> str:
+    """Return what to type in place of `harness`: the script that was called, else this very Python with the module.
+
+    The virtual environment may not be activated: then the name alone would find nothing, or another one.
+    """
+    script = Path(sys.argv[0])
+    if script.name != "harness":
+        return f"{shlex.quote(_from_here(Path(sys.executable), 'python'))} -m harness"
+    return shlex.quote(_from_here(script, "harness"))
+
+
+def _from_here(path: Path, name: str) -> str:
+    """Return `name` where the shell finds `path` by it, else the path, relative if it is below this folder."""
+    by_name = shutil.which(name)
+    if str(path) == name or (by_name and Path(by_name) == path):
+        return name
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

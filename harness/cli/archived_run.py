@@ -9,6 +9,7 @@ import click
 
 from harness.archive.layout import find_archived, find_run
 from harness.archive.reader import RunReader
+from harness.cli.options import Caller
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
@@ -18,19 +19,19 @@ if TYPE_CHECKING:  # most commands are about runs
     from harness.archive.comparison_reader import ComparisonReader
 
 
-def runs_folder(runs_dir: Path | None, environ: Mapping[str, str]) -> Path:
+def runs_folder(caller: Caller) -> Path:
     """Return where runs are: --runs-dir, else HARNESS_RUNS_DIR, else the default."""
-    return load(merge_sources({"runs_dir": runs_dir}, environ, None)).runs_dir
+    return load(merge_sources({"runs_dir": caller.runs_dir}, caller.environ, None)).runs_dir
 
 
-def open_run(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> RunReader:
+def open_run(run: str, caller: Caller) -> RunReader:
     """Return a reader of the run that a user named; it is closed when the command ends. Raises UsageError."""
-    return open_folder(find_run(run, runs_folder(runs_dir, environ)))
+    return open_folder(find_run(run, runs_folder(caller)))
 
 
-def open_archived(run: str, runs_dir: Path | None, environ: Mapping[str, str]) -> "RunReader | ComparisonReader":
+def open_archived(run: str, caller: Caller) -> "RunReader | ComparisonReader":
     """Return a reader of the run or the comparison that a user named; as `open_run` otherwise."""
-    folder, kind = find_archived(run, runs_folder(runs_dir, environ))
+    folder, kind = find_archived(run, runs_folder(caller))
     return open_comparison_folder(folder) if kind == "comparison" else open_folder(folder)
 
 

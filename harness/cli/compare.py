@@ -1,52 +1,203 @@
-"""`harness compare`: is one agent better than another?"""
+"""The work of `compare`, and of `resume` on a comparison: what it takes, then the page, the result, the exit code."""
 
-from __future__ import annotations
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+from harness.cli.announce import announce_comparison, print_comparison_quote
+from harness.cli.compared_sides import FoundSides
+from harness.cli.console import print_lines, stderr, stdout
+from harness.cli.look_options import ComparisonFiles
+from harness.cli.new_files import check_writable, write_new
+from harness.cli.options import Caller
+from harness.cli.output import print_json, say
+from harness.cli.process import run_silently, run_under_bars, silence_logs
+from harness.core.comparisons import Comparison
+from harness.core.errors import ExitCode, UsageError
+from harness.core.settings import ADDRESSES
+from harness.core.wording import command, counted
+from harness.pipeline.comparing.compare import ComparisonResult
+from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
+from harness.pipeline.comparing.outcome import comparison_of
+from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
+from harness.pipeline.comparing.resuming import describe_resuming, resume_comparison
+from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.plan import NamedAddresses
+from harness.report.csv import matches_csv
+from harness.report.html.comparison_page import write_comparison_page
+from harness.report.markdown import comparison_markdown
+from harness.report.terminal.comparison import comparison_lines
+from harness.rollouts.loading import LoadedAgent, load_agent
 
-import click
-
-from harness.cli.comparison_files import ComparisonFiles, file_options
-from harness.cli.comparison_options import comparison_options
-from harness.core.errors import ExitCode, on_a_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_NO_PAIR = (
+    "nothing to compare: on no query have both sides a sample that ended well or failed by the agent's own making "
+    "(rollout 0 is the anchor; runs of -n 1 have no sample)"
+)
 
 
-@click.command()
-@comparison_options
-@file_options
-@click.option("--allow-offline", is_flag=True, help="Compare runs on the embedded model too: a self-test.")
-@click.pass_obj
-def compare(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> ExitCode:
-    """Compare runs or agents: rollouts of both on the same query are judged in pairs, each pair in both orders.
+def deliver_comparison(
+    result: ComparisonResult, caller: Caller, files: ComparisonFiles | None = None, *, max_failures: int
+) -> ExitCode:
+    """Write the page and the files, print the comparison, say on stderr what was bought, and return the exit code."""
+    with ComparisonReader(result.path) as reader:
+        if reader.newest() is None:
+            return _nothing_compared(result)
+        comparison = comparison_of(reader)
+        write_comparison_page(reader, comparison)
+        if files:
+            write_files(files, reader, comparison)
+        print_comparison(reader, comparison, caller)
+    if not caller.quiet and not result.was_complete:  # the quote has said so
+        say(tally_line(result), err=True)
+    return _end(result, comparison, max_failures)
 
-    Queries are matched by what they ask. Verdicts that are there are reused, also those of earlier comparisons of the
-    same runs; the runs are never written to. Agents are rolled out first, each in a run of its own. The result is a
-    folder beside the runs, which `show`, `report`, `stats` and `resume` take like a run.
-    """
-    from harness.cli.archived_run import runs_folder
-    from harness.cli.first_line import nothing_begun, say_first
 
-    parent, quiet, as_json = runs_folder(given["runs_dir"], environ), given["quiet"], given["as_json"]
-    say_first(f"loading what the comparison of {on_a_line(', '.join(sides))} needs", quiet=quiet)
-    with nothing_begun():
-        from harness.cli import process
-        from harness.cli.compared_sides import asked_sides
-        from harness.cli.comparison_costs import announce_comparison, print_comparison_quote, quote_asked
-        from harness.cli.comparison_result import compare_asked, deliver_comparison
-        from harness.cli.console import stderr
+def write_files(files: ComparisonFiles, reader: ComparisonReader, comparison: Comparison) -> None:
+    """Write the files that a user asked for, over what is there. Raises CannotWrite."""
+    if files.markdown:
+        write_new(files.markdown, comparison_markdown(comparison, reader.queries()), force=True)
+    if files.csv:
+        write_new(files.csv, "".join(matches_csv(comparison, reader.queries())), force=True)
 
-        process.silence_logs(verbose=given["verbose"])
-        asked = asked_sides(sides, given, parent, environ)
-    console = stderr(quiet=quiet)
-    quote = quote_asked(asked, environ, console)
-    if given["dry_run"]:
-        print_comparison_quote(quote, as_json=as_json)
+
+def tally_line(result: ComparisonResult) -> str:
+    """Return how many verdicts were there, how many were bought now, and how many calls failed."""
+    failed = f", {result.failed:,} failed" if result.failed else ""
+    return f"reused {result.reused:,}, bought {result.bought:,}{failed}"
+
+
+def print_comparison(reader: ComparisonReader, comparison: Comparison, caller: Caller) -> None:
+    """Print a comparison, for people or as JSON."""
+    if caller.as_json:
+        print_json(comparison.model_dump(mode="json"))
+        return
+    print_lines(lambda width: comparison_lines(comparison, reader.queries(), width))
+    console = stdout()
+    console.print(f"comparison: {reader.folder}", soft_wrap=True)
+    console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
+
+
+def deliver_incomplete(result: ComparisonResult) -> ExitCode | None:
+    """Say why a comparison was stopped, and return the exit code; None for one that was brought to its end."""
+    if not (result.stopped or result.given_up or result.out_of_quota):
+        return None
+    say(f"stopped: {_why(result)}. {what_is_kept(result.path)}", err=True)
+    return ExitCode.FAILURES if result.given_up else ExitCode.BUDGET
+
+
+def _nothing_compared(result: ComparisonResult) -> ExitCode:
+    say(f"stopped before the first query was compared: {_why(result)}. {what_is_kept(result.path)}", err=True)
+    return ExitCode.BUDGET if result.stopped else ExitCode.FAILURES
+
+
+def _end(result: ComparisonResult, comparison: Comparison, max_failures: int) -> ExitCode:
+    if result.stopped or result.given_up:
+        say(f"stopped: {_why(result)}. {what_is_kept(result.path)}", err=True)
+    if result.stopped or result.out_of_quota:
+        return ExitCode.BUDGET
+    if not any(pair.queries or pair.unjudged for pair in comparison.results):
+        say(_NO_PAIR, err=True)
+        return ExitCode.NOTHING_RANKABLE
+    if result.given_up:
+        return ExitCode.FAILURES
+    unjudged = sum(pair.unjudged for pair in comparison.results)
+    left_out = sum(side.left_out for side in comparison.figures)
+    failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)
+    if unjudged:
+        pairs, them = counted(unjudged, "pair was", "pairs were"), "it" if unjudged == 1 else "them"
+        again = command(f"resume {shlex.quote(str(result.path))}")
+        say(f"{pairs} not judged; `{again}` asks for {them} again", err=True)
+    return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
+
+
+def _why(result: ComparisonResult) -> str:
+    return result.stopped or result.given_up or "the work was interrupted"
+
+
+def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles, *, dry_run: bool) -> ExitCode:
+    """Compare sides and print the comparison; return the exit code. Raises UsageError, Refused, Interrupted."""
+    quote = quote_found(caller, found)
+    if dry_run:
+        print_comparison_quote(quote, as_json=caller.as_json)
         return ExitCode.DONE
-    files, most = ComparisonFiles(given["markdown"], given["csv"]), asked.settings.max_failures
-    files.check()
-    announce_comparison(console, quote)
-    result = compare_asked(asked, environ, console, quiet=quiet)
-    return deliver_comparison(result, files, max_failures=most, as_json=as_json, quiet=quiet)
+    check_writable(files.markdown, files.csv)
+    announce_comparison(stderr(quiet=caller.quiet), quote)
+    return deliver_comparison(play_found(caller, found), caller, files, max_failures=found.settings.max_failures)
+
+
+def quote_found(caller: Caller, found: FoundSides) -> ComparisonQuote | RollOutQuote:
+    """Return what a comparison would reuse, run and buy. Raises UsageError for what cannot be compared."""
+    return run_silently(lambda run_env: quote_sides(found.sides, found.queries, run_env, found.options), caller)
+
+
+def play_found(caller: Caller, found: FoundSides) -> ComparisonResult:
+    """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
+    return run_under_bars(
+        lambda run_env: compare_sides(found.sides, found.queries, run_env, found.options, Path.cwd()),
+        caller,
+        stderr(quiet=caller.quiet),
+        grace_s=found.settings.grace,
+        rolls_out=True,
+    )
+
+
+@dataclass(frozen=True)
+class ResumedComparison:
+    """A comparison that goes on, and what today's user says of it."""
+
+    reader: ComparisonReader
+    runs_dir: Path
+    """Where its runs are looked for."""
+    flags: Mapping[str, Any]
+    """Addresses and money."""
+    agent: str | None
+    rubric: str | None
+    trust_archive: bool
+
+
+def resume_compared(caller: Caller, resumed: ResumedComparison) -> ExitCode:
+    """Do what is missing of a comparison, and print it. Raises UsageError, Refused, Interrupted."""
+    silence_logs(verbose=caller.verbose)
+    reader, flags = resumed.reader, resumed.flags
+    console, settings = stderr(quiet=caller.quiet), reader.settings
+    missing = describe_resuming(reader, resumed.runs_dir)
+    if missing is None:
+        return _say_finished(reader, caller)
+    console.print(f"resuming {reader.info.id}: {missing}", soft_wrap=True)
+    work = partial(
+        resume_comparison,
+        reader.folder,
+        here=Path.cwd(),
+        runs_dir=resumed.runs_dir,
+        agents=_agents(reader.info, resumed.agent),
+        changes={name: value for name, value in flags.items() if name not in ADDRESSES},
+        named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
+        rubric_word=resumed.rubric,
+        trust_archive=resumed.trust_archive,
+    )
+    result = run_under_bars(work, caller, console, grace_s=settings.grace)
+    if result is None:  # another process has just finished the comparison
+        return _say_finished(reader, caller)
+    return deliver_comparison(result, caller, max_failures=settings.max_failures)
+
+
+def _say_finished(reader: ComparisonReader, caller: Caller) -> ExitCode:
+    say(f"nothing to do: comparison {reader.info.id} is finished", err=caller.as_json)
+    if caller.as_json:
+        print_comparison(reader, comparison_of(reader), caller)
+    return ExitCode.DONE
+
+
+def _agents(info: ComparisonInfo, agent: str | None) -> Mapping[str, LoadedAgent] | None:
+    """Return the agent that the user names for the sides that are rolled out; None where the runs tell theirs."""
+    if agent is None:
+        return None
+    to_run = [side for side in info.sides if side.to_run]
+    if len({side.agent for side in to_run}) > 1:
+        runs = " and ".join(side.run for side in to_run)
+        raise UsageError(f"--agent {agent} names one agent, and the sides have several: resume first {runs}")
+    return {side.run: load_agent(agent, Path.cwd()) for side in to_run}

@@ -1,14 +1,17 @@
 """The sides of a comparison as a user names them: runs of the archive, and agents to roll out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from harness.archive.layout import find_run, list_archived
-from harness.cli.process import stdout_for_results
+from harness.cli.archived_run import runs_folder
+from harness.cli.compare_options import SidesAsked
+from harness.cli.options import Caller
+from harness.cli.process import silence_logs, stdout_for_results
 from harness.core.compare_settings import OF_JUDGING, VARIED
 from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Query
@@ -29,7 +32,7 @@ _LONGEST_TASK = 1_000_000
 
 
 @dataclass(frozen=True)
-class AskedSides:
+class FoundSides:
     """A comparison as it was asked for, checked as far as that is free."""
 
     sides: Sequence[AnySide]
@@ -41,35 +44,38 @@ class AskedSides:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The words and options of a command."""
+class _Asked(SidesAsked):
+    """What a user asked for, where runs are, and the environment."""
 
-    words: Sequence[str]
-    flags: Mapping[str, Any]
-    varied: Mapping[str, Sequence[Any]]
-    """The values of --instructions, --model and --config, where there are any."""
-    runs_dir: Path
-    environ: Mapping[str, str]
+    runs_dir: Path = Path()
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def varied(self) -> Mapping[str, Sequence[Any]]:
+        """The values of --instructions, --model and --config, where there are any."""
+        return {name: getattr(self, name) for name in _VARIED if getattr(self, name)}
 
 
-def asked_sides(
-    words: Sequence[str], given: Mapping[str, Any], runs_dir: Path, environ: Mapping[str, str]
-) -> AskedSides:
-    """Find the sides that `words` name; `given` are the options. Raises UsageError."""
-    varied = {name: given[name] for name in _VARIED if given[name]}
-    asked = _Asked(words, given["flags"], varied, runs_dir, environ)
-    named = [_run_or_agent(word, runs_dir) for word in words]
+def find_sides(caller: Caller, request: SidesAsked) -> FoundSides:
+    """Find the sides that a user names, and check their agents. Raises UsageError."""
+    runs_dir = runs_folder(caller)
+    silence_logs(verbose=caller.verbose)
+    asked = _Asked(
+        **{f.name: getattr(request, f.name) for f in fields(request)}, runs_dir=runs_dir, environ=caller.environ
+    )
+    named = [_run_or_agent(word, runs_dir) for word in asked.sides]
     runs = [side for side in named if isinstance(side, Path)]
     if len(runs) == len(named):
-        _refuse_idle(asked, given["queries"])
+        _refuse_idle(asked)
     changes = _changes(asked)
-    options, settings = _options(asked, given, changes), load({**changes, "runs_dir": runs_dir})
+    options, settings = _options(asked, changes), load({**changes, "runs_dir": runs_dir})
     if len(runs) == len(named):
-        return AskedSides(runs, (), options, settings)
-    sides, file = _prepared(asked, named, given["pairs"]), given["queries"]
+        return FoundSides(runs, (), options, settings)
+    sides = _prepared(asked, named)
     _check_second(sides)
+    file = asked.queries
     queries = PackedQueries(read_queries(file)) if file is not None else queries_asked(sides)
-    return AskedSides(sides, queries, options, settings)
+    return FoundSides(sides, queries, options, settings)
 
 
 def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
@@ -99,10 +105,10 @@ def _check_second(sides: Sequence[AnySide]) -> None:
         )
 
 
-def _refuse_idle(asked: _Asked, queries: str | None) -> None:
+def _refuse_idle(asked: _Asked) -> None:
     """Refuse what would change how agents are rolled out where all sides have been."""
     idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
-    idle += ["queries"] if queries is not None else []
+    idle += ["queries"] if asked.queries is not None else []
     if idle:
         raise UsageError(
             f"{option(idle[0])} says how agents are rolled out, but every side is an archived run; leave it out, or "
@@ -118,16 +124,16 @@ def _changes(asked: _Asked) -> Mapping[str, Any]:
     return {name: value for name, value in merged.items() if name in OF_JUDGING}
 
 
-def _options(asked: _Asked, given: Mapping[str, Any], changes: Mapping[str, Any]) -> CompareOptions:
+def _options(asked: _Asked, changes: Mapping[str, Any]) -> CompareOptions:
     return CompareOptions(
         asked.runs_dir,
         changes,
-        pairs=given["pairs"],
-        task=_task(given["task"]),
-        cluster=given["cluster"],
-        reuse=[find_run(word, asked.runs_dir) for word in given["reuse"]],
-        allow_offline=given["allow_offline"] or bool(asked.flags.get("offline")),
-        trust_archive=given["trust_archive"],
+        pairs=asked.pairs,
+        task=_task(asked.task),
+        cluster=asked.cluster,
+        reuse=[find_run(word, asked.runs_dir) for word in asked.reuse],
+        allow_offline=asked.allow_offline or bool(asked.flags.get("offline")),
+        trust_archive=asked.trust_archive,
     )
 
 
@@ -140,7 +146,7 @@ def _task(path: Path | None) -> str | None:
     return text
 
 
-def _prepared(asked: _Asked, named: Sequence[Path | LoadedAgent], pairs: int) -> list[AnySide]:
+def _prepared(asked: _Asked, named: Sequence[Path | LoadedAgent]) -> list[AnySide]:
     """Return the sides with their agents checked: a side for each word, or for each value that one agent is given."""
     several = {name: values for name, values in asked.varied.items() if len(values) > 1}
     if len(several) > 1 or (several and len(named) > 1):
@@ -152,13 +158,13 @@ def _prepared(asked: _Asked, named: Sequence[Path | LoadedAgent], pairs: int) ->
     sides: list[AnySide] = []
     for side, value in zip(agents, values, strict=True):
         of_side = once | ({varied: value} if several else {})
-        sides.append(side if isinstance(side, Path) else _prepare(asked, side, of_side, pairs))
+        sides.append(side if isinstance(side, Path) else _prepare(asked, side, of_side))
     return sides
 
 
-def _prepare(asked: _Asked, agent: LoadedAgent, of_side: Mapping[str, Any], pairs: int) -> AnySide:
+def _prepare(asked: _Asked, agent: LoadedAgent, of_side: Mapping[str, Any]) -> AnySide:
     flags = {**asked.flags, **{name: value for name, value in of_side.items() if name != "config"}}
     values = merge_sources(flags, asked.environ, of_side.get("config"))
-    settings = settings_of_side(values, pairs, asked.runs_dir)
+    settings = settings_of_side(values, asked.pairs, asked.runs_dir)
     with stdout_for_results():
         return anyio.run(prepare, agent, settings, asked.environ)

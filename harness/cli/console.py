@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, cast
 
 import click
@@ -27,6 +27,13 @@ def stdout() -> Console:
     It is as wide as COLUMNS says, else as the terminal; with --wide, and in a pipe, as wide as what is printed.
     """
     return _VisibleConsole(width=_width(click.get_current_context(silent=True)))
+
+
+def print_lines(lines: Callable[[int], Iterable[RenderableType]]) -> None:
+    """Print a result: what `lines` makes for the width of the console."""
+    console = stdout()
+    for line in lines(console.width):
+        console.print(line)
 
 
 def _width(context: click.Context | None) -> int | None:

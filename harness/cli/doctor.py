@@ -1,44 +1,47 @@
 """`harness doctor`: would a run work, and what is there to set? With --judge: is the judge right?"""
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import click
+import anyio
+from rich.console import Console
 
-from harness.cli import options
-from harness.core.errors import ExitCode, UsageError
+from harness.cli.console import stderr, stdout
+from harness.cli.options import Caller
+from harness.cli.output import print_json
+from harness.cli.process import silence_logs, stdout_for_results
+from harness.cli.progress_bars import ProgressBars
+from harness.core.clock import now
+from harness.core.errors import ExitCode, Interrupted, UsageError
+from harness.core.wording import command, counted
+from harness.doctor.calibration import Calibration, ClassResult, bundled_pairs, calibrate, count_calibration_calls
+from harness.doctor.calibration_summary import calibration_json, calibration_lines
+from harness.doctor.checks import Check, DoctorRequest, Status
+from harness.doctor.free_checks import Findings, run_free_checks
+from harness.doctor.from_python import judge_to_check
+from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
+from harness.doctor.local_servers import parse_ports
+from harness.formats.labelled_pairs import read_pairs
+from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
+
+_STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
+_INDENT = " " * 23
+_COLUMNS = (
+    Column("class", 1, wish=20),
+    Column("pairs", 3, right=True),
+    Column("right", 2, right=True),
+    Column("single verdicts right", 6, right=True),
+    Column("called a tie", 5, right=True),
+    Column("failed", 4, right=True),
+)
 
 
-@click.command()
-@options.agent_option
-@options.setting_options(
-    *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline"),
-    *("judge_timeout", "give_up", "approve"),
-)
-@options.config_option
-@click.option("--live", is_flag=True, help="Ask the models too: one small call for each thing that only they can tell.")
-@click.option(
-    "--judge", is_flag=True, help="Ask the judge about pairs with known answers, and say how often it is right."
-)
-@click.option(
-    "--pairs",
-    type=options.FILE,
-    metavar="FILE",
-    help="With --judge: your own pairs, JSONL or CSV: query, a, b, label a|b|tie; or query, chosen, rejected. "
-    "[default: packaged]",
-)
-@click.option(
-    "--ports",
-    metavar="LIST",
-    help="Ports of this machine to look for model servers at, with commas; an empty list for none. "
-    "[default: 8000,8080,11434,1234,4000,30000]",
-)
-@options.json_option
-@options.wide_option
-@click.pass_obj
 def doctor(
-    environ: Mapping[str, str],
+    caller: Caller,
     agent: str,
     flags: Mapping[str, Any],
     config: Path | None,
@@ -47,28 +50,124 @@ def doctor(
     *,
     live: bool,
     judge: bool,
-    as_json: bool,
 ) -> ExitCode:
-    """Tell what `run` with the same options would use, whether it would work, and what to set where it would not.
-
-    Without --live no model is asked and nothing is spent. A model server found on this machine is shown with the
-    command that uses it; doctor never switches to one. Exits 2 if anything failed that would stop a run. With --judge
-    only the judge is looked at: it is asked about each pair in both orders, and its verdicts are compared with the
-    known answers.
-    """
-    from harness.cli.process import silence_logs
-    from harness.cli.program import program
-    from harness.core.clock import now
-    from harness.doctor.checks import DoctorRequest
-
+    """Say whether a run would work, or how often the judge is right; return the exit code."""
     if pairs and not judge:
         raise UsageError("--pairs is for --judge, which asks the judge about each pair: add --judge")
     silence_logs()
-    request = DoctorRequest(agent=agent, flags=flags, config=config, environ=environ, clock=now, program=program())
+    request = DoctorRequest(
+        agent=agent, flags=flags, config=config, environ=caller.environ, clock=now, program=command()
+    )
     if judge:
-        from harness.cli.calibration_report import report_calibration
+        return _report_calibration(request, pairs, caller)
+    return _report_checks(request, ports, caller, live=live)
 
-        return report_calibration(request, pairs, as_json=as_json)
-    from harness.cli.check_report import report_checks
 
-    return report_checks(request, ports, live=live, as_json=as_json)
+def _report_checks(request: DoctorRequest, ports: str | None, caller: Caller, *, live: bool) -> ExitCode:
+    """Run the checks and print them; return the exit code."""
+    try:
+        with stdout_for_results() if caller.as_json else nullcontext():  # what an agent's file prints is not the result
+            checks = anyio.run(_run_checks, request, parse_ports(ports), live, None if caller.as_json else stdout())
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted") from None
+    if caller.as_json:
+        print_json([asdict(check) for check in checks])
+    return ExitCode.USAGE if any(check.status == "fail" for check in checks) else ExitCode.DONE
+
+
+async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, console: Console | None) -> list[Check]:
+    checks: list[Check] = []
+
+    def add(check: Check) -> None:
+        checks.append(check)
+        if console:
+            _print_check(console, check)
+
+    findings = await run_free_checks(request, ports)
+    for check in findings.checks:
+        add(check)
+    if not live:
+        add(offer_live_checks(request, findings))
+        return checks
+    _announce(findings)
+    async for check in run_live_checks(request, findings):
+        add(check)
+    return checks
+
+
+def _announce(findings: Findings) -> None:
+    model_calls, judge_calls = count_live_calls(findings)
+    places = [f"agent: {findings.agent.spec.place}"] if findings.agent and model_calls else []
+    places += [f"judge: {findings.judge.places}"] if findings.judge and judge_calls else []
+    if places:
+        stderr().print(
+            f"asking: {counted(model_calls, 'small call')} to the agent's model and {judge_calls} to the judge "
+            f"({', '.join(places)}); more only where one is refused or fails",
+            soft_wrap=True,
+        )
+
+
+def _print_check(console: Console, check: Check) -> None:
+    """Print a check as one aligned entry; what to type stays on one line, to be copied."""
+    head = f"{check.status:<8}{check.name:<15}"
+    text = textwrap.fill(
+        check.found,
+        console.width,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).removeprefix(_INDENT)
+    console.print(visible_text((head[:8], _STYLES[check.status]), head[8:], text), soft_wrap=True)
+    for line in (check.do or "").splitlines():
+        console.print(visible_text(f"{_INDENT}> {line}"), soft_wrap=True)
+
+
+def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Caller) -> ExitCode:
+    """Ask the judge about every pair and print how often it is right; return the exit code."""
+    labelled = read_pairs(pairs) if pairs else bundled_pairs()
+    spec, rubric = judge_to_check(anyio.run(run_free_checks, request, ()))
+    calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
+    console, pairs_asked = stderr(), counted(len(labelled), "pair")
+    console.print(
+        f"asking {spec.places}: {counted(count_calibration_calls(labelled), 'call')} for {pairs_asked}, "
+        f"each in both orders (rubric: {rubric.name}); verdicts are not kept on disk",
+        soft_wrap=not console.is_terminal,
+    )
+    if spec.offline:
+        console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
+    try:
+        with ProgressBars(console, quiet=False) as bars:
+            anyio.run(calibrate, spec, rubric, request, calibration, bars)
+    except KeyboardInterrupt:
+        _print_calibration(calibration, caller)
+        raise Interrupted(f"interrupted after {len(calibration.trials)} of {pairs_asked}") from None
+    _print_calibration(calibration, caller)
+    return _calibration_code(calibration)
+
+
+def _calibration_code(calibration: Calibration) -> ExitCode:
+    if calibration.out_of_quota:
+        return ExitCode.BUDGET
+    if not calibration.pairs_right.whole:
+        return ExitCode.NOTHING_RANKABLE
+    return ExitCode.FAILURES if calibration.failures else ExitCode.DONE
+
+
+def _print_calibration(calibration: Calibration, caller: Caller) -> None:
+    if caller.as_json:
+        print_json(calibration_json(calibration))
+        return
+    console = stdout()
+    console.print(visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold"))
+    if calibration.verdicts_right.whole:
+        for line in table_lines(_COLUMNS, map(_row, calibration.classes()), console.width):
+            console.print(line)
+    for line in calibration_lines(calibration):
+        console.print(visible_text(line))
+
+
+def _row(row: ClassResult) -> TableRow:
+    single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
+    figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
+    return TableRow((on_one_line(row.name), *map(str, figures)))

@@ -1,79 +1,138 @@
-"""`harness gate`: may this agent replace that one? An exit code for CI."""
+"""The work of `gate`: the forecast first, the verdict last, in words, files and an exit code."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-import click
+from rich.console import Console
 
-from harness.cli import options
-from harness.cli.comparison_options import comparison_options
-from harness.core.errors import ExitCode, on_a_line
+from harness.archive.comparison_reader import ComparisonReader
+from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
+from harness.cli.compare import deliver_incomplete, play_found, print_comparison, quote_found, tally_line
+from harness.cli.compare_options import GateAsked
+from harness.cli.compared_sides import FoundSides
+from harness.cli.console import stderr
+from harness.cli.new_files import append_text, check_writable, write_new
+from harness.cli.options import Caller
+from harness.cli.output import print_json, say
+from harness.comparison.gate import forecast_sentences
+from harness.core.comparisons import ComparedQuery
+from harness.core.errors import CannotWrite, ExitCode, UsageError
+from harness.core.gates import Forecast, GateResult
+from harness.pipeline.comparing.compare import ComparisonResult
+from harness.pipeline.comparing.outcome import GateRules, conclude_comparison, power_check
+from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
+from harness.report.html.comparison_page import write_comparison_page
+from harness.report.junit import junit_refusal, junit_xml
+from harness.report.markdown import gate_markdown, refusal_markdown
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-@click.command()
-@click.option(
-    "--margin",
-    type=click.FloatRange(0.001, 0.49),
-    default=0.05,
-    metavar="SHARE",
-    help="B may be preferred in this much less than half of the pairs. [default: 0.05]",
-)
-@click.option(
-    "--looks",
-    type=click.IntRange(1, 8),
-    default=1,
-    metavar="N",
-    help="Judge in so many steps, and stop at the first one that tells. [default: 1]",
-)
-@click.option("--allow-unsure", is_flag=True, help="Exit with 0 where the gate cannot tell.")
-@click.option(
-    "--buy-anew", is_flag=True, help="Go on where the baseline was judged by another rubric: buy all verdicts anew."
-)
-@click.option(
-    "--markdown",
-    metavar="FILE",
-    type=options.FILE,
-    help="Write the result as Markdown. [default: add it to $GITHUB_STEP_SUMMARY, where that is set]",
-)
-@click.option("--junit", metavar="FILE", type=options.FILE, help="Write the result as a JUnit file.")
-@comparison_options
-@click.pass_obj
-def gate(environ: Mapping[str, str], sides: tuple[str, ...], **given: Any) -> ExitCode:
-    """Let B pass if it is not worse than A, the baseline; A and B are named as for `compare`.
+def gate_found(caller: Caller, found: FoundSides, asked: GateAsked, *, dry_run: bool) -> ExitCode:
+    """Compare the sides, say whether B passes, write the files, and return the exit code.
 
-    B is not worse if the whole 95 % interval of its win rate is above 0.5 - margin: exit 0. B is worse if the interval
-    is below 0.5: exit 1. Else the gate cannot tell: exit 1, or 0 with --allow-unsure. A gate that could say nothing is
-    refused, exit 2. Before anything is spent the gate says how probably an equally good B passes.
+    Raises UsageError where the gate could say nothing, or the judge's verdicts are noise.
     """
-    from harness.cli.archived_run import runs_folder
-    from harness.cli.first_line import nothing_begun, say_first
-
-    parent, quiet = runs_folder(given["runs_dir"], environ), given["quiet"]
-    say_first(f"loading what the gate for {on_a_line(', '.join(sides))} needs", quiet=quiet)
-    with nothing_begun():
-        from harness.cli import process
-        from harness.cli.compared_sides import asked_sides
-        from harness.cli.comparison_costs import announce_comparison, quote_asked
-        from harness.cli.comparison_result import compare_asked
-        from harness.cli.console import stderr
-        from harness.cli.gate_result import GateFiles, announce_gate, asked_gate, deliver_gate, print_gate_quote
-        from harness.pipeline.comparing.outcome import power_check
-
-        process.silence_logs(verbose=given["verbose"])
-        asked, rules = asked_gate(asked_sides(sides, given | {"allow_offline": True}, parent, environ), given)
-    console, files = stderr(quiet=quiet), GateFiles.of(given["markdown"], given["junit"], environ)
-    if given["dry_run"]:
-        foretold = power_check(asked.sides, asked.queries, environ, asked.options, rules)
-        quote = quote_asked(asked, environ, console)
-        print_gate_quote(quote, foretold, rules, as_json=given["as_json"])
+    rules = GateRules(margin=asked.margin, looks=asked.looks, allow_unsure=asked.allow_unsure, buy_anew=asked.buy_anew)
+    found = replace(found, options=replace(found.options, early_stop=rules.early_stop))
+    summary = caller.environ.get(_SUMMARY)  # a file that is named stands in its place
+    page = Path(summary) if summary and asked.markdown is None else None
+    files = _Files(asked.markdown, page, asked.junit)
+    if dry_run:
+        forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
+        _print_quote(quote_found(caller, found), forecast, rules, as_json=caller.as_json)
         return ExitCode.DONE
+    console = stderr(quiet=caller.quiet)
     with files.with_refusal():
-        foretold = power_check(asked.sides, asked.queries, environ, asked.options, rules)
-        announce_comparison(console, quote_asked(asked, environ, console))
-        announce_gate(console, foretold, rules)
-        result = compare_asked(asked, environ, console, quiet=quiet)
-        return deliver_gate(result, asked, rules, foretold, files, as_json=given["as_json"], quiet=quiet)
+        forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
+        announce_comparison(console, quote_found(caller, found))
+        _announce(console, forecast, rules)
+        return _deliver(play_found(caller, found), caller, found, rules, forecast, files)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Where a gate's result is written beside stdout."""
+
+    markdown: Path | None
+    summary: Path | None
+    """The page of a GitHub job, to which every step adds its part."""
+    junit: Path | None
+
+    @contextmanager
+    def with_refusal(self) -> Generator[None]:
+        """Write why a gate is refused, where that happens meanwhile. Raises CannotWrite before, if no file can be."""
+        check_writable(self.markdown, self.summary, self.junit)
+        try:
+            yield
+        except CannotWrite:
+            raise
+        except UsageError as refusal:
+            self._put(refusal_markdown(str(refusal)), junit_refusal(str(refusal)))
+            raise
+
+    def write(self, gate: GateResult, looks: int, queries: list[ComparedQuery]) -> None:
+        """Write them; `looks` is the number of interim analyses asked for. Raises CannotWrite."""
+        concluded = gate.finding != "cannot tell"
+        text = gate_markdown(gate, forecast_sentences(gate.forecast, looks=looks, concluded=concluded), queries)
+        self._put(text, junit_xml(gate, queries))
+
+    def _put(self, markdown: str, junit: str) -> None:
+        if self.markdown:
+            write_new(self.markdown, markdown, force=True)
+        if self.summary:
+            append_text(self.summary, markdown)
+        if self.junit:
+            write_new(self.junit, junit, force=True)
+
+
+def _announce(console: Console, forecast: Forecast, rules: GateRules) -> None:
+    """Print how probably an equal agent passes, and what would do if that is improbable."""
+    for line in forecast_sentences(forecast, looks=rules.looks):
+        console.print(line, soft_wrap=True)
+
+
+def _print_quote(quote: ComparisonQuote | RollOutQuote, forecast: Forecast, rules: GateRules, *, as_json: bool) -> None:
+    """Print what a gate would take and how probably an equal agent passes: the result of --dry-run."""
+    if as_json:
+        print_json({**comparison_quote_json(quote), "forecast": forecast.model_dump(mode="json")}, indent=None)
+    else:
+        say("\n".join([*comparison_quote_lines(quote), *forecast_sentences(forecast, looks=rules.looks)]))
+
+
+def _deliver(
+    result: ComparisonResult,
+    caller: Caller,
+    found: FoundSides,
+    rules: GateRules,
+    forecast: Forecast,
+    files: _Files,
+) -> ExitCode:
+    """Write the page and the files, print what the gate says, its sentence last, and return the exit code.
+
+    Raises UsageError where the judge's verdicts are noise.
+    """
+    if code := deliver_incomplete(result):
+        return code
+    gate = conclude_comparison(result.path, found.sides, rules, forecast)
+    if gate is None:
+        say("the gate was stopped before its first look", err=True)
+        return ExitCode.FAILURES
+    with ComparisonReader(result.path) as reader:
+        queries = list(reader.queries())
+        write_comparison_page(reader, gate.comparison)
+        if caller.as_json:
+            print_json(gate.model_dump(mode="json"))
+        else:
+            print_comparison(reader, gate.comparison, caller)
+            say(gate.sentence)
+    files.write(gate, rules.looks, queries)
+    if not (caller.quiet or result.was_complete):  # the quote has said so
+        say(tally_line(result), err=True)
+    if caller.as_json:
+        say(gate.sentence, err=True)
+    return ExitCode.DONE if gate.passed else ExitCode.FAILURES

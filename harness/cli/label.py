@@ -2,74 +2,41 @@
 
 from __future__ import annotations
 
+import random
 import sys
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable
+from typing import cast
 
-import click
+from rich.console import Console
 
-from harness.cli import completion, options
+from harness.archive.layout import append_label
+from harness.archive.reader import RunReader
+from harness.cli.archived_run import find_query, open_run
+from harness.cli.console import stdout
+from harness.cli.options import Caller
 from harness.core.errors import Interrupted, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from rich.console import Console
-
-    from harness.archive.reader import RunReader
-    from harness.formats.labelled_pairs import Label
-    from harness.pipeline.labelling import BlindPair
+from harness.core.settings_sources import load, merge_sources
+from harness.formats.labelled_pairs import Label
+from harness.pipeline.labelling import BlindPair, blind_pairs
 
 _LABELS = {"1": "a", "2": "b", "t": "tie"}
 _QUESTION = "Which is better? 1, 2, t for a tie, s to skip, q to end, then Enter: "
 
 
-@click.command()
-@options.run_argument
-@click.option("--ranking", metavar="ID", help="Ask where this ranking is least sure. [default: the newest]")
-@click.option("--query", metavar="ID", shell_complete=completion.query_ids, help="Ask about this query alone.")
-@click.option("--paths", is_flag=True, help="Show the paths, too, and not the answers alone.")
-@options.setting_option("seed")
-@options.setting_option("runs_dir")
-@options.wide_option
-@click.pass_obj
-def label(
-    environ: Mapping[str, str],
-    run: str,
-    ranking: str | None,
-    query: str | None,
-    seed: int | None,
-    runs_dir: Path | None,
-    *,
-    paths: bool,
-) -> None:
-    """Show two answers of a run, blind, and ask which is better; keep what you say in the run's labels.jsonl.
-
-    The pairs come first of which the judge is least sure; one in ten is drawn at random. Nothing tells which rollout an
-    answer is of, nor what the judge said. Stop when you like: `stats` and `judges` then say how far the judge agrees
-    with you, and `doctor --judge --pairs` tries other judges on your labels.
-    """
-    import random
-
-    from harness.cli.archived_run import find_query, open_run
-    from harness.cli.console import stdout
-    from harness.core.settings_sources import load, merge_sources
-    from harness.pipeline.labelling import blind_pairs
-
-    reader = open_run(run, runs_dir, environ)
+def label(caller: Caller, run: str, ranking: str | None, query: str | None, seed: int | None, *, paths: bool) -> None:
+    """Ask a person about the pairs of which the judge is least sure, and keep what they say."""
+    reader = open_run(run, caller)
     chosen = reader.ranking(ranking)
     only = None if query is None else find_query(reader, query).id
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("label asks a person: run it in a terminal, with nothing piped in or out")
-    rng = random.Random(load(merge_sources({"seed": seed}, environ, None)).seed)
+    rng = random.Random(load(merge_sources({"seed": seed}, caller.environ, None)).seed)
     pairs = blind_pairs(reader, chosen, rng, "paths" if paths else "answers", only)
     _ask_about(reader, pairs, stdout(), paths=paths)
 
 
 def _ask_about(reader: RunReader, pairs: Iterable[BlindPair], console: Console, *, paths: bool) -> None:
     """Ask about pairs until there are no more, or the person ends it. Raises Interrupted on Ctrl-C."""
-    from harness.archive.layout import append_label
-
     kept = 0
     try:
         for number, pair in enumerate(pairs, 1):

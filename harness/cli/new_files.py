@@ -1,9 +1,16 @@
 """Files of the user's own that a command writes: never over one that is there, unless the user says so."""
 
 import os
+import re
 from pathlib import Path
 
-from harness.core.errors import CannotWrite, UsageError, on_a_line
+from harness.cli.output import say
+from harness.core.errors import CannotWrite, UsageError, on_a_line, quoted
+from harness.core.run_folders import enclosing_run
+from harness.core.wording import command
+from harness.rollouts.environment import copy_of_example
+
+IS_NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 
 def write_new(path: Path, text: str, *, force: bool) -> None:
@@ -76,3 +83,21 @@ def append_text(path: Path, text: str) -> None:
             file.write(text if not before or before.endswith("\n") else f"\n{text}")
     except (OSError, ValueError) as exc:
         raise CannotWrite(f"cannot add to {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
+
+
+def new_agent(name: str, source: str, *, force: bool) -> None:
+    """Copy a packaged example agent into agents_config/, ready to edit."""
+    if not IS_NAME.fullmatch(name):
+        raise UsageError(f"{quoted(name)}: a name of letters, digits, - and _ is expected, such as `poet`")
+    files = copy_of_example(source, name)
+    if run := enclosing_run(Path.cwd()):
+        raise UsageError(f"this is inside of the run folder {run}, where no agent is loaded from: go elsewhere")
+    folder = Path("agents_config")
+    own, *beside = files
+    write_new(folder / own, files[own], force=force)
+    for companion in beside:
+        if not (folder / companion).exists():
+            write_new(folder / companion, files[companion], force=False)
+    say(f"{folder / own}: a copy of {source}, ready to edit")
+    again = command(f"run --agent {name}")
+    say(f"next: {again}\nnext: {again} --offline")

@@ -1,7 +1,13 @@
-"""Options and arguments that several commands share. Those of settings are made from their declarations."""
+"""How commands are declared, and the options that several share; those of settings are made from their declarations.
 
-from collections.abc import Callable
+A declaration loads no work, so that `--help` is quick: a command's module is imported when the command runs, and may
+import at its top whatever the work needs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +80,12 @@ dry_run_option = click.option(
 wait_option = click.option(
     "--wait", is_flag=True, help="With --judge-batch: stay until the batches are over, and go on with what came back."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+labels_option = click.option(
+    "--labels",
+    type=FILE,
+    metavar="FILE",
+    help="Labelled pairs of answers, as `doctor --judge --pairs` reads them. [default: labels.jsonl of the run]",
+)
 _WIDE = "harness.wide"
 
 
@@ -82,27 +93,108 @@ def _note_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
     context.meta[_WIDE] = wide
 
 
-wide_option = click.option(
-    "--wide",
-    is_flag=True,
-    expose_value=False,
-    callback=_note_wide,
-    help="Show all columns of tables, however narrow the terminal is.",
-)
-quiet_option = click.option(
-    "--quiet", "-q", is_flag=True, help="No progress and no notes on stderr; errors are still printed."
-)
-report_option = click.option(
-    "--report/--no-report",
-    default=True,
-    help="Write the run's page, once the result is printed; `harness report` writes it later. [default: --report]",
-)
-verbose_option = click.option("--verbose", "-v", is_flag=True, help="Show the logs of the SDK and of the retries.")
-
-
 def is_wide(context: click.Context) -> bool:
     """Tell whether --wide was given."""
     return bool(context.meta.get(_WIDE))
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What a user may say to whichever command: the environment, where runs are, what to print and write."""
+
+    environ: Mapping[str, str]
+    runs_dir: Path | None = None
+    as_json: bool = False
+    quiet: bool = False
+    report: bool = True
+    """Whether the page of a run is written."""
+    verbose: bool = False
+
+
+_OF_CALLER = {
+    "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout."),
+    "wide": click.option(
+        "--wide",
+        is_flag=True,
+        expose_value=False,
+        callback=_note_wide,
+        help="Show all columns of tables, however narrow the terminal is.",
+    ),
+    "quiet": click.option(
+        "--quiet", "-q", is_flag=True, help="No progress and no notes on stderr; errors are still printed."
+    ),
+    "report": click.option(
+        "--report/--no-report",
+        default=True,
+        help="Write the run's page, once the result is printed; `harness report` writes it later. [default: --report]",
+    ),
+    "verbose": click.option("--verbose", "-v", is_flag=True, help="Show the logs of the SDK and of the retries."),
+}
+
+
+def caller(*names: str) -> Decorator:
+    """Add those of the options that any command may have; the command gets them and the environment as `caller`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        def make(**values: Any) -> Caller:
+            return Caller(click.get_current_context().obj or {}, **values)
+
+        known = [field.name for field in fields(Caller)]
+        return _gathered(command, "caller", make, known, [_OF_CALLER.get(n) or setting_option(n) for n in names])
+
+    return decorate
+
+
+def record(name: str, kind: type[Any], *parameters: Decorator) -> Decorator:
+    """Add options that the command gets as one record, `name`: those that are named as the fields of `kind`."""
+    return lambda command: _gathered(command, name, kind, [field.name for field in fields(kind)], parameters)
+
+
+def _gathered(
+    command: Callable[..., Any],
+    name: str,
+    make: Callable[..., Any],
+    members: Sequence[str],
+    parameters: Sequence[Decorator],
+) -> Callable[..., Any]:
+    """Return a command that hands on what `make` makes of the values of its `members` as one argument, `name`."""
+
+    @wraps(command)
+    def with_record(**values: Any) -> Any:
+        return command(**{name: make(**{m: values.pop(m) for m in members if m in values})}, **values)
+
+    return _with_all(with_record, parameters)
+
+
+def _with_all(command: Callable[..., Any], parameters: Sequence[Decorator]) -> Callable[..., Any]:
+    """Add parameters to a command, in the order in which its help lists them."""
+    for parameter in reversed(parameters):
+        command = parameter(command)
+    return command
+
+
+class OrderedGroup(click.Group):
+    """A group that lists its commands in the order in which they were declared, not by the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        del ctx
+        return list(self.commands)
+
+
+def declared(work: str, help_text: str, *parameters: Decorator, **attributes: Any) -> click.Command:
+    """Return a command with these parameters. `work` is its function, as `module:name` of this room's modules.
+
+    The module is imported when the command runs; of a group, when no command of it was named. `attributes` are click's.
+    """
+    module, _, function = work.partition(":")
+
+    def call(**values: Any) -> Any:
+        if click.get_current_context().invoked_subcommand is not None:
+            return None
+        return getattr(import_module(f"{__package__}.{module}"), function)(**values)
+
+    return click.command(help=help_text, **attributes)(_with_all(call, parameters))
 
 
 def setting_option(name: str, *, default: str | None = None) -> Decorator:
@@ -130,39 +222,27 @@ def setting_options(*names: str, default: str | None = None) -> Decorator:
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def with_flags(*args: Any, **values: Any) -> Any:
+        def with_flags(*, flags: Mapping[str, Any] | None = None, **values: Any) -> Any:
             options = {name: values.pop(name) for name in names}
-            flags = {name: value for name, value in options.items() if value not in (None, ())} | values.pop(
-                "flags", {}
-            )
-            return command(*args, flags=flags, **values)
+            given = {name: value for name, value in options.items() if value not in (None, ())}
+            return command(flags=given | dict(flags or {}), **values)
 
-        decorated: Callable[..., Any] = with_flags
-        for name in reversed(names):
-            decorated = setting_option(name, default=default)(decorated)
-        return decorated
+        return _with_all(with_flags, [setting_option(name, default=default) for name in names])
 
     return decorate
 
 
-def repeated_options(*names: str) -> Decorator:
-    """Add options of which several values make the sides of a comparison; the command gets a tuple of each."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        decorated: Callable[..., Any] = command
-        for name in reversed(names):
-            declared = SETTINGS.get(name)
-            text = _help(declared, None) if declared else "A YAML file of settings, named as the options here."
-            decorated = click.option(
-                f"--{name}",
-                type=click.STRING if name == "model" else FILE,
-                metavar=None if name == "model" else "FILE",
-                multiple=True,
-                help=f"{text} Repeat it to compare one agent with itself so.",
-            )(decorated)
-        return decorated
-
-    return decorate
+def repeated_option(name: str) -> Decorator:
+    """Add an option of which several values make the sides of a comparison; the command gets a tuple."""
+    text = _help(SETTINGS[name], None) if name in SETTINGS else "A YAML file of settings, named as the options here."
+    is_file = name != "model"
+    return click.option(
+        f"--{name}",
+        type=FILE if is_file else click.STRING,
+        metavar="FILE" if is_file else None,
+        multiple=True,
+        help=f"{text} Repeat it to compare one agent with itself so.",
+    )
 
 
 def _help(setting: Setting, default: str | None) -> str:

@@ -10,9 +10,12 @@ import logging
 import sys
 import traceback
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
 
+from harness.core.errors import Interrupted
 from harness.core.unicode import escape_json, visible
 
 
@@ -24,6 +27,20 @@ def say(text: str, *, err: bool = False) -> None:
 def print_json(value: object, *, indent: int | None = 1) -> None:
     """Print a result for machines: what `say` marks is escaped, and read back as it was."""
     _write(escape_json(json.dumps(value, ensure_ascii=False, indent=indent)), err=False)
+
+
+@contextmanager
+def while_loading(text: str, *, quiet: bool) -> Generator[None]:
+    """Say on a terminal what the command is about to do, for loading the SDK takes seconds; a log needs no such line.
+
+    Ctrl-C meanwhile ends the command with a line that says that nothing was begun. Raises Interrupted.
+    """
+    if not quiet and sys.stderr.isatty():
+        say(f"{text} …", err=True)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: nothing was begun") from None
 
 
 def guard_output() -> None:

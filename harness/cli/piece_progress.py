@@ -1,7 +1,8 @@
-"""How far work is that is told piece by piece and asks no model: a bar on a terminal, else a line now and then."""
+"""How far work is that goes piece by piece and asks no model: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -9,10 +10,16 @@ from typing import TYPE_CHECKING
 
 from harness.cli.console import stderr
 from harness.cli.progress_bars import LINE_EVERY_S
+from harness.core.errors import Interrupted
+from harness.core.wording import command
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+    from harness.archive.rankings import RankingFile
+    from harness.archive.reader import RunReader
+    from harness.report.summary.ranking import RankingSummary
 
 QUICK_S = 0.5
 """Work that takes no longer shows nothing."""
@@ -66,3 +73,24 @@ def _bar(what: str, console: Console) -> Progress:
 
     columns = (what, *Progress.get_default_columns()[1:2], MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True)
+
+
+def draw_pages(
+    reader: RunReader,
+    ranking: RankingFile,
+    summary: RankingSummary | None = None,
+    *,
+    anew: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Write the pages of a ranking into the run's folder, as `write_page` does. Raises Interrupted on Ctrl-C."""
+    from harness.report.html.run_page import write_page
+
+    try:
+        with shown_progress("pages", quiet=quiet) as on_page:
+            write_page(reader, ranking, reader.folder / "report.html", summary, anew=anew, on_page=on_page)
+    except KeyboardInterrupt:
+        rest = command(f"report {shlex.quote(str(reader.folder))}")
+        raise Interrupted(
+            f"interrupted: not all pages are written; the run is whole, and `{rest}` writes them"
+        ) from None

@@ -7,17 +7,22 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from typing import TypeVar
 
 import anyio
+from rich.console import Console
 
+from harness.cli.console import stderr
+from harness.cli.options import Caller
 from harness.cli.output import say
 from harness.cli.progress_bars import ProgressBars
+from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import Interrupted
 from harness.core.progress import StopSign
 from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.run_environment import RunEnvironment
 
 _T = TypeVar("_T")
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")
@@ -26,7 +31,7 @@ _OBJECTS_BEFORE_A_LOOK = 10_000
 """So many new objects before the garbage collector looks at them, where rollouts are made."""
 
 _TURNS = 3
-"""Turns of the event loop in which a signal is read, told, and followed."""
+"""Turns of the event loop in which a signal is read, handled, and followed."""
 
 
 def run_interruptible(
@@ -45,6 +50,27 @@ def run_interruptible(
     except (KeyboardInterrupt, asyncio.CancelledError):
         pass
     raise Interrupted(f"interrupted. {what_is_kept(bars.folder)}") from None
+
+
+def run_under_bars(
+    work: Callable[[RunEnvironment], Awaitable[_T]],
+    caller: Caller,
+    console: Console,
+    *,
+    grace_s: float = 0.0,
+    deadline: Deadline = NO_DEADLINE,
+    rolls_out: bool = False,
+) -> _T:
+    """Run `work` as `run_interruptible` does, with its progress on `console`. Raises Interrupted."""
+    with ProgressBars(console, quiet=caller.quiet) as bars, little_garbage() if rolls_out else nullcontext():
+        run_env = RunEnvironment(caller.environ, progress=bars, deadline=deadline)
+        return run_interruptible(partial(work, run_env), bars, run_env.stop, grace_s)
+
+
+def run_silently(work: Callable[[RunEnvironment], Awaitable[_T]], caller: Caller) -> _T:
+    """Run what is over soon, such as a quote, without progress. Raises Interrupted."""
+    with ProgressBars(stderr(quiet=True), quiet=True) as bars:
+        return run_interruptible(partial(work, RunEnvironment(caller.environ)), bars)
 
 
 @contextmanager
@@ -91,7 +117,7 @@ async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grac
 
 
 async def _late_signals() -> None:
-    """Hear a Ctrl-C that came while something held the event loop up to the end, such as Ray."""
+    """Handle a Ctrl-C that came while something held the event loop up to the end, such as Ray."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 

@@ -19,23 +19,23 @@ class StageTotal:
     low: int
     high: int | None
     first_high: int | None
-    """The first bound from above that was told."""
+    """The first bound from above that was reported."""
 
     def narrowed(self, low: int, high: int | None) -> "StageTotal":
-        """Return the total as it is told now."""
+        """Return the total as it is now."""
         return StageTotal(low, high, high if self.first_high is None else self.first_high)
 
     def left(self, done: int) -> float | None:
         """Return how many pieces are expected to be left; None where nobody knows.
 
-        `low` pieces are settled. Of what is open up to `high`, that share is expected to come which came of the rest.
+        `low` pieces are sure to come. Of what is open up to `high`, that share is expected which came of the rest.
         """
         if self.high is None or self.first_high is None:
             return None
         if self.low == self.high:
             return max(0.0, self.high - done)
-        settled = self.low + max(0, self.first_high - self.high)
-        share = self.low / settled if settled else 1.0
+        known = self.low + max(0, self.first_high - self.high)
+        share = self.low / known if known else 1.0
         return max(0.0, share * (self.high - self.low) - max(0, done - self.low))
 
     def words(self) -> str:
@@ -46,7 +46,7 @@ class StageTotal:
 
 
 class ProgressTally:
-    """Counts what a run tells while it goes on. It is told by the event loop, and read by what draws."""
+    """Counts what a run reports while it goes on. The event loop writes it, and what draws reads it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with nothing, now by `clock`, which is in seconds."""
@@ -63,7 +63,7 @@ class ProgressTally:
         self._unpriced = False
 
     def go_on(self) -> None:
-        """Note that a further round of the work begins: totals told from now on are of what comes after this."""
+        """Note that a further round of the work begins: totals from now on are of what comes after this."""
         self._kept_before = self._kept.copy()
 
     def total(self, stage: Stage, low: int, high: int | None) -> None:
@@ -129,7 +129,7 @@ class ProgressTally:
         return _minutes(self._seconds())
 
     def left(self) -> str:
-        """Return for how long the work is likely to go on; nothing where that cannot be told."""
+        """Return for how long the work is likely to go on; nothing where that is not known."""
         times: list[float] = []
         for stage in self.stages:
             pieces, rate = self._of(stage).left(self._done[stage]), self._rate(stage)
@@ -174,7 +174,7 @@ class ProgressTally:
         return f"{self._kept[stage]:,}{total} {_NAMES[stage]}{'' if of == 1 else 's'}{failed}"
 
     def _of(self, stage: Stage) -> StageTotal:
-        """Return a stage's total: as told, else what was expected."""
+        """Return a stage's total: as reported, else what was expected."""
         expected = self._expected[stage]
         return self._totals.get(stage) or StageTotal(expected, expected, expected)
 

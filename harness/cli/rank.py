@@ -3,70 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-import click
+from rich.text import Text
 
-from harness.cli import completion, options
+from harness.cli.console import print_lines, stdout
+from harness.cli.options import Caller
+from harness.cli.output import print_json
 from harness.core.errors import UsageError, on_a_line, quoted
-from harness.core.settings import SETTINGS
 from harness.core.user_files import read_text
 from harness.core.wording import counted
+from harness.ranking.score_table import RankedScores, rank_scores
+from harness.report.terminal.table import Column, TableRow, table_lines
+from harness.report.text import probability
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.text import Text
-
-    from harness.ranking.score_table import RankedScores
-
-_TOPOLOGIES = tuple(name for name in SETTINGS["topology"].choices if name != "none")
-"""`none` ranks nothing: that is for runs that are judged later."""
 _SHAPE = 'expected {"n": N, "scores": {"i,j": [score_i, score_j], ...}}, i shown first'
 
 
-@click.command()
-@click.argument(
-    "table",
-    metavar="TABLE.json",
-    type=options.FILE,
-    help='{"n": N, "scores": {"i,j": [score_i, score_j]}}, i shown first.',
-)
-@click.option(
-    "--topology",
-    metavar=f"[{'|'.join(_TOPOLOGIES)}]",
-    shell_complete=completion.among(*_TOPOLOGIES),
-    help="The tournament: who meets whom. [default: arena]",
-)
-@options.setting_option("estimator", default="tiers")
-@options.setting_option("order")
-@options.setting_option("seed")
-@options.json_option
-@options.wide_option
 def rank(
-    table: Path, topology: str | None, estimator: str | None, order: str | None, seed: int | None, *, as_json: bool
+    caller: Caller, table: Path, topology: str | None, estimator: str | None, order: str | None, seed: int | None
 ) -> None:
-    """Rank any table of pairwise scores, a judge's or people's, as a run's rollouts are ranked.
-
-    Entrant 0 is the anchor. Scores are best on a scale of 0 to 10, greater is better.
-    """
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
-    from harness.ranking.score_table import rank_scores
-
+    """Rank a table of pairwise scores, and print the ranks. Raises UsageError."""
     n, scores = _read_table(table)
     choices = {"topology": topology, "estimator": estimator, "order": order, "rng": seed}
     ranked = rank_scores(scores, n=n, **{k: v for k, v in choices.items() if v is not None})  # pyright: ignore[reportArgumentType] - it checks
-    if as_json:
+    if caller.as_json:
         print_json(ranked.model_dump(mode="json"))
         return
-    console = stdout()
-    for line in _ranking_lines(ranked, console.width):
-        console.print(line)
+    print_lines(lambda width: _ranking_lines(ranked, width))
     noise = "" if ranked.signal == "ok" else f" · signal {ranked.signal}"
     matches = counted(len(ranked.matches), "match", "matches")
-    console.print(f"{matches}, {ranked.topology} with {ranked.estimator}{noise}")
+    stdout().print(f"{matches}, {ranked.topology} with {ranked.estimator}{noise}")
 
 
 def _read_table(path: Path) -> tuple[int | None, dict[tuple[int, int], Any]]:
@@ -96,9 +65,6 @@ def _pair(key: str, name: str) -> tuple[int, int]:
 
 
 def _ranking_lines(ranked: RankedScores, width: int) -> Iterator[Text]:
-    from harness.report.terminal.table import Column, TableRow, table_lines
-    from harness.report.text import probability
-
     importance = {"rank": 1, "entrant": 2, "score": 3, "reward": 5, "advantage": 6, "margin": 7, "±": 8, "p(best)": 4}
     columns = [Column(name, order, right=True) for name, order in importance.items()]
     by_rank = sorted(range(len(ranked.ranks)), key=lambda i: (ranked.ranks[i] is None, ranked.ranks[i] or 0.0, i))

@@ -3,70 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import click
+import anyio
 
-from harness.cli import completion, options
+from harness.archive.layout import find_run
+from harness.cli.archived_run import runs_folder
+from harness.cli.options import Caller
+from harness.cli.output import print_json, say
+from harness.cli.process import silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.rollouts.replay import Replayed
+from harness.core.wording import counted
+from harness.pipeline.replaying import replay_run
+from harness.rollouts.loading import load_agent
+from harness.rollouts.replay import Replayed
 
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@click.command()
-@options.run_argument
-@click.option("--rollout", "-r", type=int, help="Only this rollout of each query. [default: all]")
-@click.option(
-    "--query", metavar="ID", shell_complete=completion.query_ids, help="Only this query, by its id. [default: all]"
-)
-@click.option("--live-tools", is_flag=True, help="Run the tools again. [default: take what they gave]")
-@click.option(
-    "--agent",
-    "-a",
-    shell_complete=completion.agent_names,
-    help="The agent, or a changed one, as for run. [default: the run's own]",
-)
-@options.trust_option
-@options.setting_option("runs_dir")
-@options.json_option
-@options.verbose_option
-@click.pass_obj
 def replay(
-    environ: Mapping[str, str],
+    caller: Caller,
     run: str,
     rollout: int | None,
     query: str | None,
     agent: str | None,
-    runs_dir: Path | None,
     *,
     live_tools: bool,
     trust_archive: bool,
-    as_json: bool,
-    verbose: bool,
 ) -> ExitCode:
-    """Drive the agent's own code on the model replies that a run recorded. To judge a run again use rescore.
-
-    No model is asked and nothing is written. Every request (instructions, input, tools, handoffs, output schema) is
-    compared with the recorded one, and the first divergence is shown with a diff. Exits 0 only if all is identical,
-    1 if anything diverged.
-    """
-    import anyio
-
-    from harness.archive.layout import find_run
-    from harness.cli.archived_run import runs_folder
-    from harness.cli.output import print_json, say
-    from harness.cli.process import silence_logs, stdout_for_results
-    from harness.core.wording import counted
-    from harness.pipeline.replaying import replay_run
-    from harness.rollouts.loading import load_agent
-
-    silence_logs(verbose=verbose)
-    folder = find_run(run, runs_folder(runs_dir, environ))
+    """Replay rollouts and print which are identical; return the exit code."""
+    silence_logs(verbose=caller.verbose)
+    folder = find_run(run, runs_folder(caller))
     replayed: list[Replayed] = []
     with stdout_for_results():  # what an agent's file and tools print is not the result
         loaded = load_agent(agent, Path.cwd()) if agent else None
@@ -75,7 +41,7 @@ def replay(
             rollouts = replay_run(
                 folder,
                 loaded,
-                environ,
+                caller.environ,
                 query=query,
                 rollout=rollout,
                 live_tools=live_tools,
@@ -88,7 +54,7 @@ def replay(
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
     diverged = [each for each in replayed if each.divergence]
-    if as_json:
+    if caller.as_json:
         rollouts = [each.model_dump(mode="json") for each in replayed]
         print_json({"run": folder.name, "identical": not diverged, "rollouts": rollouts})
     else:

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-import click
+from rich.text import Text
 
-from harness.cli import options
-from harness.cli.groups import OrderedGroup
-from harness.core.errors import ExitCode, on_a_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from rich.text import Text
-
-    from harness.judging.rubric import Rubric
-
-
-_IS_NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,99}")
+from harness.cli.console import print_lines, stdout
+from harness.cli.new_files import IS_NAME, write_new
+from harness.cli.options import Caller
+from harness.cli.output import print_json, say
+from harness.core.errors import ExitCode, UsageError, did_you_mean, on_a_line, quoted
+from harness.core.wording import command
+from harness.judging.rubric import Rubric
+from harness.judging.rubric_files import load_rubric, packaged_rubrics, read_rubric, rubric_source
+from harness.report.terminal.table import Column, TableRow, table_or_list
 
 
-@click.group(cls=OrderedGroup)
-def rubric() -> None:
-    """List and print rubrics; begin one of your own, and check it."""
-
-
-@rubric.command()
-@click.argument("name", required=False, help="A packaged rubric's name, or a FILE.md.")
-@options.json_option
-@options.wide_option
-def show(name: str | None, *, as_json: bool) -> None:
-    """List the packaged rubrics; with NAME, print what the judge is told by it and the schema of its reply."""
+def show_rubric(name: str | None, caller: Caller) -> None:
+    """Print the packaged rubrics, or what the judge is told by one of them."""
     if name is None:
-        _list_rubrics(as_json=as_json)
+        _list_rubrics(caller)
     else:
-        _show_rubric(name, as_json=as_json)
+        _show_one(name, caller)
 
 
-@rubric.command()
-@click.argument("file", help="A rubric of your own, or a packaged one.")
-def check(file: str) -> ExitCode:
+def print_faults(file: str) -> ExitCode:
     """Tell everything that is wrong with a rubric, by file and line; exit code 0 if nothing is, else 2."""
-    from harness.cli.output import say
-    from harness.judging.rubric import Rubric
-    from harness.judging.rubric_files import read_rubric, rubric_source
-
     checked = read_rubric(rubric_source(file, on_a_line(file)))
     if not isinstance(checked, Rubric):
         for fault in checked:
@@ -60,20 +41,8 @@ def check(file: str) -> ExitCode:
     return ExitCode.DONE
 
 
-@rubric.command("new")
-@click.argument("file", type=options.FILE, help="The file to write.")
-@click.option(
-    "--from", "source", default="writing", metavar="NAME", help="The packaged rubric to copy. [default: writing]"
-)
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
 def new_rubric(file: Path, source: str, *, force: bool) -> None:
     """Copy a packaged rubric into a file of your own, ready to edit."""
-    from harness.cli.new_files import write_new
-    from harness.cli.output import say
-    from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
-    from harness.core.wording import command
-    from harness.judging.rubric_files import packaged_rubrics, rubric_source
-
     names = packaged_rubrics()
     if source not in names:
         hint = did_you_mean(source, names)
@@ -81,7 +50,7 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
     if str(file) in names:
         raise UsageError(f"{file} is the name of a packaged rubric, which --rubric would take instead: name {file}.md")
     text = rubric_source(source)
-    if _IS_NAME.fullmatch(file.stem):
+    if IS_NAME.fullmatch(file.stem):
         text = text.replace(f"name: {source}\n", f"name: {file.stem}\n", 1)
     write_new(file, text, force=force)
     shown = shlex.quote(on_a_line(file))
@@ -89,14 +58,10 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
     say(f"next: {command(f'rubric check {shown}')}\nnext: {command(f'run --rubric {shown}')}")
 
 
-def _list_rubrics(*, as_json: bool) -> None:
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
-    from harness.judging.rubric_files import load_rubric, packaged_rubrics
-    from harness.report.terminal.table import Column, TableRow, table_or_list
+def _list_rubrics(caller: Caller) -> None:
 
     rubrics = [load_rubric(name) for name in packaged_rubrics()]
-    if as_json:
+    if caller.as_json:
         print_json([_summary(each) for each in rubrics])
         return
     columns = [
@@ -106,15 +71,11 @@ def _list_rubrics(*, as_json: bool) -> None:
         Column("answer", 3, wish=24),
     ]
     rows = [TableRow([each.name, str(each.version), _block(each, "path"), _block(each, "answer")]) for each in rubrics]
-    console = stdout()
-    for line in table_or_list(columns, rows, console.width):
-        console.print(line)
+    print_lines(lambda width: table_or_list(columns, rows, width))
 
 
-def _show_rubric(name: str, *, as_json: bool) -> None:
+def _show_one(name: str, caller: Caller) -> None:
     """Print a rubric as it is used. Raises UsageError for what is no rubric."""
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json, say
     from harness.judging.prompt import fixed_message
     from harness.judging.reply import schema
     from harness.judging.rubric_files import load_rubric
@@ -122,7 +83,7 @@ def _show_rubric(name: str, *, as_json: bool) -> None:
 
     loaded = load_rubric(name)
     prompt, reply_schema = fixed_message(loaded), schema(loaded)
-    if as_json:
+    if caller.as_json:
         print_json(_summary(loaded) | {"instructions": loaded.instructions, "prompt": prompt, "schema": reply_schema})
         return
     console = stdout()

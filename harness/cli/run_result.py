@@ -10,10 +10,10 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_state import Remaining, count_remaining
 from harness.cli.console import stdout
+from harness.cli.options import Caller
 from harness.cli.output import say
-from harness.cli.page_drawing import draw_pages
-from harness.cli.program import program
-from harness.cli.run_overview import print_run
+from harness.cli.piece_progress import draw_pages
+from harness.cli.show import print_run
 from harness.core.addresses import with_placeholder
 from harness.core.errors import ExitCode
 from harness.core.wording import command, counted
@@ -28,17 +28,16 @@ def next_commands(
     reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, typed: Sequence[str]
 ) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
-    command = program()
     run = shlex.quote(reader.typed_name)
     of_query = f" --query {shlex.quote(best[0])}" if best and left.queries > 1 else ""
     lines = [
-        f"{command} show {run}" + (f" --rollout {best[1]}{of_query}" if best else ""),
-        f"{command} rescore {run} {'--topology arena' if _unjudged(ranking) else '--judge-model MODEL'}",
+        command(f"show {run}" + (f" --rollout {best[1]}{of_query}" if best else "")),
+        command(f"rescore {run} {'--topology arena' if _judges_later(ranking) else '--judge-model MODEL'}"),
     ]
     if (again := _again(reader, left)) is not None:
-        lines.append(f"{command} resume {run}{again}")
+        lines.append(command(f"resume {run}{again}"))
     if reader.info.agent_offline and typed[:1] == ["run"]:
-        typed_again = f"{command} {shlex.join(_without_password(word) for word in typed if word != '--offline')}"
+        typed_again = command(shlex.join(_without_password(word) for word in typed if word != "--offline"))
         lines = [
             f"with a key:           OPENAI_API_KEY=sk-... {typed_again}",
             f"with a local server:  {typed_again} --base-url http://localhost:8000/v1 --model NAME",
@@ -59,25 +58,23 @@ def _without_password(word: str) -> str:
     return f"{option}{'=' if option else ''}{with_placeholder(url)}" if is_address else word
 
 
-def _unjudged(ranking: RankingFile) -> bool:
+def _judges_later(ranking: RankingFile) -> bool:
     return ranking.head.settings.get("topology") == "none"
 
 
 def deliver(
     result: RunResult,
+    caller: Caller,
     *,
     max_failures: int,
-    as_json: bool,
     rescored: bool = False,
     several: bool = False,
-    lent: bool = False,
-    quiet: bool = False,
-    report: bool = True,
+    reused: bool = False,
 ) -> ExitCode:
-    """Print the result, write the pages if a `report` is wanted, and return the exit code.
+    """Print the result, write the pages if they are wanted, and return the exit code.
 
-    The JSON of `several` runs is a line each. What was reused is printed after rescoring, and where other runs lent
-    verdicts (`lent`). The pages come last, since they may take a while: nobody waits for them to read the result.
+    The JSON of `several` runs is a line each. What was `reused` is printed where other runs gave verdicts, and after
+    rescoring. The pages come last, since they may take a while: nobody waits for them to read the result.
     Raises Interrupted on Ctrl-C while pages are written.
     """
     with RunReader(result.path) as reader:
@@ -85,29 +82,21 @@ def deliver(
         summary = result.summary or summarize(reader, ranking, way=result.way)
 
         def draw() -> None:
-            if report:
-                draw_pages(reader, ranking, summary, quiet=quiet)
+            if caller.report:
+                draw_pages(reader, ranking, summary, quiet=caller.quiet)
 
-        if result.waiting and not (result.stopped or as_json):
+        if result.waiting and not (result.stopped or caller.as_json):
             draw()
             return _end_waiting(result)
         try:
             change = change_against_earlier(reader, ranking) if rescored else None
             more: dict[str, Any] = {"against": change.as_json() if change else None} if rescored else {}
             more |= {"waiting": result.waiting} if result.waiting else {}
-            print_run(
-                reader,
-                ranking,
-                as_json=as_json,
-                summary=summary,
-                indent=None if several else 1,
-                more=more,
-                stopped=_stopped_by(result),
-                report=report,
-            )
-            if not as_json:
+            indent, stopped = None if several else 1, _stopped_by(result)
+            print_run(reader, ranking, caller, summary=summary, indent=indent, more=more, stopped=stopped)
+            if not caller.as_json:
                 left = result.remaining or count_remaining(reader)
-                if rescored or lent:
+                if rescored or reused:
                     _say_reused(summary, change, name_queries=left.queries > 1)
                 next_commands(reader, ranking, left, summary.best, sys.argv[1:])
             code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)
@@ -153,8 +142,8 @@ def say_given_up(result: RunResult) -> bool:
 def _say_reused(summary: RankingSummary, change: RankingChange | None, *, name_queries: bool) -> None:
     """Say how many verdicts were reused and bought, and what the ranking changed against the one before."""
     sources = [f"{times:,} from {run}" for run, times in summary.sources.most_common()]
-    lent = f" ({', '.join(sources)})" if sources else ""
-    say(f"reused {summary.judge.reused:,}{lent}, bought {summary.judge.bought:,}")
+    runs = f" ({', '.join(sources)})" if sources else ""
+    say(f"reused {summary.judge.reused:,}{runs}, bought {summary.judge.bought:,}")
     console = stdout()
     for line in change_lines(change, name_queries=name_queries) if change else ():
         console.print(line)
@@ -198,7 +187,7 @@ def _out_of_quota(reader: RunReader, summary: RankingSummary, *, rescored: bool)
 
 def _exit_code(ranking: RankingFile, summary: RankingSummary, max_failures: int) -> ExitCode:
     failed = summary.agents.failed.total()
-    judged_later = ranking.head.settings.get("topology") == "none" and failed < summary.agents.runs
+    judged_later = _judges_later(ranking) and failed < summary.agents.runs
     if not judged_later and summary.best is None:
         return ExitCode.NOTHING_RANKABLE
     failures = failed + summary.agents.partial + (0 if judged_later else summary.incomplete)

@@ -2,105 +2,74 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-import click
+from harness.archive.batch_log import with_provider
+from harness.archive.layout import list_archived
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import RankingHead
+from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
+from harness.cli.console import print_lines, stdout
+from harness.cli.look_options import ShownPart
+from harness.cli.options import Caller
+from harness.cli.output import print_json, say
+from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, on_a_line
+from harness.core.rankings import GroupRanking, Match
+from harness.core.records import Query, Rollout
+from harness.core.wording import call, command, counted
+from harness.report.summary.match_verdicts import VerdictLookup
+from harness.report.summary.notes import provisional_words
+from harness.report.summary.pair_table import pair_table
+from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
+from harness.report.summary.rankings import design_of, ranking_line
+from harness.report.terminal.details import match_lines, matches_table, pair_table_lines, path_lines
+from harness.report.terminal.runs import rankings_table, rounds_lines
+from harness.report.terminal.show import QueryTable, overview, parts_line
+from harness.transcripts.transcript import recorded_form
 
-from harness.cli import completion, options
-from harness.core.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from harness.archive.comparison_reader import ComparisonReader
-    from harness.archive.rankings import RankingFile
-    from harness.archive.reader import RunReader
-    from harness.archive.typed_records import RankingHead
-    from harness.core.records import Query, Rollout
-
-
-@click.command()
-@options.run_argument
-@click.option("--rollout", "-r", type=int, help="Show this rollout's path and answer.")
-@click.option("--transcript", is_flag=True, help="With --rollout: the very text of it that the judge saw.")
-@click.option("--matches", is_flag=True, help="The matches by round, with their numbers.")
-@click.option("--match", "-m", type=int, help="One match: every score, the judge's words, and both transcripts.")
-@click.option("--matrix", is_flag=True, help="Who beat whom: by how much each rollout leads each other one.")
-@click.option("--brief", is_flag=True, help="With --match: leave out the transcripts.")
-@click.option(
-    "--query", metavar="ID", shell_complete=completion.query_ids, help="The query's id, where the run has several."
-)
-@click.option(
-    "--sort",
-    shell_complete=completion.sort_keys,
-    metavar="KEY",
-    help="A row a query, in the order of: number, id, winner, score, p_best, signal, flips, tokens, cost, time, "
-    "failed, query, or a field of the queries' metadata. -KEY: the greatest first.",
-)
-@click.option("--all", "list_all", is_flag=True, help="A row a query, for all of them. [default: 20]")
-@click.option(
-    "--columns", metavar="FIELDS", help="A row a query, with these fields of the queries' metadata, with commas."
-)
-@click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]")
-@click.option("--rankings", is_flag=True, help="List the rankings of the run.")
-@options.setting_option("runs_dir")
-@options.json_option
-@options.wide_option
-@click.pass_obj
 def show(
-    environ: Mapping[str, str],
+    caller: Caller,
     run: str,
-    rollout: int | None,
-    match: int | None,
+    part: ShownPart,
     query: str | None,
     ranking: str | None,
     sort: str | None,
     columns: str | None,
-    runs_dir: Path | None,
     *,
-    transcript: bool,
-    matches: bool,
-    matrix: bool,
-    brief: bool,
-    rankings: bool,
     list_all: bool,
-    as_json: bool,
 ) -> None:
-    """Show a run from its archive: the ranking, or one rollout, the matches, or one match with its verdicts.
-
-    Of a comparison: what it says, the figures of its sides, and the queries that were lost.
-    """
-    from harness.archive.reader import RunReader
-    from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
-
-    parts = {"--rankings": rankings, "--rollout": rollout is not None}
-    parts |= {"--matches": matches, "--match": match is not None, "--matrix": matrix}
+    """Print the ranking of a run, or one rollout, the matches, or one match with its verdicts; or a comparison."""
+    parts = {"--rankings": part.rankings, "--rollout": part.rollout is not None}
+    parts |= {"--matches": part.matches, "--match": part.match is not None, "--matrix": part.matrix}
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
-    _check_together(parts, tables, transcript=transcript, brief=brief)
-    reader = open_archived(run, runs_dir, environ)
+    _check_together(parts, tables, transcript=part.transcript, brief=part.brief)
+    reader = open_archived(run, caller)
     if not isinstance(reader, RunReader):
         named = {"--query": query is not None, "--ranking": ranking is not None}
         refuse_parts_of_runs(reader, parts | tables | named)
-        _show_comparison(reader, as_json=as_json)
-    elif rankings:
-        _list_rankings(reader, as_json=as_json)
-    elif rollout is not None and transcript:
-        shown = _find_rollout(reader, find_query(reader, query), rollout)
-        _show_transcript(shown, reader.ranking(ranking).head, as_json=as_json)
-    elif rollout is not None:
-        _show_rollout(reader, find_query(reader, query), rollout, as_json=as_json)
-    elif matches or matrix or match is not None:
-        from harness.cli.show_matches import show_matches, show_matrix
+        from harness.cli.compare import print_comparison
+        from harness.pipeline.comparing.outcome import comparison_of
 
+        print_comparison(reader, comparison_of(reader), caller)
+    elif part.rankings:
+        _list_rankings(reader, caller)
+    elif part.rollout is not None and part.transcript:
+        rollout = _find_rollout(reader, find_query(reader, query), part.rollout)
+        _show_transcript(rollout, reader.ranking(ranking).head, caller)
+    elif part.rollout is not None:
+        _show_rollout(reader, find_query(reader, query), part.rollout, caller)
+    elif part.matches or part.matrix or part.match is not None:
         of_query = _only(reader, reader.ranking(ranking), find_query(reader, query))
-        if matrix:
-            show_matrix(reader, of_query, as_json=as_json)
-        else:
-            show_matches(reader, of_query, match, brief=brief, as_json=as_json)
+        (_show_matrix if part.matrix else _show_matches)(reader, of_query, part, caller)
     else:
-        from harness.cli.run_overview import print_run
+        from harness.cli.show import print_run
         from harness.report.terminal.show import QueryTable
 
         whole = reader.ranking(ranking)
@@ -108,14 +77,7 @@ def show(
         fields = tuple(filter(None, (columns or "").split(",")))
         table = QueryTable(sort or "number", list_all, fields) if any(tables.values()) else None
         has_page = (reader.folder / "report.html").is_file()
-        print_run(reader, shown, as_json=as_json, table=table, report=has_page)
-
-
-def _show_comparison(reader: ComparisonReader, *, as_json: bool) -> None:
-    from harness.cli.comparison_result import print_comparison
-    from harness.pipeline.comparing.outcome import comparison_of
-
-    print_comparison(reader, comparison_of(reader), as_json=as_json)
+        print_run(reader, shown, replace(caller, report=has_page), table=table)
 
 
 def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, transcript: bool, brief: bool) -> None:
@@ -138,30 +100,19 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
         raise UsageError(f"{parts_given[0]} shows a part of one query, {tables_given[0]} lists all: give one of them")
 
 
-def _list_rankings(reader: RunReader, *, as_json: bool) -> None:
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
-    from harness.report.summary.rankings import ranking_line
-    from harness.report.terminal.runs import rankings_table, rounds_lines
-
+def _list_rankings(reader: RunReader, caller: Caller) -> None:
     lines = [ranking_line(reader, ranking) for ranking in reader.rankings()]
-    if as_json:
+    if caller.as_json:
         print_json([line.as_json() for line in lines])
         return
     if not lines:
         reader.ranking()  # says how to make one
-    console = stdout()
-    for line in (*rankings_table(lines, console.width), *rounds_lines(lines)):
-        console.print(line)
+    print_lines(lambda width: (*rankings_table(lines, width), *rounds_lines(lines)))
 
 
-def _show_rollout(reader: RunReader, query: Query, index: int, *, as_json: bool) -> None:
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
-    from harness.report.terminal.details import path_lines
-
+def _show_rollout(reader: RunReader, query: Query, index: int, caller: Caller) -> None:
     rollout = _find_rollout(reader, query, index)
-    if as_json:
+    if caller.as_json:
         print_json(rollout.model_dump(mode="json"))
     else:
         stdout().print(path_lines(reader.group(query), index))
@@ -175,7 +126,7 @@ def _find_rollout(reader: RunReader, query: Query, index: int) -> Rollout:
     return rollouts[index]
 
 
-def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> None:
+def _show_transcript(rollout: Rollout, head: RankingHead, caller: Caller) -> None:
     """Print path and answer as a ranking's judge had them, character for character."""
     from harness.cli.console import stderr
     from harness.cli.output import print_json, say
@@ -191,9 +142,8 @@ def _show_transcript(rollout: Rollout, head: RankingHead, *, as_json: bool) -> N
             "something was cut, this text differs from what the judge saw",
         )
     transcript = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
-    if as_json:
-        fields = ("path", "answer", "hash", "cut", "answer_cut")
-        shown = {name: getattr(transcript, name) for name in fields}
+    if caller.as_json:
+        shown = {name: getattr(transcript, name) for name in ("path", "answer", "hash", "cut", "answer_cut")}
         print_json(shown | {"rendering": head.rendering, "counter": counter})
     else:
         say(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")
@@ -203,8 +153,128 @@ def _only(reader: RunReader, ranking: RankingFile, query: Query) -> RankingFile:
     """Return a ranking with nothing but one query's group."""
     ranked = ranking.of(query.id)
     if ranked is None:
-        from harness.core.wording import call
-
         how = call("resume", reader.typed_name)
         raise UsageError(f"ranking {ranking.head.id} has not come to query {query.id!r}; {how} ranks it")
     return replace(ranking, groups=(ranked,), finished=True)
+
+
+def _show_matches(reader: RunReader, ranking: RankingFile, part: ShownPart, caller: Caller) -> None:
+    """Print the matches of a ranking's only group, or one of them. Raises UsageError for a listwise ranking."""
+    (ranked,), verdict_of, number = ranking.groups, cache(reader.verdict), part.match
+    if ranked.verdicts:
+        raise UsageError(
+            "this ranking has no matches: a listwise judge scored the group as a whole; "
+            "`harness show` has the scores and why"
+        )
+    group = group_of(reader, _ranked_query(reader, ranked), ranked)
+    if number is not None and not 1 <= number <= len(ranked.matches):
+        raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches):,}, numbered from 1")
+    console = stdout()
+    if caller.as_json:
+        matches = ranked.matches if number is None else (ranked.matches[number - 1],)
+        print_json([_match_json(match, verdict_of) for match in matches])
+    elif number is None:
+        console.print(matches_table(group, ranked, verdict_of, console.width))
+    else:
+        head = ranking.head
+        form = None if part.brief else recorded_form(head.settings, head.judge, head.rendering)
+        console.print(match_lines(group, ranked, verdict_of, number, form, console.width))
+
+
+def _ranked_query(reader: RunReader, ranked: GroupRanking) -> Query:
+    query = reader.query(ranked.query)
+    assert query, "the caller looked it up"  # noqa: S101 - for the type checker
+    return query
+
+
+def _show_matrix(reader: RunReader, ranking: RankingFile, _part: ShownPart, caller: Caller) -> None:
+    """Print who beat whom in a ranking's only group. Raises UsageError where no more than half of the pairs met."""
+    (ranked,) = ranking.groups
+    table = pair_table(group_of(reader, _ranked_query(reader, ranked), ranked), ranked, reader.verdict)
+    if not table.mostly_met:
+        how = call("rescore", reader.typed_name, topology="round_robin")
+        raise UsageError(
+            f"--matrix shows a group of which more than half of the pairs met, and here {table.met} of {table.of} did; "
+            f"{how} lets all meet, `harness show --matches` lists the matches"
+        )
+    if caller.as_json:
+        print_json(table.as_json())
+    else:
+        console = stdout()
+        console.print(pair_table_lines(table, console.width))
+
+
+def _match_json(match: Match, verdict_of: VerdictLookup) -> dict[str, Any]:
+    verdicts = [verdict_of(key) for key in match.verdicts]
+    return match.model_dump(mode="json") | {"verdicts": [v.model_dump(mode="json") if v else None for v in verdicts]}
+
+
+def print_run(
+    reader: RunReader,
+    ranking: RankingFile,
+    caller: Caller,
+    *,
+    summary: RankingSummary | None = None,
+    indent: int | None = 1,
+    table: QueryTable | None = None,
+    more: Mapping[str, Any] | None = None,
+    stopped: str | None = None,
+) -> None:
+    """Print a run with one of its rankings, in JSON with `more` fields.
+
+    `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early, and
+    the caller's `report` whether the run's page is there, or is being written.
+    """
+    if caller.as_json:
+        from harness.report.json import run_json
+
+        print_json(run_json(reader, ranking) | dict(more or {}), indent=indent)
+        return
+    console = stdout()
+    if is_offline(reader, ranking):
+        console.print(
+            "SELF-TEST on the embedded offline parts: these ranks say nothing of any LLM.", style="bold yellow"
+        )
+    summary = summary or summarize(reader, ranking)
+    console.print(overview(reader, ranking, summary, console.width, table))
+    console.print(parts_line(reader.info, ranking, summary))
+    if not ranking.finished:
+        resume = command(f"resume {shlex.quote(reader.typed_name)}")
+        queries = counted(len(reader.index.queries), "query", "queries")
+        ranked = len(ranking.groups) - ranking.incomplete
+        stopped = stopped or ("a batch has the judge's questions" if with_provider(reader.folder) else None)
+        provisional = provisional_words(design_of(ranking, "estimator"), provisional=bool(ranking.provisional))
+        console.print(
+            f"this ranking has {ranked:,} of {queries} in full{provisional}: "
+            f"{stopped or 'it was cut short, or is under way'}; `{resume}` does the rest"
+        )
+    elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
+        console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
+    console.print(f"run: {reader.folder}", soft_wrap=True)
+    how = command(f"report {shlex.quote(str(reader.folder))}")
+    page = reader.folder / "report.html" if caller.report else f"not written; `{how}` writes it"
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+def say_finished(reader: RunReader, caller: Caller) -> ExitCode:
+    """Say that nothing of a run is missing; with --json print it. Raises ArchiveDamaged for one without queries."""
+    ranking = reader.newest_ranking()
+    if caller.as_json and ranking:
+        print_run(reader, ranking, caller)
+    elif not reader.index.queries and any(reader.index.rollouts.values()):
+        raise ArchiveDamaged(
+            f"run {reader.info.id} holds rollouts, and no query of them; "
+            f"`{command(f'validate {shlex.quote(str(reader.folder))}')}` tells what is damaged"
+        )
+    elif not reader.index.queries:
+        say(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")
+    else:
+        say(f"nothing to do: run {reader.info.id} is finished")
+    return ExitCode.DONE
+
+
+def say_nothing_unfinished(runs_dir: Path, caller: Caller) -> ExitCode:
+    """Say that no run in a folder is left to resume."""
+    here = "every run is finished" if list_archived(runs_dir) else f"there is no run in {on_a_line(runs_dir)}/ yet"
+    say(f"nothing to do: {here}", err=caller.as_json)
+    return ExitCode.DONE

@@ -2,126 +2,87 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-import click
+from rich.console import Console
 
-from harness.cli import options
-from harness.cli.labels import labels_option
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from rich.console import Console
-
-    from harness.archive.rankings import RankingFile
-    from harness.archive.reader import RunReader
-
-
-@click.command()
-@options.run_argument
-@click.option("--ranking", metavar="ID", help="Only this ranking, by its id. [default: all of the run]")
-@click.option("--curve", is_flag=True, help="Show accuracy against judge calls, from a judged round robin.")
-@click.option("--against", metavar="ID", help="With --curve: the truth is this ranking.")
-@click.option(
-    "--truth",
-    type=click.Choice(("labels", "reward", "order", "ranking", "itself")),
-    help="With --curve: what ranks are measured by. `order`: the verdicts of the other order; `itself`: the round "
-    "robin's own scores. [default: the first that there is of labels, reward, order, itself]",
+from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+from harness.archive.rankings import RankingFile
+from harness.archive.reader import RunReader
+from harness.cli.archived_run import open_archived, refuse_parts_of_runs
+from harness.cli.console import print_lines, stdout
+from harness.cli.new_files import refuse_existing, write_new
+from harness.cli.options import Caller
+from harness.cli.output import print_json, say
+from harness.core.errors import NothingRankable, UsageError
+from harness.core.settings_sources import load, merge_sources
+from harness.core.wording import call, counted
+from harness.pipeline.labelling import answer_labels
+from harness.report.json import agreement_json, figures_json, quality_json
+from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
+from harness.report.learnt_judges import (
+    judge_profiles,
+    jury_words,
+    profile_json,
+    profile_words,
+    voice_words,
+    voices_of_jurors,
 )
-@labels_option
-@click.option("--csv", type=options.FILE, metavar="FILE", help="With --curve: write all points as CSV.")
-@click.option("--svg", type=options.FILE, metavar="FILE", help="With --curve: draw all points.")
-@click.option(
-    "--profile", type=options.FILE, metavar="FILE", help="Write what is learnt of the judge, for --judge-profile."
-)
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
-@options.setting_option("seed")
-@options.setting_option("runs_dir")
-@options.json_option
-@options.wide_option
-@click.pass_obj
+from harness.report.summary.labels import label_agreement
+from harness.report.summary.ranking import by_signal, is_offline, summarize
+from harness.report.summary.ranking_figures import ranking_figures, ranking_words
+from harness.report.terminal.judges import figure_lines, quality_lines
+from harness.report.terminal.table import visible_text
+
+
 def stats(
-    environ: Mapping[str, str],
+    caller: Caller,
     run: str,
     ranking: str | None,
-    runs_dir: Path | None,
     seed: int | None,
     *,
-    as_json: bool,
     curve: bool,
     profile: Path | None,
     force: bool,
     **of_curve: Any,
 ) -> None:
-    """Show how far to believe the judge, for each ranking of a run and each judge in it; or for a comparison.
-
-    Flips, position bias, ties, cycles, the pull of length, scores, noise, failures; and whether judging each pair in
-    one order would do. Reads the archive alone.
-
-    --curve plays every topology with every estimator on the verdicts of a judged round robin, and says how few calls
-    would do. It asks no model.
-
-    --profile keeps what the verdicts of a ranking (by default the newest) teach of the judge.
-    """
-    from harness.archive.reader import RunReader
-    from harness.cli.archived_run import open_archived, refuse_parts_of_runs
-    from harness.core.errors import UsageError
-
-    reader = open_archived(run, runs_dir, environ)
+    """Print how far to believe the judges of a run or of a comparison, or the curve of a judged round robin."""
+    reader = open_archived(run, caller)
     if not isinstance(reader, RunReader):
-        from harness.cli.comparison_stats import print_comparison_stats
-
-        refuse_parts_of_runs(
-            reader, {"--ranking": ranking is not None, "--curve": curve, "--profile": profile is not None}
-        )
-        print_comparison_stats(reader, as_json=as_json)
+        given = {"--ranking": ranking is not None, "--curve": curve, "--profile": profile is not None}
+        refuse_parts_of_runs(reader, given)
+        _show_comparison(reader, caller)
     elif curve and profile:
         raise UsageError("give --curve or --profile, not both")
     elif curve:
-        from harness.cli.stats_curve import CurveRequest, show_curve
-        from harness.core.settings_sources import load, merge_sources
-
-        drawn_by = load(merge_sources({"seed": seed}, environ, None)).seed
-        show_curve(reader, CurveRequest(ranking, drawn_by, force=force, **of_curve), as_json=as_json)
+        drawn_by = load(merge_sources({"seed": seed}, caller.environ, None)).seed
+        _show_curve(reader, caller, ranking, seed=drawn_by, force=force, **of_curve)
     elif unused := [name for name, value in {"seed": seed, **of_curve}.items() if value is not None]:
         raise UsageError(f"--{unused[0]} needs --curve")
     elif profile:
-        from harness.cli.kept_profile import write_profile
-
-        write_profile(reader, reader.ranking(ranking), profile, force=force)
-        _show_judges(reader, ranking, as_json=as_json)
+        _write_profile(reader, reader.ranking(ranking), profile, force=force)
+        _show_judges(reader, ranking, caller)
     elif force:
         raise UsageError("--force needs --curve or --profile")
     else:
-        _show_judges(reader, ranking, as_json=as_json)
+        _show_judges(reader, ranking, caller)
 
 
-def _show_judges(reader: RunReader, ranking: str | None, *, as_json: bool) -> None:
-    from harness.cli.console import stdout
-    from harness.cli.output import print_json
-
+def _show_judges(reader: RunReader, ranking: str | None, caller: Caller) -> None:
     newest = reader.ranking(ranking)
     rankings = [newest] if ranking else reader.rankings()
-    if as_json:
-        rows = [_json(reader, each) for each in rankings]
+    if caller.as_json:
+        rows = [_ranking_json(reader, each) for each in rankings]
         print_json({"run": reader.info.id, "path": str(reader.folder), "rankings": rows})
         return
     console = stdout()
     for each in rankings:
-        _print(console, reader, each)
+        _print_ranking(console, reader, each)
 
 
-def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
-    from harness.pipeline.labelling import answer_labels
-    from harness.report.json import agreement_json, figures_json, quality_json
-    from harness.report.judge_quality import judge_qualities
-    from harness.report.learnt_judges import judge_profiles, profile_json, voices_of_jurors
-    from harness.report.summary.labels import label_agreement
-    from harness.report.summary.ranking import by_signal, is_offline, summarize
-    from harness.report.summary.ranking_figures import ranking_figures
-
+def _ranking_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     summary = summarize(reader, ranking)
     agreement = label_agreement(reader, ranking, answer_labels(reader, None))
     profiles = {profile.judge: profile_json(profile) for profile in judge_profiles(reader, ranking)}
@@ -143,15 +104,7 @@ def _json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     }
 
 
-def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.core.wording import counted
-    from harness.report.judge_quality import judge_qualities
-    from harness.report.learnt_judges import judge_profiles, jury_words, profile_words, voice_words, voices_of_jurors
-    from harness.report.summary.ranking import by_signal, is_offline, summarize
-    from harness.report.summary.ranking_figures import ranking_figures, ranking_words
-    from harness.report.terminal.judges import figure_lines, quality_lines
-    from harness.report.terminal.table import visible_text
-
+def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n:,}" for name, n in by_signal(summary.signals).items())
     groups = counted(len(ranking.groups), "query", "queries")
@@ -167,27 +120,22 @@ def _print(console: Console, reader: RunReader, ranking: RankingFile) -> None:
     if not qualities:
         console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
-        for line in quality_lines(quality, console.width):
-            console.print(line)
-        for sentence in profile_words(profiles[quality.judge]) if quality.judge in profiles else ():
-            console.print(visible_text(f"  {sentence}"))
-        for sentence in voice_words(voices, quality.judge) if voices else ():
-            console.print(visible_text(f"  {sentence}"))
-        for warning in quality.warnings:
-            console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
+        learnt = profile_words(profiles[quality.judge]) if quality.judge in profiles else ()
+        _print_judge(console, quality, [*learnt, *(voice_words(voices, quality.judge) if voices else ())])
     if voices:
         console.print(jury_words(voices), soft_wrap=True, markup=False)
-    _print_agreement(console, reader, ranking)
-
-
-def _print_agreement(console: Console, reader: RunReader, ranking: RankingFile) -> None:
-    from harness.pipeline.labelling import answer_labels
-    from harness.report.judge_quality import agreement_words
-    from harness.report.summary.labels import label_agreement
-
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):
             console.print(sentence, soft_wrap=True, markup=False)
+
+
+def _print_judge(console: Console, quality: JudgeQuality, remarks: Iterable[str] = ()) -> None:
+    for line in quality_lines(quality, console.width):
+        console.print(line)
+    for remark in remarks:
+        console.print(visible_text(f"  {remark}"))
+    for warning in quality.warnings:
+        console.print(visible_text(f"the judge: {warning}", style="bold"), soft_wrap=True)
 
 
 def _why_no_quality(ranking: RankingFile, *, listwise: bool) -> str:
@@ -198,3 +146,101 @@ def _why_no_quality(ranking: RankingFile, *, listwise: bool) -> str:
     if any(group.topology == "imported" for group in ranking.groups):
         return "no verdict: the places were imported"
     return "no verdict: there was nothing to judge"
+
+
+def _show_comparison(reader: ComparisonReader, caller: Caller) -> None:
+    """Print the figures of each judge of a comparison. Raises UsageError before anything is compared."""
+    newest = reader.newest()
+    if newest is None:
+        raise UsageError(
+            f"comparison {reader.info.id} has compared no query yet; go on with {call('resume', reader.folder)}"
+        )
+    if caller.as_json:
+        print_json(_comparison_json(reader, newest))
+    else:
+        _print_comparison(reader, newest)
+
+
+def _comparison_json(reader: ComparisonReader, newest: ComparisonFile) -> dict[str, Any]:
+    return {
+        "comparison": reader.info.id,
+        "path": str(reader.folder),
+        "finished": newest.finished,
+        "offline": reader.info.offline,
+        "rubric": reader.info.rubric,
+        "queries": len(newest.queries),
+        "judges": [quality_json(quality) for quality in compared_qualities(reader, newest)],
+    }
+
+
+def _print_comparison(reader: ComparisonReader, newest: ComparisonFile) -> None:
+    console = stdout()
+    console.print(
+        visible_text(f"comparison {reader.info.id}: {counted(len(newest.queries), 'query', 'queries')} compared")
+    )
+    if reader.info.offline:
+        console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+    qualities = compared_qualities(reader, newest)
+    if not qualities:
+        console.print("  no verdict: there was nothing to judge")
+    for quality in qualities:
+        _print_judge(console, quality)
+
+
+def _write_profile(reader: RunReader, ranking: RankingFile, path: Path, *, force: bool) -> None:
+    """Write the profile of a ranking's judge as JSON.
+
+    Raises UsageError for a file that is there, and for a jury; NothingRankable without a judged pair; CannotWrite.
+    """
+    if not force:
+        refuse_existing(path)
+    profiles = judge_profiles(reader, ranking)
+    if not profiles:
+        raise NothingRankable(f"ranking {ranking.head.id} of run {reader.info.id} rests on no judged pair")
+    if len(profiles) > 1:
+        judges = ", ".join(profile.judge for profile in profiles)
+        raise UsageError(
+            f"--profile: ranking {ranking.head.id} has a jury ({judges}), and --judge-profile is for one judge; "
+            "`stats --json` holds each juror's profile"
+        )
+    write_new(path, profiles[0].model_dump_json(indent=1) + "\n", force=force)
+
+
+def _show_curve(
+    reader: RunReader,
+    caller: Caller,
+    ranking: str | None,
+    *,
+    seed: int,
+    truth: Any,
+    against: str | None,
+    labels: Path | None,
+    csv: Path | None,
+    svg: Path | None,
+    force: bool,
+) -> None:
+    """Print the curve of a run's round robin, and write the files that were asked for.
+
+    Raises UsageError, NothingRankable, CannotWrite.
+    """
+    from harness.report.csv import curve_csv
+    from harness.report.html.curve_svg import curve_svg
+    from harness.report.json import curve_json
+    from harness.report.summary.curve import judging_curve, round_robin_of
+    from harness.report.terminal.judges import curve_lines
+
+    files = [path for path in (csv, svg) if path]
+    for path in files if not force else ():
+        refuse_existing(path)
+    judged = round_robin_of(reader, ranking)
+    measure = reader.ranking(against) if against else None
+    drawn = judging_curve(reader, judged, truth=truth, against=measure, labels=answer_labels(reader, labels), seed=seed)
+    for path, text in ((csv, curve_csv), (svg, curve_svg)):
+        if path:
+            write_new(path, text(drawn), force=force)
+    if caller.as_json:
+        print_json({"run": reader.info.id, "path": str(reader.folder)} | curve_json(drawn))
+        return
+    print_lines(lambda width: curve_lines(drawn, width))
+    for path in files:
+        say(f"{path}: written", err=True)

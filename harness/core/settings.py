@@ -195,7 +195,7 @@ class Settings:
             at_least=1,
         ),
     ] = None
-    sure: Annotated[
+    confidence: Annotated[
         float | None,
         Setting(
             "Stop judging a `cyclic` group once one rollout is best with this probability; 1: once nothing left "

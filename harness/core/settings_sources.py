@@ -37,7 +37,11 @@ def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: 
     the file or of the environment that holds and cannot be used.
     """
     named = {name: value for name, value in flags.items() if value not in (None, (), [])}
-    of_environment, of_file = _from_environment(environ), _from_file(config)
+    of_environment, of_file = _from_environment(environ), dict[str, Any]()
+    if config is not None:
+        from harness.core.config_file import read_config  # noqa: PLC0415 - PyYAML takes as long to import as `ls` to run
+
+        of_file = read_config(config)
     _check_source(of_environment, named, lambda name: f"HARNESS_{name.upper()}")
     _check_source(of_file, of_environment | named, lambda name: f"--config {on_a_line(str(config))}: {name}")
     return of_file | of_environment | named
@@ -48,14 +52,6 @@ def _check_source(values: Mapping[str, Any], over: Collection[str], called: Call
     holding = {name: value for name, value in values.items() if name in SETTINGS and name not in over}
     if holding:
         _checked(holding, called)
-
-
-def _from_file(config: Path | None) -> dict[str, Any]:
-    if config is None:
-        return {}
-    from harness.core.config_file import read_config  # noqa: PLC0415 - PyYAML takes as long to import as `ls` to run
-
-    return read_config(config)
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -106,17 +102,14 @@ def check_known(values: Mapping[str, Any]) -> None:
 
 
 def _checked(given: Mapping[str, Any], called: Callable[[str], str] = option) -> BaseModel:
-    values = {name: _in_words(SETTINGS[name], value) for name, value in given.items()}
+    in_words = {name: SETTINGS[name].words for name in given}
+    values = {name: words(given[name]) if words else given[name] for name, words in in_words.items()}
     for name, value in values.items():
         _check_text(name, value, called)
     try:
         return _checker()(**values)
     except ValidationError as exc:
         raise UsageError(_complaints(exc, called)) from None
-
-
-def _in_words(setting: Setting, value: Any) -> Any:
-    return setting.words(value) if setting.words else value
 
 
 def _check_text(name: str, value: Any, called: Callable[[str], str]) -> None:

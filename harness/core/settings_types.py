@@ -80,7 +80,7 @@ class CommonSettings(TypedDict, total=False):
     budget: int | None
     """Judge calls a query, spent on the best design for so many: new pairs in one order first, then the other order
     of the closest. [default: what the topology takes; at least 1]"""
-    sure: float | None
+    confidence: float | None
     """Stop judging a `cyclic` group once one rollout is best with this probability; 1: once nothing left could change
     it. [default: judge to the end; `best`: 0.95; above 0, at most 1]"""
     judge_when: Literal["always", "tied"]

@@ -29,7 +29,7 @@ class ListwiseMethod:
     """`--judge ruler`: one call scores a whole group, by a rubric in plain words."""
 
     summary = "scores a whole group at once"
-    without_effect = ("topology", "order", "estimator", "reward", "budget", "sure", "judge_repeats")
+    without_effect = ("topology", "order", "estimator", "reward", "budget", "confidence", "judge_repeats")
     ranks_from_matches = False
 
     def load_rubric(self, name: str) -> ListRubric:

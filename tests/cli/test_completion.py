@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("re", ["resume", "rescore", "replay", "report"]),
+        ("re", ["resume", "report", "rescore", "replay"]),
         ("agents n", ["new"]),
         ("rubric ", ["show", "check", "new"]),
         ("run --topo", ["--topology"]),

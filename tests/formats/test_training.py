@@ -131,12 +131,12 @@ def test_a_pair_of_a_run_in_both_orders_needs_two_that_agree(match: Match, reaso
 def test_other_pairs_go_by_their_probability():
     met = [a_match(0, 3, 9, 1, orders=1), a_match(1, 2, 5.5, 5, orders=1)]
     assert pairs_and_losses(ranked_group(*met, both=False))[0] == []  # one call alone is no 95 %, however clear
-    assert pairs_and_losses(ranked_group(*met, both=False), sure=0.85)[0] == [(0, 3)]
+    assert pairs_and_losses(ranked_group(*met, both=False), confidence=0.85)[0] == [(0, 3)]
     pairs, lost = pairs_and_losses(ranked_group(*met, both=False), pairs="adjacent")
     assert (pairs, len(lost)) == ([], 1)
     assert "3 pairs: p(better above worse) is below 0.95" in lost[0]
-    assert pairs_and_losses(ranked_group(both=False), sure=0.0)[0] == [(0, 3)]  # a listwise judge: no match
-    assert pairs_and_losses(ranked_group(a_match(0, 1, 9, 1), a_match(1, 3, 9, 1)), sure=0.75)[0] == [(0, 3)]
+    assert pairs_and_losses(ranked_group(both=False), confidence=0.0)[0] == [(0, 3)]  # a listwise judge: no match
+    assert pairs_and_losses(ranked_group(a_match(0, 1, 9, 1), a_match(1, 3, 9, 1)), confidence=0.75)[0] == [(0, 3)]
 
 
 def test_the_surest_of_a_query_stay_and_a_small_margin_goes():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.cli.cost_lines import quote_line
+from harness.cli.announce import quote_line
 from harness.comparison.conclusions import sentence
 from harness.pipeline.rescoring import Quote
 from harness.report.html.facts import summary_facts

@@ -9,7 +9,7 @@ from typing import Literal
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
 from harness.formats.sequences import TurnSequence, join_turns
-from harness.formats.training.rules import USUAL_SURE, ExportRules, PairChoice
+from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
 from harness.formats.turns import NoMessages, Turn
 from harness.ranking.pair_probability import probabilities_above
 
@@ -220,10 +220,10 @@ def _fault(pair: RankedPair, group: RankedGroup, rules: ExportRules, probability
         return "the judge did not see the whole of an answer"
     if any(map(_in_both_orders, met)):
         reason = _fault_of_orders(met, better)
-    elif group.both_orders and rules.sure is None:
+    elif group.both_orders and rules.confidence is None:
         reason = "never judged against each other in both orders (--sure P takes such pairs by their probability)"
     else:
-        least = USUAL_SURE if rules.sure is None else rules.sure
+        least = USUAL_CONFIDENCE if rules.confidence is None else rules.confidence
         unsure = least > 0 and (probability is None or probability < least)
         reason = f"p(better above worse) is below {least:g}, or not known" if unsure else None
     return reason or (f"a margin below {rules.least_margin:g}" if _gap(*pair) < rules.least_margin else None)

@@ -14,7 +14,7 @@ import yaml
 from harness.core.errors import on_a_line
 from harness.formats.sequences import NO_TOKENS, TokenCounts
 from harness.formats.training.candidates import Losses
-from harness.formats.training.rules import USUAL_SURE, ExportFormat, ExportRules
+from harness.formats.training.rules import USUAL_CONFIDENCE, ExportFormat, ExportRules
 
 DatasetsType: TypeAlias = "str | Mapping[str, DatasetsType] | Sequence[DatasetsType]"
 """A type of `datasets`, a record of columns, or a list: its one entry says of what."""
@@ -214,11 +214,13 @@ def _rules(content: CardContent) -> Iterator[str]:
     yield "groups of signal ok and weak" if rules.weak else "groups of signal ok"
     yield "also taken: " + (", ".join(sorted(rules.included)) or "nothing that is left out by default")
     if rules.format in {"dpo", "openai-preference"}:
-        sure = f"{USUAL_SURE:g} in runs judged in one order" if rules.sure is None else f"{rules.sure:g}"
+        least = (
+            f"{USUAL_CONFIDENCE:g} in runs judged in one order" if rules.confidence is None else f"{rules.confidence:g}"
+        )
         most = "" if rules.per_query is None else f", at most {rules.per_query} of a query"
         yield f"pairs: {rules.pairs}{most}, with a margin of at least {rules.least_margin:g}"
         yield "a pair judged in both orders: both name the same winner"
-        yield f"another pair: p(better above worse) of at least {sure}"
+        yield f"another pair: p(better above worse) of at least {least}"
 
 
 def _run(run: ExportedRun) -> Iterator[str]:

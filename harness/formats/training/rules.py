@@ -49,7 +49,7 @@ Included = Literal["anchor", "failed", "flagged", "cut"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 PAIR_CHOICES: tuple[PairChoice, ...] = get_args(PairChoice)
 SFT_STYLES: tuple[SftStyle, ...] = get_args(SftStyle)
-USUAL_SURE = 0.95
+USUAL_CONFIDENCE = 0.95
 """The least p(better above worse) of a pair, in runs that were judged in one order."""
 
 
@@ -61,7 +61,7 @@ class ExportRules:
     pairs: PairChoice = "best-worst"
     per_query: int | None = None
     """The most pairs of a query."""
-    sure: float | None = None
+    confidence: float | None = None
     """The least p(better above worse) of a pair without both orders; None: 0.95, in runs judged in one order only."""
     least_margin: float = 0.0
     """The least difference of two rollouts in score points."""

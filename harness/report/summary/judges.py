@@ -125,7 +125,16 @@ def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:
     by_way: dict[tuple[str, ...], RankingFile] = {}
     for ranking in rankings:
         settings = ranking.head.settings
-        names = ("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "sure")
+        names = (
+            "order",
+            "budget",
+            "judge_repeats",
+            "jury",
+            "judge_when",
+            "show_instructions",
+            "judge_budget",
+            "confidence",
+        )
         design = [design_of(ranking, name) for name in ("topology", "estimator")]
         way = (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in names))
         if ranking.finished or way not in by_way or not by_way[way].finished:

@@ -64,7 +64,9 @@ RUN = (
     "--order both --estimator tiers --reward rank --failed by-cause --rubric writing --judge pairwise "
     "--judge-budget 32000 --judge-repeats 1 --show-instructions --max-turns 20"
 )
-BEST = "best 'Why is tea hot?' --agent stopping.py --offline --json -q -n 3 --seed 5 --sure 0.95 --temperature 0.8"
+BEST = (
+    "best 'Why is tea hot?' --agent stopping.py --offline --json -q -n 3 --seed 5 --confidence 0.95 --temperature 0.8"
+)
 """With every setting named that a default could change."""
 
 Made = Iterator[tuple[str, Case]]
@@ -208,7 +210,7 @@ REFUSED = {
         ["run --agent nope", "run --temperature 8 --offline", "run --nope", "nope"],
         ["run --offline --budget 3", "run --queries nope.jsonl --offline", "run --offline --config nope.yaml"],
         ["run --agent stopping.py --dry-run", "run '' --offline --dry-run"],
-        ["best --sure 2 --offline", "show", "ls --json"],
+        ["best --confidence 2 --offline", "show", "ls --json"],
     ),
     "files": (
         "",

@@ -1,0 +1,162 @@
+"""The beginning of the commands that work for long: what is said, and refused, before the SDK is loaded.
+
+Loading it takes seconds. Each command finds what it is about, says so on a terminal, then imports its work.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.archive.layout import find_archived, find_run
+from harness.archive.run_state import find_missing_work, last_unfinished
+from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
+from harness.cli.compare_options import GateAsked, SidesAsked
+from harness.cli.look_options import ComparisonFiles
+from harness.cli.options import Caller
+from harness.cli.output import say, while_loading
+from harness.cli.show import say_finished, say_nothing_unfinished
+from harness.core.errors import ExitCode, on_a_line, quoted
+from harness.core.settings_sources import load, merge_sources
+from harness.core.wording import option
+
+
+def begin_run(
+    caller: Caller,
+    query: str | None,
+    agent: str,
+    queries: str | None,
+    flags: Mapping[str, Any],
+    config: Path | None,
+    reuse: tuple[str, ...],
+    *,
+    dry_run: bool,
+    wait: bool,
+) -> ExitCode:
+    """Roll out, judge, rank, archive."""
+    values = merge_sources(flags, caller.environ, config)
+    settings = load(values)
+    with while_loading(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=caller.quiet):
+        from harness.cli import run as work
+
+        asked, prepared = work.prepare_run(caller, agent, query, queries, settings, wait=wait)
+    if not asked:
+        say(f"no query falls into {option('shard', settings.shard)}: nothing to run, and no run made", err=True)
+        return ExitCode.DONE
+    reuse_sources = [find_run(word, settings.runs_dir) for word in reuse]
+    if work.announce_run(caller, prepared, len(asked), values, flags, dry_run=dry_run):
+        return ExitCode.DONE
+    return work.run_prepared(caller, prepared, asked, reuse_sources, wait=wait)
+
+
+def begin_best(
+    caller: Caller,
+    query: str | None,
+    agent: str,
+    flags: Mapping[str, Any],
+    deadline: float | None,
+    config: Path | None,
+    *,
+    dry_run: bool,
+) -> None:
+    """Print the best of N answers, and nothing else on stdout."""
+    began = time.monotonic()
+    values = merge_sources(flags, caller.environ, config)
+    n = load(values).n
+    with while_loading(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=caller.quiet):
+        from harness.cli import run as work
+
+        settings = work.best_settings(values, n, flags.get("confidence"), hurried=deadline is not None)
+        queries, prepared = work.prepare_run(caller, agent, query, None, settings)
+    if not work.announce_run(caller, prepared, 1, {}, flags, dry_run=dry_run):
+        work.run_best(caller, prepared, queries, deadline, began)
+
+
+def begin_resume(
+    caller: Caller,
+    run: str | None,
+    agent: str | None,
+    rubric: str | None,
+    flags: Mapping[str, Any],
+    *,
+    retry_failed: bool,
+    accept_changed_agent: bool,
+    trust_archive: bool,
+    wait: bool,
+) -> ExitCode:
+    """Do what is missing of a run or of a comparison."""
+    parent = runs_folder(caller)
+    archived = find_archived(run, parent) if run else last_unfinished(parent, _say_passed_over)
+    if archived is None:
+        return say_nothing_unfinished(parent, caller)
+    folder = archived.folder
+    if archived.kind == "comparison":
+        reader = open_comparison_folder(folder)
+        of_runs = {"--retry-failed": retry_failed, "--accept-changed-agent": accept_changed_agent}
+        refuse_parts_of_runs(reader, of_runs | {option(name): name in flags for name in ("instructions", "approve")})
+        with while_loading(f"loading what comparison {folder.name} needs", quiet=caller.quiet):
+            from harness.cli.compare import ResumedComparison, resume_compared
+
+        return resume_compared(caller, ResumedComparison(reader, parent, flags, agent, rubric, trust_archive))
+    reader = open_folder(folder)
+    missing = find_missing_work(reader, retry_failed=retry_failed)
+    if missing.nothing:
+        return say_finished(reader, caller)
+    with while_loading(f"loading what run {folder.name} needs", quiet=caller.quiet):
+        from harness.cli.run import ResumedRun, resume_found
+
+    resumed = ResumedRun(reader, missing, flags, agent, rubric, retry_failed, accept_changed_agent, trust_archive)
+    return resume_found(caller, resumed, wait=wait)
+
+
+def _say_passed_over(error: Exception) -> None:
+    say(f"passed over: {error}", err=True)
+
+
+def begin_rescore(
+    caller: Caller,
+    runs: tuple[str, ...],
+    flags: Mapping[str, Any],
+    reuse: tuple[str, ...],
+    config: Path | None,
+    *,
+    free: bool,
+    trust_archive: bool,
+    dry_run: bool,
+    wait: bool,
+) -> ExitCode:
+    """Judge archived runs again."""
+    parent = runs_folder(caller)
+    folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
+    which = f"{len(folders)} runs" if len(folders) > 1 else f"run {folders[0].name}"
+    with while_loading(f"loading {which}", quiet=caller.quiet):
+        from harness.cli.run import Rescoring
+        from harness.pipeline.plan import RescoreOptions
+
+    reuse_sources = [find_run(word, parent) for word in reuse]
+    how = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
+    rescoring = Rescoring(caller, tuple(folders), merge_sources(flags, {}, config), how)
+    grace_s, most_failures = rescoring.announce(dry_run=dry_run, wait=wait)
+    return ExitCode.DONE if dry_run else rescoring.run_all(grace_s, most_failures, wait=wait)
+
+
+def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles, *, dry_run: bool) -> ExitCode:
+    """Say whether one agent is better than another."""
+    what = f"the comparison of {on_a_line(', '.join(asked.sides))}"
+    with while_loading(f"loading what {what} needs", quiet=caller.quiet):
+        from harness.cli.compare import compare_found
+        from harness.cli.compared_sides import find_sides
+
+        found = find_sides(caller, asked)
+    return compare_found(caller, found, files, dry_run=dry_run)
+
+
+def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked, *, dry_run: bool) -> ExitCode:
+    """Say whether one agent may replace another, as an exit code for CI."""
+    what = f"the gate for {on_a_line(', '.join(asked.sides))}"
+    with while_loading(f"loading what {what} needs", quiet=caller.quiet):
+        from harness.cli.compared_sides import find_sides
+        from harness.cli.gate import gate_found
+
+        found = find_sides(caller, asked)
+    return gate_found(caller, found, gate, dry_run=dry_run)

@@ -1,0 +1,140 @@
+"""What `compare` and `gate` take, and what their help says: the sides, what they are asked, how they are judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli import completion, options
+from harness.cli.look_options import comparison_files
+from harness.core.compare_settings import OF_JUDGING, OF_ROLLING_OUT
+
+
+@dataclass(frozen=True)
+class SidesAsked:
+    """The sides of a comparison as a user names them, what they are asked, and how they are judged."""
+
+    sides: tuple[str, ...]
+    flags: Mapping[str, Any]
+    queries: str | None
+    pairs: int
+    task: Path | None
+    cluster: str | None
+    instructions: tuple[Path, ...]
+    model: tuple[str, ...]
+    config: tuple[Path, ...]
+    reuse: tuple[str, ...]
+    trust_archive: bool
+    allow_offline: bool = True
+
+
+@dataclass(frozen=True)
+class GateAsked:
+    """What a gate asks of a comparison, and where its result is written beside stdout."""
+
+    margin: float
+    looks: int
+    allow_unsure: bool
+    buy_anew: bool
+    markdown: Path | None
+    junit: Path | None
+
+
+_SIDES = (
+    click.argument(
+        "sides",
+        metavar="A B...",
+        nargs=-1,
+        required=True,
+        shell_complete=completion.runs_and_agents,
+        help="Archived runs (ids, prefixes, folders, `last` for the newest run), or agents to roll out now (NAME, "
+        "module:attr, path.py:attr). One agent will do with several --instructions, --model or --config: a side for "
+        "each.",
+    ),
+    click.option("--queries", metavar="FILE", help="Queries for agents: JSONL, CSV or lines. [default: a run's]"),
+    click.option(
+        "--pairs",
+        type=click.IntRange(1, 1000),
+        default=2,
+        metavar="K",
+        show_default=True,
+        help="Cross pairs of samples that meet on each query, for each two sides.",
+    ),
+    click.option(
+        "--task",
+        metavar="FILE",
+        type=options.FILE,
+        help="Show the judge this text as the task. [default: the instructions and tools, where all sides have the "
+        "same]",
+    ),
+    click.option("--cluster", metavar="KEY", help="Queries with the same value of this metadata key are alike."),
+    *(options.repeated_option(name) for name in ("instructions", "model", "config")),
+    options.setting_options(*OF_JUDGING, default="the runs' own"),
+    options.setting_options("n", default="an anchor, and a sample for each of --pairs"),
+    options.setting_options(*(name for name in OF_ROLLING_OUT if name != "n")),
+    options.reuse_option,
+    options.trust_option,
+)
+_HOW = (options.dry_run_option, options.caller("runs_dir", "json", "wide", "quiet", "verbose"))
+
+compare_command = options.declared(
+    "begin:begin_compare",
+    """Compare runs or agents: rollouts of both on the same query are judged in pairs, each pair in both orders.
+
+    Queries are matched by what they ask. Verdicts that are there are reused, also those of earlier comparisons of the
+    same runs; the runs are never written to. Agents are rolled out first, each in a run of its own. The result is a
+    folder beside the runs, which `show`, `report`, `stats` and `resume` take like a run.
+    """,
+    options.record(
+        "asked",
+        SidesAsked,
+        *_SIDES,
+        click.option("--allow-offline", is_flag=True, help="Compare runs on the embedded model too: a self-test."),
+    ),
+    comparison_files,
+    *_HOW,
+)
+gate_command = options.declared(
+    "begin:begin_gate",
+    """Let B pass if it is not worse than A, the baseline; A and B are named as for `compare`.
+
+    B is not worse if the whole 95 % interval of its win rate is above 0.5 - margin: exit 0. B is worse if the interval
+    is below 0.5: exit 1. Else the gate cannot tell: exit 1, or 0 with --allow-unsure. A gate that could say nothing is
+    refused, exit 2. Before anything is spent the gate says how probably an equally good B passes.
+    """,
+    options.record(
+        "gate",
+        GateAsked,
+        click.option(
+            "--margin",
+            type=click.FloatRange(0.001, 0.49),
+            default=0.05,
+            metavar="SHARE",
+            help="B may be preferred in this much less than half of the pairs. [default: 0.05]",
+        ),
+        click.option(
+            "--looks",
+            type=click.IntRange(1, 8),
+            default=1,
+            metavar="N",
+            help="Judge in so many steps, and stop at the first one that tells. [default: 1]",
+        ),
+        click.option("--allow-unsure", is_flag=True, help="Exit with 0 where the gate cannot tell."),
+        click.option(
+            "--buy-anew",
+            is_flag=True,
+            help="Go on where the baseline was judged by another rubric: buy all verdicts anew.",
+        ),
+        click.option(
+            "--markdown",
+            metavar="FILE",
+            type=options.FILE,
+            help="Write the result as Markdown. [default: add it to $GITHUB_STEP_SUMMARY, where that is set]",
+        ),
+        click.option("--junit", metavar="FILE", type=options.FILE, help="Write the result as a JUnit file."),
+    ),
+    options.record("asked", SidesAsked, *_SIDES),
+    *_HOW,
+)

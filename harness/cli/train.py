@@ -1,0 +1,155 @@
+"""The work of `export`, ranked rollouts as training data, and of `import`, trajectories made elsewhere as a run."""
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.archive.layout import find_run
+from harness.cli.archived_run import runs_folder
+from harness.cli.options import Caller
+from harness.cli.output import print_json, say
+from harness.cli.piece_progress import shown_progress
+from harness.core.errors import NothingRankable, UsageError, did_you_mean, quoted
+from harness.core.settings_sources import load, merge_sources
+from harness.core.wording import command, counted
+from harness.formats.training.rules import (
+    EXPORT_FORMATS,
+    PAIR_CHOICES,
+    SFT_STYLES,
+    WHOLE,
+    ExportRules,
+    Included,
+    read_split,
+)
+from harness.formats.trajectory_files import FORMATS
+from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
+from harness.pipeline.import_run import import_trajectories
+from harness.pipeline.run_environment import RunEnvironment
+
+_ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
+    (("pairs", "per_query", "confidence", "least_margin"), ("dpo", "openai-preference")),
+    (("final_answer",), ("dpo",)),
+    (("style",), ("sft",)),
+    (("mixed", "include_anchor"), ("groups", "art")),
+    (("include_failed",), ("groups", "art", "atif")),
+    (
+        ("no_weak", "include_flagged", "include_cut"),
+        tuple(n for n in EXPORT_FORMATS if n not in {"atif", "parquet", "csv"}),
+    ),
+)
+"""Options, and the formats that have a use for them."""
+_INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut")
+_DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "style": SFT_STYLES[0], "least_margin": 0.0}
+
+
+def export_ranked(
+    caller: Caller,
+    runs: Sequence[str],
+    to: Path,
+    ranking: str | None,
+    split: str | None,
+    *,
+    allow_offline: bool,
+    force: bool,
+    **chosen: Any,
+) -> None:
+    """Write an export with its data card, and print what is in it. Raises UsageError, NothingRankable, CannotWrite."""
+    rules, parent = _export_rules(chosen), runs_folder(caller)
+    folders = list(dict.fromkeys(find_run(run, parent) for run in runs or ("last",)))
+    exporting = ExportOptions(
+        rules=rules,
+        split=read_split(split) if split else WHOLE,
+        ranking=ranking,
+        allow_offline=allow_offline,
+        force=force,
+    )
+    with shown_progress("groups", quiet=caller.quiet) as on_group:
+        result = export_runs(folders, to, exporting, on_group)
+    if caller.as_json:
+        print_json(_export_json(result, to, rules.format))
+    if not caller.quiet or not result.files:
+        for line in (*(f"left out: {line}" for line in result.losses.lines()), *(f"note: {n}" for n in result.notes)):
+            say(line, err=True)
+    if not result.files:
+        raise NothingRankable(f"nothing is left to export as {rules.format}, and nothing was written")
+    if not caller.as_json:
+        for file in result.files:
+            say(f"{shlex.quote(str(to / file.name))}: {counted(file.lines, 'line')}")
+        say(f"{shlex.quote(str(to / 'README.md'))}: what is in them, and what is not")
+
+
+def _export_rules(chosen: Mapping[str, Any]) -> ExportRules:
+    """Return the rules of an export from the options. Raises UsageError for an option that its format does not use."""
+    for names, formats in _ONLY_FOR:
+        for name in names:
+            if chosen[name] not in (None, False) and chosen["format_"] not in formats:
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
+    plain = {name: chosen[name] for name in ("per_query", "confidence", "mixed", "final_answer")}
+    with_default = {name: usual if chosen[name] is None else chosen[name] for name, usual in _DEFAULTS.items()}
+    return ExportRules(
+        format=chosen["format_"],
+        weak=not chosen["no_weak"],
+        included=frozenset(name for name in _INCLUDED if chosen[f"include_{name}"]),
+        **plain,
+        **with_default,
+    )
+
+
+def _export_json(result: ExportResult, to: Path, format_: str) -> dict[str, Any]:
+    return {
+        "path": str(to),
+        "format": format_,
+        "runs": [{"run": run.id, "ranking": run.ranking, "offline": run.offline} for run in result.runs],
+        "files": [{"file": f.name, "split": f.split, "lines": f.lines, "sha256": f.sha256} for f in result.files],
+        "left_out": [{"what": what, "why": why, "count": count} for what, why, count in result.losses.rows()],
+        "notes": list(result.notes),
+    }
+
+
+def import_made(
+    caller: Caller,
+    files: tuple[Path, ...],
+    format_: str | None,
+    name: str,
+    flags: Mapping[str, Any],
+    *,
+    first_is_anchor: bool,
+) -> None:
+    """Make a run of trajectories made elsewhere, and print what to do with it. Raises UsageError."""
+    if format_ is not None and format_ not in FORMATS:
+        raise UsageError(
+            f"--format {quoted(format_)}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}"
+        )
+    settings, around = load(merge_sources(flags, caller.environ, None)), RunEnvironment(caller.environ)
+    folder, imported = import_trajectories(
+        files, settings, around, format=format_, first_is_anchor=first_is_anchor, name=name
+    )
+    counts = imported.counts
+    for what, times in sorted(imported.unplaced.items()):
+        say(f"not kept: {what}, in {counted(times, 'trajectory', 'trajectories')}", err=True)
+    if caller.as_json:
+        groups = [{"query": q, "rollouts": count, "ranked": imported.ranked(q)} for q, count in counts.items()]
+        print_json({"run": folder.name, "path": str(folder), "groups": groups, "not_kept": imported.unplaced})
+        return
+    say(f"{counted(sum(counts.values()), 'rollout')} of {counted(len(counts), 'query', 'queries')}: {folder}")
+    if imported.places:
+        ranked = Counter(map(imported.ranked, counts))
+        say(f"{_ranked_words(ranked)}; no judge was asked")
+        if ranked.keys() - {"not at all"}:
+            say(f"\nnext: {command(f'show {shlex.quote(str(folder))}')}")
+            return
+    if single := sum(count < 2 for count in counts.values()):
+        say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
+    say(f"\nnext: {command(f'rescore {shlex.quote(str(folder))} --judge-model MODEL')}")
+
+
+def _ranked_words(queries: Counter[Any]) -> str:
+    """Return how many queries are ranked, and of how many only a part of the rollouts, or none, has a place."""
+    if queries.keys() == {"wholly"}:
+        return f"{counted(queries['wholly'], 'query', 'queries')} ranked as the file says"
+    there = [how for how in ("wholly", "in part", "not at all") if queries[how]]
+    parts = [f"{counted(queries[how], 'query', 'queries')} {how}" for how in there]
+    return f"ranked as the file says: {', '.join(parts)}"
