@@ -22,12 +22,19 @@ from simulated_judge import REGIMES, Array, Regime, draw
 
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.cyclic import Cyclic
-from harness.ranking.judge_prior import WEAK
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.pooled import fit_pooled
 
 SHARP, NOISY, RELATIVE = REGIMES
-WAYS = {"mean": replace(WEAK, jurors_alike=True), "each": WEAK}
+
+
+def as_one(calls: Sequence[Comparisons]) -> list[Comparisons]:
+    """Return the same calls as those of one judge with the mean of the jurors' scores."""
+    return [replace(group, juror=None) for group in calls]
+
+
+WAYS = {"mean": as_one, "each": list}
+"""What each way makes of a pool's calls."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ def held(groups: Simulated, fits: Sequence[Fit]) -> bool:
 
 def describe(groups: Simulated, size: int) -> bool:
     """Print the lines of a jury for one size of pool, and return whether what must hold does."""
-    fits = {way: [fit for some in groups.slices(size) for fit in fit_pooled(some, WAYS[way])] for way in WAYS}
+    fits = {way: [fit for some in groups.slices(size) for fit in fit_pooled(WAYS[way](some))] for way in WAYS}
     correlations = {way: rho(groups, of_way) for way, of_way in fits.items()}
     for way, of_way in fits.items():
         print(f"  {groups.name:32}pool {size:<6}{way:6}{correlations[way]:7.3f}{claims(groups, of_way)}", flush=True)

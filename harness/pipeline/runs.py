@@ -43,7 +43,7 @@ from harness.pipeline.plan import (
     rescoring,
 )
 from harness.pipeline.quote import lending_fault, quote_rescoring
-from harness.pipeline.rank_at_hand import rank_at_hand
+from harness.pipeline.rank_cached import rank_cached
 from harness.pipeline.rank_groups import OpenRanking, open_lenders, open_ranking
 from harness.pipeline.ray_engine.availability import check_engine
 from harness.pipeline.resolve import AgentSpec, redactor_of, resolve_agent
@@ -315,7 +315,7 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
     Return what they sum up to, as long as their records are at hand; None where they are ranked anew at the end.
     """
     with reader.extracts(ranking.way) as extracts:
-        if summary := await rank_at_hand(ranking, reader, extracts):
+        if summary := await rank_cached(ranking, reader, extracts):
             return summary
         summary = None if ranking.ranker.provisional else RankingSummary()
         for query in reader.queries():

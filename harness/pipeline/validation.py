@@ -19,11 +19,10 @@ from harness.archive.run_store import RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import findings
 from harness.core.clock import Clock
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.recorded_jury import recorded_jury
-from harness.ranking.fit_versions import MARGINS
 from harness.rollouts.raw import parts
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
@@ -105,10 +104,10 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     if not is_rendering(rendering):
         yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
         return
-    if ranking.head.fit_version not in MARGINS:
+    if ranking.head.fit_version != FIT_VERSION:
         yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
         return
-    rules = replace(rules_of(settings, counter, rendering), one_of_many=True, fit_version=ranking.head.fit_version)
+    rules = replace(rules_of(settings, counter, rendering), one_of_many=True)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     for stored in ranking.groups:
         group = _ranked_group(reader, stored)

@@ -95,7 +95,7 @@ def _learnt(
 
 def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
     """Return how jurors weigh, each by what its own calls show of it; None for a single judge."""
-    calls = {} if prior.jurors_alike else of_jurors(groups)
+    calls = of_jurors(groups)
     if len(calls) < _FEWEST_JURORS:
         return None
     return voices_of(groups, {seat: _learnt_juror(own, prior) for seat, own in calls.items()})
@@ -137,7 +137,7 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
     """
     learnt = _most_probable(pool, prior)
     share, sd = learnt.parameters.level_share, float(np.sqrt(learnt.covariance[LEVEL_SHARE, LEVEL_SHARE]))
-    if prior.may_turn_levels or share + _CERTAIN_SDS * sd >= 0:
+    if share + _CERTAIN_SDS * sd >= 0:
         return learnt
     return _most_probable(pool, prior.without_levels())
 
@@ -220,16 +220,13 @@ def _shared(judge: LearntJudge, groups: Sequence[Comparisons]) -> tuple[Floats, 
 
 
 def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
-    """Average over the points of the judge, and where its noise is uneven over what each group's may be."""
+    """Average over the points of the judge, and over what the noise of each group may be."""
     of_points = _over_points(sums, judge)
     of_noise = on_groups(sums, judge.parameters, judge.noise_widths)
-    mean, covariance = of_points.mean, of_points.within[sums.design]
-    log_scale_var = of_points.log_scale_var[sums.design]
-    if of_noise:
-        mean = mean + of_noise.moved
-        covariance = covariance * of_noise.wider[:, :, None] * of_noise.wider[:, None, :] + of_noise.between
-        log_scale_var = log_scale_var + of_noise.log_scale_var
-    return _Averages(mean, covariance + of_points.between, 2 / np.maximum(log_scale_var, _LEAST_SPREAD))
+    wider = of_noise.wider[:, :, None] * of_noise.wider[:, None, :]
+    covariance = of_points.within[sums.design] * wider + of_noise.between + of_points.between
+    log_scale_var = of_points.log_scale_var[sums.design] + of_noise.log_scale_var
+    return _Averages(of_points.mean + of_noise.moved, covariance, 2 / np.maximum(log_scale_var, _LEAST_SPREAD))
 
 
 class _OverPoints(NamedTuple):

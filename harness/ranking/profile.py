@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,10 +12,9 @@ from harness.core.judge_profile import (
     JudgeProfile,
     hash_of_judge,
 )
-from harness.core.rankings import FIT_VERSION
 from harness.ranking.ceiling import share_at_ends
 from harness.ranking.comparisons import Comparisons, Floats
-from harness.ranking.judge_prior import EVEN, WEAK, Parameters, Prior
+from harness.ranking.judge_prior import WEAK, Parameters, Prior
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled import LearntJudge, learn_judge
 from harness.ranking.pooled_sums import pool_sums
@@ -28,12 +26,6 @@ The judge is the same, but not the queries and the agents: how much their rollou
 """
 _DRIFT_OF_WIDTHS = 0.1
 """How probable it is that how much noise differs from group to group is not as it was learnt, but as of any judge."""
-_UNEVEN_FROM = 3
-"""The first version of the fit that learns how much noise differs from group to group."""
-_LEVELS_NOT_TURNED_FROM = 4
-"""The first version in which a judge whose levels seem to speak against the rollouts is taken to have none."""
-_JURORS_APART_FROM = 5
-"""The first version that learns each juror of a jury by itself."""
 _LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
 _MOST_LENT = Parameters(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 100.0, 20.0)
 """No other groups are believed to lie beyond, also where a judge seemed to be without noise, or a file was made up."""
@@ -102,15 +94,6 @@ def _lent_widths(profile: JudgeProfile) -> Floats:
     return (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * WEAK.noise_widths
 
 
-def prior_of(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
-    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
-
-    Earlier versions of the fit took a judge's noise for the same on all groups, let levels be turned round, and took a
-    jury for one judge.
-    """
-    prior = lent(profile) if profile else WEAK
-    if fit_version < _JURORS_APART_FROM:
-        prior = replace(prior, jurors_alike=True)
-    if fit_version < _LEVELS_NOT_TURNED_FROM:
-        prior = replace(prior, may_turn_levels=True)
-    return prior if fit_version >= _UNEVEN_FROM else replace(prior, noise_widths=EVEN)
+def prior_of(profile: JudgeProfile | None) -> Prior:
+    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge."""
+    return lent(profile) if profile else WEAK

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from harness.core.rankings import FIT_VERSION, GroupRanking, Match
+from harness.core.rankings import GroupRanking, Match
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import comparisons_of
 from harness.ranking.equal_rewards import classes_of
-from harness.ranking.fit_versions import groups_learnt_from
 from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import LearntJudge, learnt_from
+
+_MOST_TRAINING = 512
+"""Groups of a ranking that teach `pooled` the judge at most; more teach nothing that these have not."""
 
 
 class RankedClass(NamedTuple):
@@ -42,24 +44,19 @@ def _within(ranking: GroupRanking, members: Sequence[int]) -> list[Match]:
 
 
 def judge_behind(
-    queries: Sequence[str],
-    ranking_of: Callable[[str], GroupRanking],
-    prior: Prior,
-    *,
-    by_reward: bool,
-    fit_version: int = FIT_VERSION,
+    queries: Sequence[str], ranking_of: Callable[[str], GroupRanking], prior: Prior, *, by_reward: bool
 ) -> LearntJudge:
     """Return the judge as the groups of a ranking show them, whatever the order of its queries."""
-    rankings = (ranking_of(name) for name in learnt_from_queries(queries, fit_version))
+    rankings = (ranking_of(name) for name in learnt_from_queries(queries))
     return learnt_from_calls(
         (some.calls for ranking in rankings for some in ranked_classes(ranking, by_reward=by_reward)), prior
     )
 
 
-def learnt_from_queries(queries: Sequence[str], fit_version: int = FIT_VERSION) -> list[str]:
+def learnt_from_queries(queries: Sequence[str]) -> list[str]:
     """Return the queries whose groups teach the judge: all, or so many spread evenly, whatever their order."""
     names = sorted(queries)
-    count = min(len(names), groups_learnt_from(fit_version))
+    count = min(len(names), _MOST_TRAINING)
     return [names[at * len(names) // count] for at in range(count)]
 
 

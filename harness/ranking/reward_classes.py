@@ -10,10 +10,14 @@ from harness.ranking.rewards import Placed, place
 def stack_classes(classes: Sequence[Conclusion], failed_last: Sequence[int]) -> Conclusion:
     """Put classes, best first, one above the other, and `failed_last` below: the order inside a class stays.
 
+    A class alone stays as it is, and has its failed already.
+
     If a class has no ranks, the group has none, and no signal; else the signal is `ok`: two classes differ for certain.
     The fit is that of the class with the most calls; only members of the best class can be best, and without ranks and
     their probabilities nobody has one. Rewards are from ranks.
     """
+    if len(classes) == 1:
+        return classes[0]
     keys = {e: (-level, -r.rank) for level, c in enumerate(classes) for e, r in c.ranked.items() if r.rank is not None}
     whole = len(keys) == sum(len(c.ranked) for c in classes)
     places = place(keys, failed_last) if whole else {}

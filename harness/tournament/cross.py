@@ -12,8 +12,8 @@ from harness.judging.jury import PairJury
 from harness.judging.prompt import Task
 from harness.ranking.given_pairs import GivenPairs
 from harness.tournament.group import Rules, task_of
-from harness.tournament.group_jury import GroupJury
 from harness.tournament.play import play
+from harness.tournament.sources import JurySource
 from harness.transcripts.transcript import Transcript
 
 Place = tuple[int, int]
@@ -85,7 +85,7 @@ async def play_cross(
         return PlayedPairs(tuple(_forfeited(pair, rollouts) for pair in pairs), ())
     by_number = {numbers[place]: texts[place] for pair in judged for place in pair.places}
     met = [(numbers[pair.places[0]], numbers[pair.places[1]]) for pair in judged]
-    played = await play(GivenPairs(met), GroupJury(jury, by_number, task, ledger, repeats))
+    played = await play(GivenPairs(met), JurySource(jury, by_number, task, ledger, repeats))
     matches = {(match.a, match.b): match for match in played.matches}
     results = {pair: _cross_match(pair, matches.get(pair_met)) for pair, pair_met in zip(judged, met, strict=True)}
     return PlayedPairs(

@@ -76,10 +76,11 @@ def _sure_orders(entrants: Entrants, pending: Sequence[int], rules: Rules) -> It
 
     With --judge-when tied those of another class may still come in: a reward that cannot be told makes all classes one.
     """
-    if rules.sure or (rules.anchor_failed == "stop" and not entrants.anchor):
+    lineup = entrants.lineup
+    if rules.sure or (rules.anchor_failed == "stop" and not lineup.anchor):
         return
-    everyone, anchor = {r.index for r in entrants.ok}, entrants.anchor.index if entrants.anchor else None
-    for members in classes_to_judge(entrants.ok, rules):
+    everyone, anchor = {r.index for r in lineup.ok}, lineup.anchor.index if lineup.anchor else None
+    for members in classes_to_judge(lineup.ok, rules):
         here = anchor if anchor in members else None
         entry = Entry(members, here, rules.order, Random(0), rules.budget)  # what is drawn is not sure
         yield from sure_calls(rules.topology, entry, sorted({*pending} | (everyone - {*members})))

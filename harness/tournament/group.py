@@ -4,11 +4,10 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, Protocol
 
 from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.rankings import FIT_VERSION
 from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
@@ -16,8 +15,15 @@ from harness.core.wording import option
 from harness.judging.jury import Averaging
 from harness.judging.prompt import Task
 from harness.ranking.conclusions import Rule
+from harness.ranking.cyclic import Cyclic
+from harness.ranking.early_stop import EarlyStop
 from harness.ranking.equal_rewards import classes_of
-from harness.ranking.fit_versions import secondary_fit
+from harness.ranking.estimators import secondary_fit
+from harness.ranking.margins import fit_margins
+from harness.ranking.pooled import fit_alone
+from harness.ranking.profile import prior_of
+from harness.ranking.registry import Entry, make_topology
+from harness.ranking.topology import UNITS, Topology
 from harness.transcripts.renderings import RENDERING
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
 from harness.transcripts.transcript import Transcript, TranscriptForm
@@ -48,30 +54,28 @@ class Rules:
     """What `pooled` knows of the judge from elsewhere."""
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
-    fit_version: int = FIT_VERSION
-    """Which version of the fits stops early, and stands beside an estimator without a fit."""
     one_of_many: bool = False
     """Whether there are other groups, or classes of this one, from which `pooled` learns the judge, too."""
 
     @property
     def by_pooled(self) -> bool:
         """Whether `pooled` ranks, or gives the probabilities beside what ranks."""
-        return "pooled" in {self.estimator, secondary_fit(self.estimator, self.fit_version)}
+        return "pooled" in {self.estimator, secondary_fit(self.estimator)}
 
     @property
     def provisional(self) -> bool:
-        """Whether a group's ranking is told anew once all groups are in: its places by `pooled`, else what it says."""
+        """Whether a group's ranking is finalized once all groups are in: its places by `pooled`, else what it says."""
         return self.one_of_many and self.by_pooled
 
     @property
-    def told_alone(self) -> bool:
-        """Whether `pooled` tells a group by itself, once and for all."""
+    def pooled_alone(self) -> bool:
+        """Whether `pooled` fits a group by itself, once and for all."""
         return self.by_pooled and not self.one_of_many
 
     @cached_property
     def rule(self) -> Rule:
         """How a group is ranked by itself."""
-        return Rule(self.estimator, self.reward, self.profile, self.fit_version, self.provisional)
+        return Rule(self.estimator, self.reward, self.profile, self.provisional)
 
     def rng(self, query: str) -> random.Random:
         """Return the chance of one query's ranking, named by its id: the same for the same seed and query."""
@@ -163,29 +167,19 @@ class Lineup:
 
 @dataclass(frozen=True)
 class Entrants:
-    """The rollouts of a group that ended well, with what the judge reads of them, and what it is told of the task."""
+    """The rollouts of a group, with what the judge reads of those that ended well, and what it is told of the task."""
 
-    ok: tuple[Rollout, ...]
-    anchor: Rollout | None
-    """The anchor, if it ended well."""
-    stopped: bool
-    """Whether nothing is ranked because the anchor failed (--anchor-failed stop)."""
+    lineup: Lineup
     texts: Mapping[int, Transcript]
     task: Task
 
 
 def entrants_of(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
     """Return who can be ranked; `texts` are transcripts that are made already."""
-    made = texts or {}
-    ok = tuple(r for r in group.rollouts if r.status == "ok")
-    anchor = next((r for r in ok if r.role == "anchor"), None)
-    return Entrants(
-        ok=ok,
-        anchor=anchor,
-        stopped=anchor is None and rules.anchor_failed == "stop" and has_anchor(group.rollouts),
-        texts={r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok},
-        task=task_of(group, rules),
-    )
+    made, ok = texts or {}, [r for r in group.rollouts if r.status == "ok"]
+    shown = {r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok}
+    cut = [index for index, text in shown.items() if text.answer_cut]
+    return Entrants(Lineup(group.query.id, group.rollouts, cut), shown, task_of(group, rules))
 
 
 def classes_to_judge(ok: Sequence[Contender], rules: Rules) -> list[list[int]]:
@@ -193,6 +187,22 @@ def classes_to_judge(ok: Sequence[Contender], rules: Rules) -> list[list[int]]:
     if rules.judge_when == "tied":
         return classes_of({r.index: r.verified for r in ok})
     return [[r.index for r in ok]]
+
+
+def topologies_of(lineup: Lineup, classes: Sequence[Sequence[int]], rules: Rules, rng: random.Random) -> list[Topology]:
+    """Return a tournament for each class that has members; none where a failed anchor stops the ranking."""
+    if lineup.is_stopped(rules):
+        return []
+    anchor = lineup.anchor.index if lineup.anchor else None
+    return [_topology(members, anchor if anchor in members else None, rules, rng) for members in classes if members]
+
+
+def _topology(members: Sequence[int], anchor: int | None, rules: Rules, rng: random.Random) -> Topology:
+    topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))
+    if rules.sure and isinstance(topology, Cyclic):
+        fit = partial(fit_alone, prior=prior_of(rules.profile)) if rules.by_pooled else fit_margins
+        return EarlyStop(topology, members, rules.sure, fit, UNITS)
+    return topology
 
 
 def has_anchor(rollouts: Sequence[Contender]) -> bool:
@@ -233,11 +243,6 @@ def jurors_missing(absent: Sequence[str], bought: Mapping[str, AnyVerdict]) -> t
 
 def _verdicts(number: int) -> str:
     return f"{number} {'verdict' if number == 1 else 'verdicts'}"
-
-
-def cut_answers(texts: Mapping[int, Transcript]) -> list[int]:
-    """Return the rollouts whose answers were cut to fit."""
-    return [index for index, text in texts.items() if text.answer_cut]
 
 
 def cuts(rollouts: Sequence[int]) -> tuple[str, ...]:

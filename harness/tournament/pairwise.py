@@ -20,14 +20,13 @@ from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.ranking.registry import calls_bounds, describe_design
-from harness.tournament.at_hand import CachedRanker
-from harness.tournament.designs import topologies_of
+from harness.tournament.cached import CachedRanker
 from harness.tournament.early import EarlyVerdicts
-from harness.tournament.group import Lineup, Rules, classes_to_judge, cut_answers, entrants_of
-from harness.tournament.group_jury import GroupJury
+from harness.tournament.group import Rules, classes_to_judge, entrants_of, topologies_of
 from harness.tournament.play import play
 from harness.tournament.pooling import finalize
 from harness.tournament.result import TournamentResult, ranking_of
+from harness.tournament.sources import JurySource
 from harness.transcripts.transcript import Transcript
 
 _TASK = Task("", "")
@@ -119,8 +118,8 @@ class TournamentRanker:
         return finalize(queries, provisional, self.rules)
 
     @property
-    def at_hand(self) -> CachedRanker | None:
-        """What ranks groups by what is kept of them; None for a jury of several, whose agreement needs the verdicts."""
+    def cached_ranker(self) -> CachedRanker | None:
+        """What ranks groups by their caches; None for a jury of several, whose agreement needs the verdicts."""
         return CachedRanker(self.rules) if len(self.jury) == 1 else None
 
     def call_bounds(self, n: int) -> tuple[int, int]:
@@ -149,10 +148,9 @@ async def rank_group(
     """
     ledger = early.ledger if early else PairLedger()
     entrants = entrants_of(group, rules, early.texts if early else None)
-    lineup = Lineup(group.query.id, group.rollouts, cut_answers(entrants.texts))
-    classes = classes_to_judge(lineup.ok, rules)
+    lineup, classes = entrants.lineup, classes_to_judge(entrants.lineup.ok, rules)
     topologies = topologies_of(lineup, classes, rules, rng)
-    group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
-    played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
+    source = JurySource(jury, entrants.texts, entrants.task, ledger, rules.repeats)
+    played = await all_at_once(partial(play, topology, source) for topology in topologies)
     await my_turn()  # groups that end together are not ranked in one go
     return ranking_of(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)

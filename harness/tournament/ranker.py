@@ -22,9 +22,9 @@ from harness.judging.list_prompt import (
 from harness.judging.ruler import RulerJudge
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.ranking.rewards import place
-from harness.tournament.at_hand import CachedRanker
+from harness.tournament.cached import CachedRanker
 from harness.tournament.early import EarlyVerdicts
-from harness.tournament.group import Entrants, Rules, cut_answers, cuts, entrants_of, failed_last, jurors_missing
+from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, jurors_missing
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.tournament.pairwise import PairwiseMethod
 
@@ -76,7 +76,7 @@ class ListwiseRanker:
     topology = TOPOLOGY
     estimator = ESTIMATOR
     way = None
-    at_hand = None
+    cached_ranker = None
     adaptive = False
     provisional = False
 
@@ -105,10 +105,10 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
     an absolute scale. Without a verdict the group is incomplete and nothing is ranked.
     """
     entrants, ledger = entrants_of(group, rules), ListLedger()
-    if entrants.stopped or not entrants.ok:
+    if entrants.lineup.is_stopped(rules) or not entrants.lineup.ok:
         return _unscored(group, entrants)
     texts = entrants.texts
-    shared = texts[(entrants.anchor or entrants.ok[0]).index]
+    shared = texts[(entrants.lineup.anchor or entrants.lineup.ok[0]).index]
     scores = await score_list(ListTask(entrants.task), list(texts.values()), shared, jury, ledger, rng, budget)
     last = failed_last(group.rollouts, rules) if scores.scores else []
     tied = len(set(scores.scores.values())) < 2
@@ -124,7 +124,7 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
         reused=len(ledger.reused),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
-        notes=(*jurors_missing(scores.absent, ledger.bought), *_notes(entrants, scores), *cuts(cut_answers(texts))),
+        notes=(*jurors_missing(scores.absent, ledger.bought), *_notes(entrants, scores), *cuts(entrants.lineup.cut)),
         verdicts=scores.used,
         absent_verdicts=scores.absent,
         agreement=scores.agreement,
@@ -140,7 +140,7 @@ def _unscored(group: Group, entrants: Entrants) -> GroupRanking:
         status="complete",
         signal="none",
         rollouts=tuple(Ranked(index=r.index, verified=r.verified) for r in group.rollouts),
-        notes=(stopped if entrants.ok else "no rollout ended well: nothing to rank",),
+        notes=(stopped if entrants.lineup.ok else "no rollout ended well: nothing to rank",),
     )
 
 
@@ -207,8 +207,8 @@ class Ranker(Protocol):
         ...
 
     @property
-    def at_hand(self) -> CachedRanker | None:
-        """What ranks groups by what is kept of them; None where that does not suffice."""
+    def cached_ranker(self) -> CachedRanker | None:
+        """What ranks groups by their caches; None where that does not suffice."""
         ...
 
     def call_bounds(self, n: int) -> tuple[int, int]:

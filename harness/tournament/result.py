@@ -1,9 +1,7 @@
 """What a tournament that is over says of its group: the record of its ranking."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
@@ -15,7 +13,6 @@ from harness.ranking.juror_agreement import agreement, match_margins
 from harness.ranking.registry import NEED_ANCHOR
 from harness.ranking.reward_classes import stack_classes
 from harness.tournament.group import Lineup, Rules, cuts, failed_last, has_anchor, jurors_missing
-from harness.tournament.judge_noise import judge_noise
 from harness.tournament.play import PlayedTournament
 
 
@@ -27,48 +24,29 @@ class TournamentResult:
     classes: Sequence[Sequence[int]]
     played: Sequence[PlayedTournament]
     jurors: int = 1
-    taken: int = 0
-    """Verdicts that were taken from what is kept of the group, and stand in no ledger."""
+    cached: int = 0
+    """Verdicts that were taken from the group's cache, and stand in no ledger."""
 
     @property
     def matches(self) -> tuple[Match, ...]:
         """The matches of all classes."""
         return tuple(match for played in self.played for match in played.matches)
 
-    @cached_property
+    @property
     def calls(self) -> list[Comparisons]:
         """The judged calls of each class; none where nobody met anybody."""
         if not self.matches:
             return []
         members = [of_class for of_class in self.classes if of_class]
-        return [
-            played.calls or comparisons_of(of_class, played.matches)
-            for of_class, played in zip(members, self.played, strict=True)
-        ]
+        return [comparisons_of(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
 
 
-class LearntFits(NamedTuple):
-    """What `pooled` makes of a group once the judge is learnt from all groups."""
-
-    fits: Sequence[Fit]
-    """One for each class."""
-    at_ends: float
-    """Share of the judge's scores that lie at an end of the scale."""
-
-
-def ranking_of(
-    result: TournamentResult, ledger: PairLedger, rules: Rules, told: LearntFits | None = None
-) -> GroupRanking:
-    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others.
-
-    What is `told` with the judge learnt from all groups counts: nothing of it is provisional.
-    """
-    if told and rules.one_of_many:
-        rules = replace(rules, one_of_many=False)
+def ranking_of(result: TournamentResult, ledger: PairLedger, rules: Rules) -> GroupRanking:
+    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others."""
     played, lineup, matches = result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
-    conclusion = _conclude(result, rules, told)
+    conclusion = _conclude(result, rules)
     return GroupRanking(
         query=lineup.query,
         topology=played[0].topology if played else rules.topology,
@@ -79,48 +57,44 @@ def ranking_of(
         rollouts=_places(lineup, conclusion),
         failed_verdicts=tuple(open_verdicts),
         judged=ledger.judged,
-        reused=len(ledger.reused) + result.taken,
+        reused=len(ledger.reused) + result.cached,
         saved_calls=sum(p.saved_calls for p in played),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
         notes=(
             *_notes_on_design(result, rules),
-            *_notes(conclusion.note, None if told or not rules.told_alone else ceiling_note(_at_ends(result))),
+            *filter(None, (conclusion.note, ceiling_note(_at_ends(result)) if rules.pooled_alone else None)),
             *jurors_missing(absent, ledger.bought),
             *cuts(lineup.cut),
-            *_notes(told and ceiling_note(told.at_ends)),
         ),
         reward_from=rules.reward,
         absent_verdicts=absent,
         agreement=_agreement(matches, ledger) if result.jurors > 1 else (),
         provisional=rules.provisional and bool(matches),
         secondary_fit=rules.rule.secondary_fit,
-        **judge_noise(conclusion)._asdict(),
+        **conclusion.judge_figures,
     )
 
 
-def _conclude(result: TournamentResult, rules: Rules, told: LearntFits | None) -> Conclusion:
-    last = failed_last(result.lineup.rollouts, rules)
-    alone = len(result.played) == 1
-    if not result.played or (rules.topology == "none" and alone):
+def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
+    if not result.played or (rules.topology == "none" and len(result.played) == 1):
         return Conclusion(ranked={}, signal="none", fit=None)
-    fits, calls = (told.fits, result.calls) if told else ([None] * len(result.played),) * 2
+    last = failed_last(result.lineup.rollouts, rules)
     conclusions = [
         conclude(
             played.standings,
             played.matches,
             rule=rules.rule,
-            failed_last=last if alone else (),
+            failed_last=last if len(result.played) == 1 else (),
             finished=not played.open_verdicts,
-            fit=fit if told else _fit_at_hand(played) if rules.by_pooled else None,
-            calls=of_class,
+            fit=_last_fit(played) if rules.by_pooled else None,
         )
-        for played, fit, of_class in zip(result.played, fits, calls, strict=True)
+        for played in result.played
     ]
-    return conclusions[0] if alone else stack_classes(conclusions, last)
+    return stack_classes(conclusions, last)
 
 
-def _fit_at_hand(played: PlayedTournament) -> Fit | None:
+def _last_fit(played: PlayedTournament) -> Fit | None:
     """Return the fit that ended the judging, where it is of the very calls behind the matches."""
     fit = played.last_fit
     calls = sum(len(match.scores) for match in played.matches)
@@ -148,10 +122,6 @@ def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement,
         return None if isinstance(verdict, Unjudged) else verdict
 
     return agreement(match_margins(matches, judged))
-
-
-def _notes(*notes: str | None) -> list[str]:
-    return [note for note in notes if note]
 
 
 def _at_ends(result: TournamentResult) -> float:

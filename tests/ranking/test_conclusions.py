@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.rankings import FIT_VERSION, Match
+from harness.core.rankings import Match
 from harness.ranking.conclusions import WEAK_BELOW, Conclusion, Rule, comparisons_of, conclude
 from harness.ranking.estimators import fit_bt, win_shares
 from harness.ranking.margins import fit_margins
@@ -85,11 +85,10 @@ def test_each_call_counts_once_with_the_side_that_stood_first() -> None:
 
 
 @pytest.mark.parametrize("estimator", [*COUNTED, *FITTED])
-@pytest.mark.parametrize("version", [2, FIT_VERSION])
-def test_every_ranking_holds_a_secondary_fit_of_the_same_calls(estimator: Any, version: int) -> None:
-    found = concluded(3, *CHAIN, rule=Rule(estimator, fit_version=version))
+def test_every_ranking_holds_a_secondary_fit_of_the_same_calls(estimator: Any) -> None:
+    found = concluded(3, *CHAIN, rule=Rule(estimator))
     margins, bt, pooled = (fit(comparisons_of(range(3), CHAIN)) for fit in (fit_margins, fit_bt, fit_alone))
-    beside = pooled if estimator in COUNTED and version == FIT_VERSION else margins
+    beside = pooled if estimator in COUNTED else margins
     own = bt if estimator == "bt" else beside
     for i in range(3):
         row = found.ranked[i]

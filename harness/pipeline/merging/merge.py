@@ -78,7 +78,7 @@ class JoinedRanking:
         head = self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
         rules = rules_of(settings, rendering=head.rendering)
-        rules = replace(rules, one_of_many=True, fit_version=head.fit_version)
+        rules = replace(rules, one_of_many=True)
         return rules if METHODS[settings.judge].ranks_from_matches and rules.provisional else None
 
 

@@ -36,8 +36,7 @@ def learnt_judge(ranking: RankingFile) -> LearntJudge:
 
     A profile that was lent to the ranking is the prior, as it was then.
     """
-    by_reward, version = is_by_reward(ranking), ranking.head.fit_version
-    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=by_reward, fit_version=version)
+    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=is_by_reward(ranking))
 
 
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
@@ -58,7 +57,7 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> Po
 def _prior(ranking: RankingFile) -> Prior:
     text = ranking.head.settings.get("judge_profile")
     profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
-    return prior_of(profile, ranking.head.fit_version)
+    return prior_of(profile)
 
 
 def is_by_reward(ranking: RankingFile) -> bool:
