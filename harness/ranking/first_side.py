@@ -1,9 +1,10 @@
-"""The first-side effect of a group's calls, without numpy: a ridge fit (Bayesian Data Analysis, 14.8)."""
+"""The first-side effect of a group's calls: the ridge fit of `margins` (Bayesian Data Analysis, 14.8), without numpy.
+
+To import numpy takes longer than `show` may take, and its systems of equations are as small as a group.
+"""
 
 import math
 from collections.abc import Sequence
-
-from harness.ranking.small_systems import solve
 
 PRIOR_QUALITY, PRIOR_FIRST_SIDE = 1.0, 0.5
 """Prior precisions relative to unit noise."""
@@ -32,3 +33,15 @@ def first_side(n: int, calls: Sequence[Call]) -> tuple[float, float]:
     dof = max(0, len(calls) - (n - 1) - 1) + PRIOR_DOF
     variance = (math.fsum(error * error for error in errors) + PRIOR_DOF * PRIOR_SIGMA**2) / dof
     return mode[n], math.sqrt(variance * last[n])
+
+
+def solve(matrix: Sequence[Sequence[float]], *sides: Sequence[float]) -> list[list[float]]:
+    """Return x with `matrix` x = b for each b of `sides`. The matrix (n, n) is symmetric and positive definite."""
+    n = len(matrix)
+    rows = [[*row, *of_sides] for row, *of_sides in zip(matrix, *sides, strict=True)]
+    for i, pivot in enumerate(rows):
+        for j, row in enumerate(rows):
+            if j != i and row[i]:
+                factor = row[i] / pivot[i]
+                row[i:] = [value - factor * own for value, own in zip(row[i:], pivot[i:], strict=True)]
+    return [[row[n + side] / row[i] for i, row in enumerate(rows)] for side in range(len(sides))]

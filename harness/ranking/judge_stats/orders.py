@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.ranking.components import components
-from harness.ranking.small_systems import solve
+from harness.ranking.first_side import solve
 
 THRESHOLD = 1.3
 """Below this ratio of var_position to var_residual a second order buys less than another pair would."""
