@@ -21,7 +21,7 @@ from simulated_groups import Simulated, budgets
 from simulated_judge import REGIMES, Array, Regime, draw
 
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.cyclic import Cyclic
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.pooled import fit_pooled
 

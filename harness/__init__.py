@@ -88,8 +88,8 @@ if TYPE_CHECKING:
     from harness.pipeline.quote import Quote
     from harness.pipeline.validation import Validation
     from harness.ranking.many_tables import rank_many
-    from harness.ranking.registry import Sampler
     from harness.ranking.score_table import RankedScores, rank_scores
+    from harness.ranking.topologies import Sampler
     from harness.report.summary.ranking_change import RankingChange
     from harness.report.summary.why.pair_records import PairExplanation
     from harness.rollouts.environment import AgentEnv
@@ -269,7 +269,7 @@ _HOMES = {
     "RunReader": "harness.archive.reader:RunReader",
     "RunSettings": "harness.core.settings_types:RunSettings",
     "RunStore": "harness.archive.run_store:RunStore",
-    "Sampler": "harness.ranking.registry:Sampler",
+    "Sampler": "harness.ranking.topologies:Sampler",
     "Settings": "harness.core.settings:Settings",
     "SideResult": "harness.core.comparisons:SideResult",
     "Silent": "harness.core.progress:Silent",

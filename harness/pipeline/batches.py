@@ -16,7 +16,7 @@ from harness.judging.batches.rounds import BatchRounds
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_endpoints
-from harness.ranking.registry import Entry, make_topology
+from harness.ranking.topologies import Entry, make_topology
 
 _DRAWS = 20
 """Tournaments tried to find how many rounds one may take."""

@@ -18,8 +18,7 @@ from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled import LearntJudge
 from harness.report.summary.ranking import RankingSummary
 from harness.tournament.cached import CachedRanker
-from harness.tournament.pooling import refit
-from harness.tournament.result import TournamentResult
+from harness.tournament.group_ranking import TournamentResult, refit
 
 _AT_ONCE = 64
 """Groups that are ranked, and in memory, together."""

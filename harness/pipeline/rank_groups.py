@@ -28,10 +28,10 @@ from harness.pipeline.rubrics import text_to_keep
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.pipeline.totals import JudgeCalls, Size
-from harness.ranking.registry import TOPOLOGIES
+from harness.ranking.topologies import TOPOLOGIES
 from harness.report.learnt_judges import judge_profiles
 from harness.tournament.cached import CachedRanker
-from harness.tournament.early import EarlyVerdicts
+from harness.tournament.pairwise import EarlyVerdicts
 from harness.tournament.ranker import Ranker
 
 

@@ -25,8 +25,8 @@ from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.recorded_jury import recorded_jury
 from harness.rollouts.raw import parts
 from harness.tournament.group import rules_of
+from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.pairwise import TournamentRanker
-from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 from harness.transcripts.renderings import is_rendering
 from harness.transcripts.tokens import ESTIMATE, is_at_hand

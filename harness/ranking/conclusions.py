@@ -11,10 +11,9 @@ from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence, secondary_fit
 from harness.ranking.judge_prior import WEAK, Prior
+from harness.ranking.posteriors import rounded
 from harness.ranking.profile import prior_of
-from harness.ranking.ranks import average_ranks
-from harness.ranking.rewards import Placed, place
-from harness.ranking.rounding import rounded
+from harness.ranking.rewards import Placed, average_ranks, place
 from harness.ranking.topology import Standing, standings_of
 
 WEAK_BELOW = 0.5

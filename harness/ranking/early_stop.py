@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats
-from harness.ranking.cyclic import Cyclic
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins, ridge
 from harness.ranking.topology import Exact, Pairing, Played, Standing
 

@@ -9,17 +9,18 @@ from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import Match
 from harness.ranking.comparisons import Fit
 from harness.ranking.conclusions import Rule, comparisons_of, conclude, is_level
-from harness.ranking.given_pairs import GivenPairs
+from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
 from harness.ranking.profile import prior_of
 from harness.ranking.score_table import (
     RankedScores,
+    ScorePair,
     check_name,
     checked_scores,
     entrant_count,
+    play_table,
     ranked_scores,
 )
-from harness.ranking.table_play import ScorePair, play_table
 from harness.ranking.topology import standings_of
 
 ScoreTable = Mapping[tuple[int, int], ScorePair | Mapping[str, ScorePair]]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
-from harness.ranking.first_side import PRIOR_FIRST_SIDE, PRIOR_QUALITY
+from harness.ranking.judge_stats.orders import PRIOR_FIRST_SIDE, PRIOR_QUALITY
 
 NOISE_DOF, NOISE_VAR = 3.0, 4.0
 """nu0 and s0^2: the noise of a call's margin is believed to be s0 score points with the weight of nu0 observations."""

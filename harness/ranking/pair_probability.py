@@ -9,7 +9,7 @@ from harness.core.rankings import Match
 from harness.ranking.comparisons import Fit
 from harness.ranking.conclusions import comparisons_of
 from harness.ranking.margins import fit_margins
-from harness.ranking.student import probability_above_zero
+from harness.ranking.posteriors import probability_above_zero
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from harness.ranking.curve.points import CurvePoint, frontier
+from harness.ranking.curve import CurvePoint, frontier
 from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.curve import JudgingCurve
 from harness.report.summary.curve_words import MEASURE, curve_notes, curve_sentence, truth_words

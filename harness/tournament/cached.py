@@ -10,11 +10,10 @@ from harness.judging.juror import PairLedger
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled import LearntJudge
 from harness.ranking.profile import prior_of
-from harness.ranking.ranked_calls import learnt_from_calls, learnt_from_queries
+from harness.ranking.reward_classes import learnt_from_calls, learnt_from_queries
 from harness.tournament.group import Lineup, Rules, classes_to_judge, topologies_of
+from harness.tournament.group_ranking import TournamentResult, ranking_of, refit
 from harness.tournament.play import play_cached
-from harness.tournament.pooling import refit
-from harness.tournament.result import TournamentResult, ranking_of
 from harness.tournament.sources import CacheSource
 
 

@@ -10,7 +10,7 @@ from harness.core.records import Group, Role
 from harness.judging.juror import PairLedger
 from harness.judging.jury import PairJury
 from harness.judging.prompt import Task
-from harness.ranking.given_pairs import GivenPairs
+from harness.ranking.fixed_pairs import GivenPairs
 from harness.tournament.group import Rules, task_of
 from harness.tournament.play import play
 from harness.tournament.sources import JurySource

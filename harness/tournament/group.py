@@ -15,14 +15,14 @@ from harness.core.wording import option
 from harness.judging.jury import Averaging
 from harness.judging.prompt import Task
 from harness.ranking.conclusions import Rule
-from harness.ranking.cyclic import Cyclic
 from harness.ranking.early_stop import EarlyStop
-from harness.ranking.equal_rewards import classes_of
 from harness.ranking.estimators import secondary_fit
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.profile import prior_of
-from harness.ranking.registry import Entry, make_topology
+from harness.ranking.rewards import classes_of
+from harness.ranking.topologies import Entry, make_topology
 from harness.ranking.topology import UNITS, Topology
 from harness.transcripts.renderings import RENDERING
 from harness.transcripts.tokens import ESTIMATE, transcript_budget

@@ -18,7 +18,7 @@ from harness.core.verdicts import Scored, Unscored
 from harness.judging.juror import ListLedger
 from harness.judging.jury import ListJury, all_at_once, average
 from harness.judging.list_prompt import ListTask
-from harness.ranking.juror_agreement import agreement
+from harness.ranking.judge_stats.agreement import agreement
 from harness.ranking.topology import exact
 from harness.transcripts.transcript import Transcript
 

@@ -23,10 +23,9 @@ from harness.judging.ruler import RulerJudge
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.ranking.rewards import place
 from harness.tournament.cached import CachedRanker
-from harness.tournament.early import EarlyVerdicts
 from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, jurors_missing
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
-from harness.tournament.pairwise import PairwiseMethod
+from harness.tournament.pairwise import EarlyVerdicts, PairwiseMethod
 
 TOPOLOGY, ESTIMATOR = "listwise", "ruler"
 

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ranking.circle_method import balanced_sides, distances, pairs_by_distance, round_of
-from harness.ranking.cyclic import Cyclic, usual_budget
-from harness.ranking.registry import RoundRobin, describe_design
+from harness.ranking.fixed_pairs import (
+    Cyclic,
+    RoundRobin,
+    balanced_sides,
+    distances,
+    pairs_by_distance,
+    round_of,
+    usual_budget,
+)
+from harness.ranking.topologies import describe_design
 from tests.ranking.playing import Field, arenas, play
 
 sizes = st.integers(1, 64)

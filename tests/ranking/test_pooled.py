@@ -20,8 +20,8 @@ from harness.ranking.maximum import maximum
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learn_judge, learnt_from
 from harness.ranking.pooled_model import log_evidence, log_probabilities, posterior
 from harness.ranking.pooled_sums import pool_sums, thinned
+from harness.ranking.posteriors import probability_above_zero
 from harness.ranking.profile import prior_of
-from harness.ranking.student import probability_above_zero
 
 ROUNDING = 0.1**2 / 12
 """The variance of marks in tenths: no noise is below."""

@@ -13,7 +13,7 @@ import pytest
 
 from harness.archive.reader import RunReader
 from harness.core.records import Step
-from harness.ranking.registry import TOPOLOGIES
+from harness.ranking.topologies import TOPOLOGIES
 from harness.report.summary.why.explanation import decided, explain_pair, find_pair, first_sentence
 from harness.report.summary.why.pair_records import Meeting
 from harness.report.summary.why.paths import aligned_steps, first_parting

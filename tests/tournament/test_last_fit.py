@@ -10,8 +10,8 @@ import pytest
 from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import Rule, comparisons_of, conclude
-from harness.ranking.cyclic import Cyclic
 from harness.ranking.early_stop import EarlyStop
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.topology import standings_of

@@ -14,7 +14,7 @@ from harness.core.rankings import Match
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging.jury import Averaging
-from harness.ranking.registry import Entry, calls_bounds, make_topology
+from harness.ranking.topologies import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
 from harness.tournament.play import PlayedTournament, play
 from harness.tournament.sources import VerdictScore, score_verdicts

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Rollout
-from harness.ranking.cyclic import Cyclic
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.many_tables import rank_many
 from harness.tournament.group import Rules
+from harness.tournament.group_ranking import finalize
 from harness.tournament.pairwise import rank_group
-from harness.tournament.pooling import finalize
 from tests.builders import ScriptedJudge, a_group, a_rollout
 from tests.judging.scripted import a_jury
 from tests.tournament.test_pairwise import by_chance

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking
-from harness.ranking.equal_rewards import classes_of
+from harness.ranking.rewards import classes_of
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.builders import ScriptedJudge, a_group, a_rollout, by_strength

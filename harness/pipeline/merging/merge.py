@@ -34,7 +34,7 @@ from harness.pipeline.merging.sources import Copying, refuse_unfit
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.raw import parts
 from harness.tournament.group import Rules, rules_of
-from harness.tournament.pooling import learnt_from_all, refit
+from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 
 

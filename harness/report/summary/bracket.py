@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group
-from harness.ranking.bracket import seeded_order
+from harness.ranking.knockout import seeded_order
 from harness.ranking.topology import exact
 from harness.report.summary.match_verdicts import match_flags, score_of
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from harness.core.plurals import counted
-from harness.ranking.curve.designs import CurveDesign
-from harness.ranking.curve.points import KEEP, CurvePoint
+from harness.ranking.curve import KEEP, CurveDesign, CurvePoint
 from harness.report.summary.curve import JudgingCurve
 from harness.report.text import percent_interval
 

@@ -9,7 +9,7 @@ from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.sums import sum_if_known
-from harness.ranking.judge_stats.preferences import Preference
+from harness.ranking.judge_stats.agreement import Preference
 from harness.ranking.judge_stats.side_by_side import (
     Choice,
     JudgedQueries,

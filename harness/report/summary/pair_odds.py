@@ -7,7 +7,7 @@ from harness.archive.rankings import RankingFile
 from harness.core.rankings import GroupRanking
 from harness.ranking.pair_probability import probabilities_above, probabilities_of_fit
 from harness.ranking.pooled import fit_by
-from harness.ranking.ranked_calls import ranked_classes
+from harness.ranking.reward_classes import ranked_classes
 from harness.report.summary.why.pooled_fit import is_by_pooled, is_by_reward, learnt_judge
 
 PairOdds = Callable[[GroupRanking], Mapping[tuple[int, int], float]]

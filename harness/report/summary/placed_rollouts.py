@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
-from harness.ranking.equal_rewards import classes_of
+from harness.ranking.rewards import classes_of
 from harness.report.text import probability
 
 _SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit", "pooled": "margin"}

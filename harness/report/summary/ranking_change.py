@@ -7,8 +7,7 @@ from typing import Any
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.ranking.kendall import tau_b
-from harness.ranking.ranks import average_ranks
+from harness.ranking.rewards import average_ranks, tau_b
 from harness.report.summary.ranking_line import made_by
 
 _MOVES = 3

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.core.records import Group
-from harness.ranking.judge_stats.preferences import Preference, preferences
+from harness.ranking.judge_stats.agreement import Preference, preferences
 from harness.ranking.judge_stats.side_by_side import Truth
 from harness.transcripts.path_text import plain_text
 

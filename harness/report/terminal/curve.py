@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from harness.core.plurals import counted
-from harness.ranking.curve.points import CurvePoint, frontier
+from harness.ranking.curve import CurvePoint, frontier
 from harness.report.summary.curve import JudgingCurve
 from harness.report.summary.curve_words import (
     MEASURE,

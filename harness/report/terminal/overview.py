@@ -16,8 +16,8 @@ from harness.archive.run_info import RunInfo
 from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
+from harness.ranking.judge_stats.agreement import mean_agreement
 from harness.ranking.judge_stats.tally import judge_calls
-from harness.ranking.juror_agreement import mean_agreement
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.batch_rounds import earlier_rounds
 from harness.report.summary.figures import AgentFigures, JudgeFigures, judge_figures

@@ -10,7 +10,7 @@ from harness.ranking.comparisons import Fit
 from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import LearntJudge, fit_by, without_level
 from harness.ranking.profile import prior_of
-from harness.ranking.ranked_calls import judge_behind, ranked_classes
+from harness.ranking.reward_classes import judge_behind, ranked_classes
 
 _ROUNDING = 1e-6
 
