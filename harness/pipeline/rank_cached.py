@@ -15,7 +15,7 @@ from harness.core.extracts import GroupExtract, extract_of
 from harness.core.rankings import GroupRanking
 from harness.pipeline.rank_groups import OpenRanking, rank_part
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.pooled import LearntJudge
+from harness.ranking.pooled_judge import LearntJudge
 from harness.report.summary.ranking import RankingSummary
 from harness.tournament.cached import CachedRanker
 from harness.tournament.group_ranking import TournamentResult, refit

@@ -1,4 +1,4 @@
-"""What the fitted estimators share: judged calls as arrays, their normal equations, and the record of a fit."""
+"""What the fitted estimators share: judged calls as arrays, their normal equations, the record of a fit."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.ranking.components import components
+from harness.ranking.judge_stats.orders import components
 from harness.ranking.posteriors import Figures, Posteriors
 
 Floats = NDArray[np.floating[Any]]
@@ -200,3 +200,29 @@ def projected(covariance: Floats) -> Floats:
     """Return P Sigma P for P = I - 11'/n: the covariance of what is left when the common level is taken away."""
     rows = covariance - covariance.mean(axis=0)
     return rows - rows.mean(axis=1)[:, None]
+
+
+CEILING_FROM = 0.25
+"""Share of scores at the ends of the scale from which intervals are too narrow (docs/estimators.md)."""
+_BEGINNING = "ceiling: "
+_LOWEST, _HIGHEST = 0.0, 10.0
+
+
+def share_at_ends(groups: Sequence[Comparisons]) -> float:
+    """Return the share of all scores that lie at an end of the scale, 0 or 10."""
+    scores = [part for calls in groups for part in (calls.score_first, calls.score_second)]
+    every = np.concatenate(scores) if scores else np.zeros(0)
+    return float((np.isclose(every, _LOWEST) | np.isclose(every, _HIGHEST)).mean()) if every.size else 0.0
+
+
+def ceiling_note(at_ends: float) -> str | None:
+    """Return what a ranking by `pooled` says of such a judge; None for another."""
+    if at_ends < CEILING_FROM:
+        return None
+    share = f"{100 * at_ends:.0f} % of the judge's scores stand at an end of the scale"
+    return f"{_BEGINNING}{share}, so the intervals of this ranking are too narrow"
+
+
+def without_ceiling_note(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return notes without what an earlier telling of the ranking said of such a judge."""
+    return tuple(note for note in notes if not note.startswith(_BEGINNING))

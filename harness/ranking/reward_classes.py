@@ -7,7 +7,8 @@ from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import Conclusion, comparisons_of
 from harness.ranking.judge_prior import Prior
-from harness.ranking.pooled import LearntJudge, learnt_from
+from harness.ranking.pooled import learnt_from
+from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.rewards import Placed, classes_of, place
 
 _MOST_TRAINING = 512

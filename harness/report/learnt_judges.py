@@ -10,12 +10,10 @@ from harness.archive.reader import RunReader
 from harness.core.judge_profile import JudgeProfile
 from harness.core.plurals import counted
 from harness.core.rankings import GroupRanking
-from harness.ranking.ceiling import CEILING_FROM
-from harness.ranking.comparisons import Comparisons
+from harness.ranking.comparisons import CEILING_FROM, Comparisons
 from harness.ranking.judge_stats.tally import JudgeCall, judge_calls
-from harness.ranking.pooled import GROUPS_LEARNT_FROM
-from harness.ranking.profile import calls_of_judge, learn_profile
-from harness.ranking.single_call import single_call_right, single_call_right_sd
+from harness.ranking.pooled_judge import GROUPS_LEARNT_FROM
+from harness.ranking.profile import calls_of_judge, learn_profile, single_call_right, single_call_right_sd
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys
 from harness.report.text import fixed
 

@@ -8,7 +8,7 @@ from harness.core.extracts import GroupExtract, RolloutExtract
 from harness.core.rankings import GroupRanking
 from harness.judging.juror import PairLedger
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.pooled import LearntJudge
+from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import prior_of
 from harness.ranking.reward_classes import learnt_from_calls, learnt_from_queries
 from harness.tournament.group import Lineup, Rules, classes_to_judge, topologies_of

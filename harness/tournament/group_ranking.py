@@ -13,12 +13,19 @@ from itertools import islice
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging.juror import PairLedger
-from harness.ranking.ceiling import ceiling_note, share_at_ends, without_ceiling_note
-from harness.ranking.comparisons import Comparisons, Fit, with_chances
+from harness.ranking.comparisons import (
+    Comparisons,
+    Fit,
+    ceiling_note,
+    share_at_ends,
+    with_chances,
+    without_ceiling_note,
+)
 from harness.ranking.conclusions import Conclusion, comparisons_of, conclude, conclude_again
 from harness.ranking.estimators import secondary_fit
 from harness.ranking.judge_stats.agreement import agreement, match_margins
-from harness.ranking.pooled import LearntJudge, fit_by
+from harness.ranking.pooled import fit_by
+from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import prior_of
 from harness.ranking.reward_classes import judge_behind, ranked_classes, stack_classes
 from harness.ranking.topologies import NEED_ANCHOR

@@ -16,8 +16,8 @@ from harness.ranking.comparisons import Comparisons, Floats
 from harness.ranking.judge_prior import PRIOR_MEAN, PRIOR_SD, Parameters
 from harness.ranking.many_tables import ScoreTable, rank_many
 from harness.ranking.margins import fit_margins
-from harness.ranking.maximum import maximum
-from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learn_judge, learnt_from
+from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from
+from harness.ranking.pooled_judge import learn_judge, maximum
 from harness.ranking.pooled_model import log_evidence, log_probabilities, posterior
 from harness.ranking.pooled_sums import pool_sums, thinned
 from harness.ranking.posteriors import probability_above_zero

@@ -14,7 +14,8 @@ from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_ju
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.judge_prior import PRIOR_SD, WEAK, Parameters
 from harness.ranking.many_tables import rank_many
-from harness.ranking.pooled import fit_alone, fit_pooled, learn_judge
+from harness.ranking.pooled import fit_alone, fit_pooled
+from harness.ranking.pooled_judge import learn_judge
 from harness.ranking.pooled_sums import pool_sums
 from harness.ranking.profile import DRIFT, learn_profile, lent, prior_of
 from tests.ranking.test_group_noise import judged

@@ -8,7 +8,8 @@ from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Fit
 from harness.ranking.judge_prior import Prior
-from harness.ranking.pooled import LearntJudge, fit_by, without_level
+from harness.ranking.pooled import fit_by, without_level
+from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import prior_of
 from harness.ranking.reward_classes import judge_behind, ranked_classes
 
