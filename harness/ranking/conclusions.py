@@ -12,9 +12,9 @@ from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence, secondary_fit
 from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.posteriors import rounded
-from harness.ranking.profile import prior_of
+from harness.ranking.profile import lent_prior
 from harness.ranking.rewards import Placed, average_ranks, place
-from harness.ranking.topology import Standing, standings_of
+from harness.ranking.topology import Standing, count_points
 
 WEAK_BELOW = 0.5
 """Reliability of the margins below which a group's signal is `weak`: chance explains more than half of the spread.
@@ -71,7 +71,7 @@ class Conclusion:
         return {name: round(getattr(fit, name) or 0.0, 6) if fit else None for name in names}
 
 
-def comparisons_of(entrants: Sequence[int], matches: Sequence[Match]) -> Comparisons:
+def collect_calls(entrants: Sequence[int], matches: Sequence[Match]) -> Comparisons:
     """Return the judged calls behind matches, each once; entrants are numbered by their place in `entrants`."""
     number = {e: i for i, e in enumerate(entrants)}
     met = [m for m in matches if not m.repeated]
@@ -103,7 +103,7 @@ def conclude(
     this group with the others; without it, `pooled` takes the group alone.
     """
     rule = rule or Rule()
-    evidence = _evidence(standings, matches, fit, prior_of(rule.profile))
+    evidence = _evidence(standings, matches, fit, lent_prior(rule.profile))
     estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else NO_ESTIMATE
     beside = ESTIMATORS[rule.secondary_fit](evidence) if evidence else NO_ESTIMATE
     tied = is_level(matches)
@@ -134,13 +134,13 @@ def conclude_again(
 
     Ranked by another estimator they keep their places. `fit` numbers them as `entrants` does.
     """
-    standings, tied = standings_of(entrants, matches), is_level(matches)
+    standings, tied = count_points(entrants, matches), is_level(matches)
     if ranking.estimator == "pooled":
         finished = any(r.rank is not None for r in ranking.rollouts)
         rule = Rule("pooled", ranking.reward_from)
         return conclude(standings, matches, rule=rule, failed_last=failed_last, finished=finished, fit=fit)
     ranked = [r for r in ranking.rollouts if r.index in set(entrants)]
-    calls = comparisons_of(entrants, matches)
+    calls = collect_calls(entrants, matches)
     beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit))
     figures = _figures(standings, None, beside, tied=tied)
     return Conclusion(
@@ -183,7 +183,7 @@ def _evidence(
     """Return what there is to estimate from; None without an entrant."""
     if not standings:
         return None
-    return Evidence(standings, matches, comparisons_of([s.entrant for s in standings], matches), pooled, prior)
+    return Evidence(standings, matches, collect_calls([s.entrant for s in standings], matches), pooled, prior)
 
 
 def weak_below_pooled(entrants: int) -> float:

@@ -157,7 +157,7 @@ def play_design(table: VerdictTable, design: CurveDesign, *seed: int) -> DesignP
     ranks = ranks_by_estimator(standings_in_units(topology), matches)
     return DesignPlayed(
         {name: {seats[seat]: rank for seat, rank in of_seats.items()} for name, of_seats in ranks.items()},
-        frozenset((seats[i], seats[j]) for i, j in _orders_of(matches)),
+        frozenset((seats[i], seats[j]) for i, j in _judged_orders(matches)),
     )
 
 
@@ -181,7 +181,7 @@ def _tells(lead: float, table: VerdictTable) -> bool:
     return abs(lead) > _TINY and abs(lead - table.first_lead) > _TINY
 
 
-def _orders_of(matches: Iterable[Match]) -> Iterable[OrderedPair]:
+def _judged_orders(matches: Iterable[Match]) -> Iterable[OrderedPair]:
     for match in matches:
         for first in match.shown_first:
             yield first, match.b if first == match.a else match.a

@@ -22,7 +22,7 @@ def balanced_sides(i: int, j: int, n: int) -> tuple[int, int]:
     return (i, j) if ahead < n or (ahead == n and i % 2 == 0) else (j, i)
 
 
-def round_of(i: int, j: int, n: int) -> int:
+def circle_round(i: int, j: int, n: int) -> int:
     """Return the round 1..n-1 (1..n for odd n) in which places `i` and `j` meet: one match a place and round.
 
     The circle method: the last place of an even number stays put while the others turn.
@@ -171,7 +171,7 @@ class RoundRobin(ScheduledTopology):
         """Set up. Raises ValueError for no entrants or an entrant named twice."""
         super().__init__(entrants)
         n = len(entrants)
-        pairs = sorted((round_of(i, j, n), i, j) for j in range(n) for i in range(j))
+        pairs = sorted((circle_round(i, j, n), i, j) for j in range(n) for i in range(j))
         for place, (number, i, j) in enumerate(pairs):
             first, second = balanced_sides(i, j, n) if order == "balanced" else (i, j)
             a, b = entrants[first], entrants[second]

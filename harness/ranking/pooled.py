@@ -9,14 +9,14 @@ import numpy as np
 from harness.ranking.comparisons import Comparisons, Fit, Floats, share_at_ends
 from harness.ranking.group_noise import on_groups
 from harness.ranking.judge_prior import LEVEL_SHARE, WEAK, Parameters, Prior
-from harness.ranking.juror_weights import JuryVoices, LearntJuror, of_jurors, voices_of
+from harness.ranking.juror_weights import JuryVoices, LearntJuror, learn_voices, of_jurors
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_model import (
     at_a_time,
-    covariances_of,
     judges_at,
-    means_of,
     posterior,
+    posterior_covariances,
+    posterior_means,
 )
 from harness.ranking.pooled_sums import PoolSums, pool_sums
 
@@ -68,7 +68,7 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
     calls = of_jurors(groups)
     if len(calls) < _FEWEST_JURORS:
         return None
-    return voices_of(groups, {seat: _learnt_juror(own, prior) for seat, own in calls.items()})
+    return learn_voices(groups, {seat: _learnt_juror(own, prior) for seat, own in calls.items()})
 
 
 def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:
@@ -185,10 +185,10 @@ def _over_points(sums: PoolSums, judge: LearntJudge) -> _OverPoints:
     for part in at_a_time(len(judge.points.weights), [sums]):
         at, weights = judge.points.at[part], judge.points.weights[part]
         here = posterior(sums, judges_at(at))
-        away = means_of(here, at[:, -1], n) - start
+        away = posterior_means(here, at[:, -1], n) - start
         moved += np.tensordot(weights, away, 1)
         squares += np.einsum("p,pgi,pgj->gij", weights, away, away)
-        block = covariances_of(here, n)
+        block = posterior_covariances(here, n)
         within += np.tensordot(weights, block, 1)
         logs.append(np.log(np.maximum(np.trace(block[..., :n, :n], axis1=-2, axis2=-1), _LEAST_TRACE)))
     spreads = np.concatenate(logs) - judge.points.weights @ np.concatenate(logs)
@@ -201,4 +201,4 @@ def _over_points(sums: PoolSums, judge: LearntJudge) -> _OverPoints:
 
 
 def _means(sums: PoolSums, at: Parameters[float]) -> Floats:
-    return means_of(posterior(sums, at), at.first_side, sums.n)
+    return posterior_means(posterior(sums, at), at.first_side, sums.n)

@@ -108,11 +108,11 @@ def _normals(n: int) -> NDArray[np.float32]:
 
 def _stretches(dof: float) -> NDArray[np.float32]:
     """Return what makes normal draws those of a Student t: one number a draw, for all entrants."""
-    return _stretches_of(round(_DOFS_PER_OCTAVE * math.log2(dof)))
+    return _draw_stretches(round(_DOFS_PER_OCTAVE * math.log2(dof)))
 
 
 @lru_cache(maxsize=256)
-def _stretches_of(step: int) -> NDArray[np.float32]:
+def _draw_stretches(step: int) -> NDArray[np.float32]:
     dof = 2 ** (step / _DOFS_PER_OCTAVE)
     return np.sqrt(dof / np.random.default_rng(20261122).chisquare(dof, _DRAWS)).astype(np.float32)
 

@@ -136,6 +136,6 @@ def _lent_widths(profile: JudgeProfile) -> Floats:
     return (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * WEAK.noise_widths
 
 
-def prior_of(profile: JudgeProfile | None) -> Prior:
+def lent_prior(profile: JudgeProfile | None) -> Prior:
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge."""
     return lent(profile) if profile else WEAK

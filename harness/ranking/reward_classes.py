@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.conclusions import Conclusion, comparisons_of
+from harness.ranking.conclusions import Conclusion, collect_calls
 from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import learnt_from
 from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.rewards import Placed, classes_of, place
+from harness.ranking.rewards import Placed, place, split_by_reward
 
 _MOST_TRAINING = 512
 """Groups of a ranking that teach `pooled` the judge at most; more teach nothing that these have not."""
@@ -24,7 +24,7 @@ class RankedClass(NamedTuple):
     @property
     def calls(self) -> Comparisons:
         """The judged calls, which number the entrants by their place."""
-        return comparisons_of(self.entrants, self.matches)
+        return collect_calls(self.entrants, self.matches)
 
 
 def ranked_classes(ranking: GroupRanking, *, by_reward: bool) -> list[RankedClass]:
@@ -35,7 +35,7 @@ def ranked_classes(ranking: GroupRanking, *, by_reward: bool) -> list[RankedClas
     if not ranking.matches:
         return []
     verified = {r.index: r.verified for r in ranking.rollouts if r.margin is not None}
-    classes = classes_of(verified) if by_reward else [list(verified)]
+    classes = split_by_reward(verified) if by_reward else [list(verified)]
     return [RankedClass(members, _within(ranking, members)) for members in classes if members]
 
 
@@ -45,10 +45,10 @@ def _within(ranking: GroupRanking, members: Sequence[int]) -> list[Match]:
 
 
 def judge_behind(
-    queries: Sequence[str], ranking_of: Callable[[str], GroupRanking], prior: Prior, *, by_reward: bool
+    queries: Sequence[str], stored: Callable[[str], GroupRanking], prior: Prior, *, by_reward: bool
 ) -> LearntJudge:
     """Return the judge as the groups of a ranking show them, whatever the order of its queries."""
-    rankings = (ranking_of(name) for name in learnt_from_queries(queries))
+    rankings = (stored(name) for name in learnt_from_queries(queries))
     return learnt_from_calls(
         (some.calls for ranking in rankings for some in ranked_classes(ranking, by_reward=by_reward)), prior
     )

@@ -10,7 +10,7 @@ from itertools import combinations, groupby
 from typing import Any, NamedTuple, TypeVar
 
 
-def classes_of(verified: Mapping[int, float | None]) -> list[list[int]]:
+def split_by_reward(verified: Mapping[int, float | None]) -> list[list[int]]:
     """Return entrants in classes of equal reward, best first; all in one class where any reward is unknown.
 
     Ranking by the reward alone gives no signal inside a class, and none at all where the whole group is one class:

@@ -77,13 +77,13 @@ def _cyclic_matches(n: int, order: OrderPolicy | None, budget: int | None) -> tu
 
 TOPOLOGIES: Mapping[TopologyName, Design] = {
     "arena": Design(
-        lambda e: Arena(e.entrants, _anchor_of(e), e.order or "both"),
+        lambda e: Arena(e.entrants, _need_anchor(e), e.order or "both"),
         lambda n, _order, _budget: match_bounds(n),
         needs_anchor=True,
         first_matches=lambda _order: "by pair",
     ),
     "anchor": Design(
-        lambda e: Anchor(e.entrants, _anchor_of(e), e.order or "both"),
+        lambda e: Anchor(e.entrants, _need_anchor(e), e.order or "both"),
         _exactly(lambda n: n - 1),
         needs_anchor=True,
         first_matches=lambda _order: "by pair",
@@ -111,7 +111,7 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
 NEED_ANCHOR = frozenset(name for name, design in TOPOLOGIES.items() if design.needs_anchor)
 
 
-def _anchor_of(entry: Entry) -> int:
+def _need_anchor(entry: Entry) -> int:
     """Return the anchor of an entry that has one. Raises ValueError for an entry without an anchor."""
     if entry.anchor is None:
         raise ValueError("this topology needs an anchor")

@@ -105,7 +105,7 @@ def standings_in_units(topology: "Topology") -> list[Standing]:
     return [Standing(*standing[:-1], UNITS) for standing in topology.standings()]
 
 
-def standings_of(entrants: Sequence[int], matches: Sequence[Match]) -> list[Standing]:
+def count_points(entrants: Sequence[int], matches: Sequence[Match]) -> list[Standing]:
     """Return what matches say of the entrants where no topology does: their points; no rounds, no seeds."""
     points: dict[int, list[Exact]] = {entrant: [] for entrant in entrants}
     for match in matches:

@@ -9,10 +9,10 @@ from harness.core.rankings import GroupRanking
 from harness.judging.juror import PairLedger
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.profile import prior_of
+from harness.ranking.profile import lent_prior
 from harness.ranking.reward_classes import learnt_from_calls, learnt_from_queries
-from harness.tournament.group import Lineup, Rules, classes_to_judge, topologies_of
-from harness.tournament.group_ranking import TournamentResult, ranking_of, refit
+from harness.tournament.group import Lineup, Rules, classes_to_judge, open_tournaments
+from harness.tournament.group_ranking import TournamentResult, rank_tournament, refit
 from harness.tournament.play import play_cached
 from harness.tournament.sources import CacheSource
 
@@ -45,7 +45,7 @@ class CachedRanker:
         cut = [rollout.number for rollout in group.rollouts if rollout.cut]
         lineup = Lineup(group.query, [_cached_rollout(rollout) for rollout in group.rollouts], cut)
         classes, source = classes_to_judge(lineup.ok, self.rules), CacheSource(group, self.rules.repeats)
-        topologies = topologies_of(lineup, classes, self.rules, self.rules.rng(group.query))
+        topologies = open_tournaments(lineup, classes, self.rules, self.rules.rng(group.query))
         played = [tournament for topology in topologies if (tournament := play_cached(topology, source))]
         if len(played) < len(topologies):
             return None
@@ -57,11 +57,11 @@ class CachedRanker:
 
     def learn(self, calls: Iterable[Comparisons]) -> LearntJudge:
         """Return the judge as the calls of groups show them."""
-        return learnt_from_calls(calls, prior_of(self.rules.profile))
+        return learnt_from_calls(calls, lent_prior(self.rules.profile))
 
     def rank(self, results: Iterable[TournamentResult], judge: LearntJudge | None) -> Iterator[GroupRanking]:
         """Yield the rankings of groups by a judge that is learnt from all of them; without one each by itself."""
-        rankings = (ranking_of(result, PairLedger(), self.rules) for result in results)
+        rankings = (rank_tournament(result, PairLedger(), self.rules) for result in results)
         return refit(judge, rankings, self.rules) if judge else rankings
 
 

@@ -11,7 +11,7 @@ from harness.judging.juror import PairLedger
 from harness.judging.jury import PairJury
 from harness.judging.prompt import Task
 from harness.ranking.fixed_pairs import GivenPairs
-from harness.tournament.group import Rules, task_of
+from harness.tournament.group import Rules, brief_task
 from harness.tournament.play import play
 from harness.tournament.sources import JurySource
 from harness.transcripts.transcript import Transcript
@@ -60,7 +60,7 @@ class SharedTask:
 
 def shared_task(groups: Sequence[Group], rules: Rules, name: str, brief: str | None = None) -> SharedTask:
     """Return the task of a query that every side has; `brief` replaces the agents' instructions and tools."""
-    briefs = [task_of(group, rules).brief for group in groups]
+    briefs = [brief_task(group, rules).brief for group in groups]
     differs = brief is None and len(set(briefs)) > 1
     query = groups[0].query
     return SharedTask(Task(name, query.text, brief or (None if differs else briefs[0]), query.reference), differs)

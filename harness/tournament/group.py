@@ -20,8 +20,8 @@ from harness.ranking.estimators import secondary_fit
 from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
-from harness.ranking.profile import prior_of
-from harness.ranking.rewards import classes_of
+from harness.ranking.profile import lent_prior
+from harness.ranking.rewards import split_by_reward
 from harness.ranking.topologies import Entry, make_topology
 from harness.ranking.topology import UNITS, Topology
 from harness.transcripts.renderings import RENDERING
@@ -174,22 +174,24 @@ class Entrants:
     task: Task
 
 
-def entrants_of(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
+def prepare_entrants(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
     """Return who can be ranked; `texts` are transcripts that are made already."""
     made, ok = texts or {}, [r for r in group.rollouts if r.status == "ok"]
     shown = {r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok}
     cut = [index for index, text in shown.items() if text.answer_cut]
-    return Entrants(Lineup(group.query.id, group.rollouts, cut), shown, task_of(group, rules))
+    return Entrants(Lineup(group.query.id, group.rollouts, cut), shown, brief_task(group, rules))
 
 
 def classes_to_judge(ok: Sequence[Contender], rules: Rules) -> list[list[int]]:
     """Return who meets whom: all of those that ended well, or those of equal verifiable reward, best class first."""
     if rules.judge_when == "tied":
-        return classes_of({r.index: r.verified for r in ok})
+        return split_by_reward({r.index: r.verified for r in ok})
     return [[r.index for r in ok]]
 
 
-def topologies_of(lineup: Lineup, classes: Sequence[Sequence[int]], rules: Rules, rng: random.Random) -> list[Topology]:
+def open_tournaments(
+    lineup: Lineup, classes: Sequence[Sequence[int]], rules: Rules, rng: random.Random
+) -> list[Topology]:
     """Return a tournament for each class that has members; none where a failed anchor stops the ranking."""
     if lineup.is_stopped(rules):
         return []
@@ -200,7 +202,7 @@ def topologies_of(lineup: Lineup, classes: Sequence[Sequence[int]], rules: Rules
 def _topology(members: Sequence[int], anchor: int | None, rules: Rules, rng: random.Random) -> Topology:
     topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))
     if rules.sure and isinstance(topology, Cyclic):
-        fit = partial(fit_alone, prior=prior_of(rules.profile)) if rules.by_pooled else fit_margins
+        fit = partial(fit_alone, prior=lent_prior(rules.profile)) if rules.by_pooled else fit_margins
         return EarlyStop(topology, members, rules.sure, fit, UNITS)
     return topology
 
@@ -210,7 +212,7 @@ def has_anchor(rollouts: Sequence[Contender]) -> bool:
     return any(r.role == "anchor" for r in rollouts)
 
 
-def task_of(group: Group, rules: Rules) -> Task:
+def brief_task(group: Group, rules: Rules) -> Task:
     """Return what the judge is told of the task: the brief is the agent's instructions and its tools' names."""
     briefed, brief = briefed_rollout(group), None
     if rules.show_instructions and briefed:

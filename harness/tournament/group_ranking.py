@@ -21,12 +21,12 @@ from harness.ranking.comparisons import (
     with_chances,
     without_ceiling_note,
 )
-from harness.ranking.conclusions import Conclusion, comparisons_of, conclude, conclude_again
+from harness.ranking.conclusions import Conclusion, collect_calls, conclude, conclude_again
 from harness.ranking.estimators import secondary_fit
 from harness.ranking.judge_stats.agreement import agreement, match_margins
 from harness.ranking.pooled import fit_by
 from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.profile import prior_of
+from harness.ranking.profile import lent_prior
 from harness.ranking.reward_classes import judge_behind, ranked_classes, stack_classes
 from harness.ranking.topologies import NEED_ANCHOR
 from harness.tournament.group import Lineup, Rules, cuts, failed_last, has_anchor, jurors_missing
@@ -55,10 +55,10 @@ class TournamentResult:
         if not self.matches:
             return []
         members = [of_class for of_class in self.classes if of_class]
-        return [comparisons_of(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
+        return [collect_calls(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
 
 
-def ranking_of(result: TournamentResult, ledger: PairLedger, rules: Rules) -> GroupRanking:
+def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) -> GroupRanking:
     """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others."""
     played, lineup, matches = result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
@@ -144,7 +144,7 @@ def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement,
 def _at_ends(result: TournamentResult) -> float:
     """Return the share of the judge's scores of this group that lie at an end of the scale."""
     entrants = [rollout.index for rollout in result.lineup.ok]
-    return share_at_ends([comparisons_of(entrants, result.matches)]) if result.matches else 0.0
+    return share_at_ends([collect_calls(entrants, result.matches)]) if result.matches else 0.0
 
 
 def _notes_on_design(result: TournamentResult, rules: Rules) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def finalize(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -
 
 def learnt_from_all(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> LearntJudge:
     """Return the judge as the groups of a ranking show them."""
-    return judge_behind(queries, provisional, prior_of(rules.profile), by_reward=rules.judge_when == "tied")
+    return judge_behind(queries, provisional, lent_prior(rules.profile), by_reward=rules.judge_when == "tied")
 
 
 def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) -> Iterator[GroupRanking]:

@@ -28,8 +28,15 @@ from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_ru
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
 from harness.tournament.cached import CachedRanker
-from harness.tournament.group import Entrants, Rules, briefed_rollout, classes_to_judge, entrants_of, topologies_of
-from harness.tournament.group_ranking import TournamentResult, finalize, ranking_of
+from harness.tournament.group import (
+    Entrants,
+    Rules,
+    briefed_rollout,
+    classes_to_judge,
+    open_tournaments,
+    prepare_entrants,
+)
+from harness.tournament.group_ranking import TournamentResult, finalize, rank_tournament
 from harness.tournament.play import play
 from harness.tournament.sources import JurySource
 from harness.transcripts.transcript import Transcript
@@ -54,7 +61,7 @@ class EarlyVerdicts:
         """Ask for what is sure now that these rollouts of the group have ended; the `pending` ones are under way."""
         if not pending or self._error or not _is_brief_sure(group, pending, self.rules):
             return
-        entrants = entrants_of(group, self.rules, self.texts)
+        entrants = prepare_entrants(group, self.rules, self.texts)
         self.texts |= entrants.texts
         calls = set(product(_sure_orders(entrants, sorted(pending), self.rules), range(self.rules.repeats)))
         for call in sorted(calls - self._asked):
@@ -216,10 +223,10 @@ async def rank_group(
     rank and have advantage 0.
     """
     ledger = early.ledger if early else PairLedger()
-    entrants = entrants_of(group, rules, early.texts if early else None)
+    entrants = prepare_entrants(group, rules, early.texts if early else None)
     lineup, classes = entrants.lineup, classes_to_judge(entrants.lineup.ok, rules)
-    topologies = topologies_of(lineup, classes, rules, rng)
+    topologies = open_tournaments(lineup, classes, rules, rng)
     source = JurySource(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, source) for topology in topologies)
     await my_turn()  # groups that end together are not ranked in one go
-    return ranking_of(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)
+    return rank_tournament(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)

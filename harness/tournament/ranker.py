@@ -23,7 +23,7 @@ from harness.judging.ruler import RulerJudge
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.ranking.rewards import place
 from harness.tournament.cached import CachedRanker
-from harness.tournament.group import Entrants, Rules, cuts, entrants_of, failed_last, jurors_missing
+from harness.tournament.group import Entrants, Rules, cuts, failed_last, jurors_missing, prepare_entrants
 from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.tournament.pairwise import EarlyVerdicts, PairwiseMethod
 
@@ -103,7 +103,7 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
     The order shown is drawn by `rng`. Equal transcripts are shown once and share their score; one alone is scored on
     an absolute scale. Without a verdict the group is incomplete and nothing is ranked.
     """
-    entrants, ledger = entrants_of(group, rules), ListLedger()
+    entrants, ledger = prepare_entrants(group, rules), ListLedger()
     if entrants.lineup.is_stopped(rules) or not entrants.lineup.ok:
         return _unscored(group, entrants)
     texts = entrants.texts

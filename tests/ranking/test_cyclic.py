@@ -11,9 +11,9 @@ from harness.ranking.fixed_pairs import (
     Cyclic,
     RoundRobin,
     balanced_sides,
+    circle_round,
     distances,
     pairs_by_distance,
-    round_of,
     usual_budget,
 )
 from harness.ranking.topologies import describe_design
@@ -73,7 +73,7 @@ def test_in_a_round_of_the_round_robin_everyone_plays_once(n: int) -> None:
     rounds: dict[int, list[int]] = {}
     for j in range(n):
         for i in range(j):
-            rounds.setdefault(round_of(i, j, n), []).extend((i, j))
+            rounds.setdefault(circle_round(i, j, n), []).extend((i, j))
     assert sorted(rounds) == list(range(1, n + n % 2))
     assert all(len(set(who)) == len(who) == n - n % 2 for who in rounds.values())
 

@@ -21,7 +21,7 @@ from harness.ranking.pooled_judge import learn_judge, maximum
 from harness.ranking.pooled_model import log_evidence, log_probabilities, posterior
 from harness.ranking.pooled_sums import pool_sums, thinned
 from harness.ranking.posteriors import probability_above_zero
-from harness.ranking.profile import prior_of
+from harness.ranking.profile import lent_prior
 
 ROUNDING = 0.1**2 / 12
 """The variance of marks in tenths: no noise is below."""
@@ -251,7 +251,7 @@ def test_tables_are_ranked_as_they_stand_by_each_estimator() -> None:
                 Comparisons.of(2, [0, 1], [1, 0], [7.5, 6.5], [6.0, 7.0]),
                 Comparisons.of(3, [0, 2], [1, 1], [7.0, 8.0], [6.0, 6.0]),
             ],
-            prior_of(None),
+            lent_prior(None),
         )[0].estimates,
         abs=1e-8,
     )

@@ -9,12 +9,12 @@ import pytest
 
 from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.conclusions import Rule, comparisons_of, conclude
+from harness.ranking.conclusions import Rule, collect_calls, conclude
 from harness.ranking.early_stop import EarlyStop
 from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
-from harness.ranking.topology import standings_of
+from harness.ranking.topology import count_points
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
@@ -30,7 +30,7 @@ STRENGTHS = by_strength({str(i): 10.0 if i == 4 else 5 + 0.3 * i for i in range(
 def test_the_fit_that_ends_the_judging_says_what_a_fit_of_the_matches_says(strengths: Script):
     rules = Rules(topology="cyclic", estimator="pooled", sure=0.9)
     found = anyio.run(rank_group, GROUP, a_jury(ScriptedJudge(strengths)), rules, random.Random(0))
-    afresh = conclude(standings_of(range(6), found.matches), found.matches, rule=Rule("pooled"))
+    afresh = conclude(count_points(range(6), found.matches), found.matches, rule=Rule("pooled"))
     assert [r.rank for r in found.rollouts] == [afresh.ranked[i].rank for i in range(6)]
     for ranked_rollout in found.rollouts:
         other = afresh.ranked[ranked_rollout.index]
@@ -42,7 +42,7 @@ def test_the_fit_that_ends_the_judging_says_what_a_fit_of_the_matches_says(stren
 def test_the_fit_that_ends_the_judging_is_sure_of_the_best_and_stands_in_the_record(estimator: Any, fit: Any):
     rules = Rules(topology="cyclic", estimator=estimator, sure=0.9)
     ranking = anyio.run(rank_group, GROUP, a_jury(ScriptedJudge(STRENGTHS)), rules, random.Random(0))
-    sure = fit(comparisons_of(range(6), ranking.matches)).p_best()
+    sure = fit(collect_calls(range(6), ranking.matches)).p_best()
     assert sure.max() >= 0.9 or not ranking.saved_calls
     if estimator != "bt":
         assert [r.p_best for r in ranking.rollouts] == pytest.approx(sure.tolist(), abs=1e-3)
@@ -77,6 +77,6 @@ def test_a_jury_stops_when_the_fit_that_ranks_is_sure_with_each_juror_learnt_by_
     early = [ranking for ranking in map(by, range(8)) if ranking.saved_calls]
     assert early
     for ranking in early:
-        calls = comparisons_of(range(6), ranking.matches)
+        calls = collect_calls(range(6), ranking.matches)
         assert fit_alone(calls).p_best().max() >= 0.9
         assert [r.p_best for r in ranking.rollouts] == pytest.approx(fit_alone(calls).p_best().tolist(), abs=1e-3)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout
-from harness.ranking.rewards import classes_of
+from harness.ranking.rewards import split_by_reward
 from harness.report.text import probability
 
 _SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit", "pooled": "margin"}
@@ -71,7 +71,7 @@ def places_by_secondary_fit(ranked: Iterable[Ranked], matches: Sequence[Match]) 
 
 def _reward_levels(judged: Mapping[int, Ranked], matches: Sequence[Match]) -> dict[int, int]:
     """Return the class of each rollout, 0 the best; one class for all where rollouts of several rewards met."""
-    classes = classes_of({index: r.verified for index, r in judged.items()})
+    classes = split_by_reward({index: r.verified for index, r in judged.items()})
     levels = {index: level for level, members in enumerate(classes) for index in members}
     across = any(levels[m.a] != levels[m.b] for m in matches if m.a in levels and m.b in levels)
     return dict.fromkeys(judged, 0) if across else levels

@@ -10,7 +10,7 @@ from harness.ranking.comparisons import Fit
 from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import fit_by, without_level
 from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.profile import prior_of
+from harness.ranking.profile import lent_prior
 from harness.ranking.reward_classes import judge_behind, ranked_classes
 
 _ROUNDING = 1e-6
@@ -58,7 +58,7 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> Po
 def _prior(ranking: RankingFile) -> Prior:
     text = ranking.head.settings.get("judge_profile")
     profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
-    return prior_of(profile)
+    return lent_prior(profile)
 
 
 def is_by_reward(ranking: RankingFile) -> bool:
