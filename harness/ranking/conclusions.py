@@ -1,4 +1,4 @@
-"""From a tournament's end to the conclusion on its group: ranks by an estimator, and the second opinion of a fit."""
+"""From a tournament's end to the conclusion on its group: ranks by an estimator, and the secondary fit of a fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

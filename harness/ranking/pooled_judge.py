@@ -38,7 +38,7 @@ _ENOUGH = 1e-4
 """Of the rise that the slope promises, this share is asked for (Armijo's rule)."""
 _TOLERANCE = 1e-6
 _FLAT = 1e-2
-"""At rest a step raises the value by less than the tolerance, and no slope is steeper than this."""
+"""Converged, a step raises the value by less than the tolerance, and no slope is steeper than this."""
 
 
 ValueAndSlope = Callable[[Floats], tuple[float, Floats]]
@@ -114,7 +114,7 @@ def _steps() -> Floats:
 
 
 def maximum(function: ValueAndSlope, start: Floats, inverse_curvature: Floats) -> tuple[Floats, bool]:
-    """Return where `function` is greatest, from `start` on, and whether the search came to rest.
+    """Return where `function` is greatest, from `start` on, and whether the search converged.
 
     BFGS with backtracking (Nocedal and Wright, Numerical Optimization, 6.1 and 3.1).
     """

@@ -30,10 +30,10 @@ def rounded_rows(values: _Floats, digits: int) -> _Floats:
     is_near = np.abs(values) < _EXACT_BELOW / units
     scaled = np.where(is_near, values, 0.0) * units
     whole = np.rint(scaled)
-    told = whole / units + 0.0
+    result = whole / units + 0.0
     is_plain = is_near & (np.abs(np.abs(scaled - whole) - 0.5) > _NEAR_HALF)
-    told[~is_plain] = rounded(values[~is_plain], digits)
-    return told
+    result[~is_plain] = rounded(values[~is_plain], digits)
+    return result
 
 
 _NODES = 96

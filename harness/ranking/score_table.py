@@ -121,7 +121,7 @@ class RankedScores(Record):
     scores: tuple[float | None, ...]
     """The estimates: V for tiers, the share of wins, points above the mean, logits."""
     margins: tuple[float | None, ...]
-    """The second opinion: points above the mean, by `pooled` beside tiers and wins, else by `margins`."""
+    """By the secondary fit: points above the mean, by `pooled` beside tiers and wins, else by `margins`."""
     p_best: tuple[float | None, ...]
     p_above_mean: tuple[float | None, ...]
     signal: Signal

@@ -1,4 +1,4 @@
-"""What all ways of ranking a group share: the rules, who takes part, what the judge is told, and the notes."""
+"""What all judging methods share: the rules, who takes part, what the judge is shown of the task, and the notes."""
 
 import random
 from collections import Counter
@@ -31,7 +31,7 @@ from harness.transcripts.transcript import Transcript, TranscriptForm
 
 @dataclass(frozen=True)
 class Rules:
-    """How a group is ranked: the judging orders, what becomes of failed rollouts, what the judge is told."""
+    """How a group is ranked: the judging orders, what becomes of failed rollouts, what the judge is shown."""
 
     topology: TopologyName = "arena"
     budget: int | None = None
@@ -167,7 +167,7 @@ class Lineup:
 
 @dataclass(frozen=True)
 class Entrants:
-    """The rollouts of a group, with what the judge reads of those that ended well, and what it is told of the task."""
+    """The rollouts of a group, with what the judge reads of those that ended well, and what it is shown of the task."""
 
     lineup: Lineup
     texts: Mapping[int, Transcript]
@@ -213,7 +213,7 @@ def has_anchor(rollouts: Sequence[Contender]) -> bool:
 
 
 def brief_task(group: Group, rules: Rules) -> Task:
-    """Return what the judge is told of the task: the brief is the agent's instructions and its tools' names."""
+    """Return what the judge is shown of the task: the brief is the agent's instructions and its tools' names."""
     briefed, brief = briefed_rollout(group), None
     if rules.show_instructions and briefed:
         tools = f"Tools: {', '.join(briefed.tool_names) or 'none'}"
@@ -222,7 +222,7 @@ def brief_task(group: Group, rules: Rules) -> Task:
 
 
 def briefed_rollout(group: Group) -> Rollout | None:
-    """Return the rollout whose instructions and tools the judge is told of."""
+    """Return the rollout whose instructions and tools the judge is shown."""
     return next((r for r in group.rollouts if r.instructions or r.tool_names), None)
 
 

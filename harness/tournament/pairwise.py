@@ -93,7 +93,7 @@ def _is_brief_sure(group: Group, pending: Collection[int], rules: Rules) -> bool
 def _sure_orders(entrants: Entrants, pending: Sequence[int], rules: Rules) -> Iterator[tuple[int, int]]:
     """Yield the orders that are sure to be judged, whatever becomes of the `pending` rollouts.
 
-    With --judge-when tied those of another class may still come in: a reward that cannot be told makes all classes one.
+    With --judge-when tied those of another class may still come in: an unknown reward makes all classes one.
     """
     lineup = entrants.lineup
     if rules.sure or (rules.anchor_failed == "stop" and not lineup.anchor):
@@ -186,11 +186,11 @@ class TournamentRanker:
 
     @property
     def provisional(self) -> bool:
-        """Whether its rankings count only once `finalize` has told them anew."""
+        """Whether its rankings count only once `finalize` has made them anew."""
         return self.rules.provisional
 
     def finalize(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
-        """Yield the rankings of the queries, told anew with the judge learnt from all of them."""
+        """Yield the rankings of the queries, refit with the judge learnt from all of them."""
         return finalize(queries, provisional, self.rules)
 
     @property
