@@ -7,8 +7,8 @@ from fractions import Fraction
 from simulated_judge import Array
 
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.ranking.arena import Arena
-from harness.ranking.registry import Entry, make_topology
+from harness.ranking.knockout import Arena
+from harness.ranking.topologies import Entry, make_topology
 from harness.ranking.topology import Topology, exact
 
 

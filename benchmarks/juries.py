@@ -22,13 +22,20 @@ from simulated_groups import Simulated, budgets
 from simulated_judge import REGIMES, Array, Regime, draw
 
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.cyclic import Cyclic
-from harness.ranking.judge_prior import WEAK
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.pooled import fit_pooled
 
 SHARP, NOISY, RELATIVE = REGIMES
-WAYS = {"mean": replace(WEAK, jurors_alike=True), "each": WEAK}
+
+
+def as_one(calls: Sequence[Comparisons]) -> list[Comparisons]:
+    """Return the same calls as those of one judge with the mean of the jurors' scores."""
+    return [replace(group, juror=None) for group in calls]
+
+
+WAYS = {"mean": as_one, "each": list}
+"""What each way makes of a pool's calls."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ def held(groups: Simulated, fits: Sequence[Fit]) -> bool:
 
 def describe(groups: Simulated, size: int) -> tuple[list[list[str]], bool]:
     """Print the lines of a jury for one size of pool, and return their cells, and whether what must hold does."""
-    fits = {way: [fit for some in groups.slices(size) for fit in fit_pooled(some, WAYS[way])] for way in WAYS}
+    fits = {way: [fit for some in groups.slices(size) for fit in fit_pooled(WAYS[way](some))] for way in WAYS}
     correlations = {way: rho(groups, of_way) for way, of_way in fits.items()}
     rows: list[list[str]] = []
     for way, of_way in fits.items():

@@ -17,9 +17,9 @@ import numpy as np  # noqa: E402 - reads the settings above
 
 from harness.core.rankings import Match  # noqa: E402
 from harness.core.settings import EstimatorName  # noqa: E402
-from harness.ranking.arena import Arena  # noqa: E402
-from harness.ranking.conclusions import Rule, comparisons_of, conclude  # noqa: E402
+from harness.ranking.conclusions import Rule, collect_calls, conclude  # noqa: E402
 from harness.ranking.estimators import fit_bt, tiers, win_shares  # noqa: E402
+from harness.ranking.knockout import Arena  # noqa: E402
 from harness.ranking.margins import fit_margins  # noqa: E402
 from harness.ranking.rewards import place  # noqa: E402
 from harness.ranking.score_table import rank_scores  # noqa: E402
@@ -58,7 +58,7 @@ def ranks_alone(estimator: EstimatorName, matches: Matches, n: int) -> object:
         return place(tiers(standings))
     if estimator == "wins":
         return place(win_shares(range(n), matches))
-    fit = (fit_margins if estimator == "margins" else fit_bt)(comparisons_of(range(n), matches))
+    fit = (fit_margins if estimator == "margins" else fit_bt)(collect_calls(range(n), matches))
     return place({i: round(float(e), 9) for i, e in enumerate(fit.estimates)})
 
 

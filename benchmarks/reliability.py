@@ -27,8 +27,7 @@ from scipy.special import bdtr
 from simulated_groups import JUDGES, Simulated, simulated
 from simulated_judge import Array
 
-from harness.ranking.ceiling import CEILING_FROM, share_at_ends
-from harness.ranking.comparisons import Fit
+from harness.ranking.comparisons import CEILING_FROM, Fit, share_at_ends
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.margins import fit_margins
 

@@ -12,7 +12,7 @@ import numpy as np
 from simulated_judge import DIFFERING, REGIMES, Array, Regime, draw, draw_queries
 
 from harness.ranking.comparisons import Comparisons, Ints
-from harness.ranking.cyclic import Cyclic
+from harness.ranking.fixed_pairs import Cyclic
 
 STRANGE = ("heavy tails", "biased by pair", "ceiling")
 PLAIN = tuple(r.name for r in REGIMES)

@@ -21,7 +21,7 @@ from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.conclusions import WEAK_BELOW, weak_below_pooled
-from harness.ranking.cyclic import Cyclic
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_pooled
 

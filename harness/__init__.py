@@ -87,8 +87,8 @@ if TYPE_CHECKING:
     from harness.pipeline.rescoring import Quote
     from harness.pipeline.validation import Validation
     from harness.ranking.many_tables import rank_many
-    from harness.ranking.registry import Sampler
     from harness.ranking.score_table import RankedScores, rank_scores
+    from harness.ranking.topologies import Sampler
     from harness.report.summary.rankings import RankingChange
     from harness.report.summary.why_records import PairExplanation
     from harness.rollouts.environment import AgentEnv
@@ -268,7 +268,7 @@ _HOMES = {
     "RunReader": "harness.archive.reader:RunReader",
     "RunSettings": "harness.core.settings_types:RunSettings",
     "RunStore": "harness.archive.run_store:RunStore",
-    "Sampler": "harness.ranking.registry:Sampler",
+    "Sampler": "harness.ranking.topologies:Sampler",
     "Settings": "harness.core.settings:Settings",
     "SideResult": "harness.core.comparisons:SideResult",
     "Silent": "harness.core.progress:Silent",
@@ -282,7 +282,7 @@ _HOMES = {
     "Unjudged": "harness.core.verdicts:Unjudged",
     "Usage": "harness.core.records:Usage",
     "UsageError": "harness.core.errors:UsageError",
-    "Validation": "harness.pipeline.validation:Validation",
+    "Validation": "?:Validation",
     "loadable_agents": "harness.api.outside:loadable_agents",
     "best_of": "tests.api.test_arguments:best_of",
     "best_of_sync": "?:best_of_sync",

@@ -34,7 +34,7 @@ from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.ranking.registry import NEED_ANCHOR
+from harness.ranking.topologies import NEED_ANCHOR
 
 _NO_ANCHOR = "there is no anchor: ranked without it"
 _USUAL = {"topology": "cyclic", "estimator": "margins"}

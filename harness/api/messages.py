@@ -33,7 +33,7 @@ from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.pipeline.resolve import resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
-from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
+from harness.tournament.listwise import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.transcripts.path_text import plain_text
 from harness.transcripts.transcript import Transcript
 
@@ -180,7 +180,7 @@ async def ruler(
     `rubric` is a text in plain words (default: our own). Messages that all begin with are shown once, and so are
     `tools`; equal trajectories too, and they share their score. One alone, or all the same, are scored on an absolute
     scale, with a warning. `budget` is in characters; more goes into several calls that share the first trajectory
-    (harness.tournament.list_scores says how they come to one scale). `debug` writes the judge's raw replies to stderr.
+    (harness.tournament.listwise says how they come to one scale). `debug` writes the judge's raw replies to stderr.
 
     Raises UsageError for settings, arguments and trajectories that cannot be used, Refused (out of quota: OutOfQuota)
     where the judge's endpoint turns the first call down, and JudgeFailed without a verdict. With `swallow_exceptions`

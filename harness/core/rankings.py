@@ -10,7 +10,7 @@ Signal = Literal["ok", "weak", "none"]
 SecondOpinion = Literal["margins", "pooled"]
 """The fit beside an estimator: behind `margin`, and behind the probabilities where the estimator has none."""
 FIT_VERSION = 5
-"""Which version of the fits gives new rankings their probabilities (harness.ranking.fit_versions)."""
+"""Which version of the fits gives rankings their probabilities: a ranking's head names it."""
 
 
 class Match(Record):

@@ -14,8 +14,7 @@ from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.queries import query_from
 from harness.formats.training.origins import LineOrigin
-from harness.ranking.ranks import average_ranks
-from harness.ranking.rewards import place
+from harness.ranking.rewards import average_ranks, place
 
 BROUGHT = "imported"
 """What stands for the topology and the estimator of such a ranking."""

@@ -32,7 +32,7 @@ from harness.pipeline.merge_sources import Copying, counting, refuse_unfit
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.raw import parts
 from harness.tournament.group import rules_of
-from harness.tournament.pooling import learnt_from_all, refit
+from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 
 
@@ -60,7 +60,7 @@ class JoinedRanking:
         as_they_are, head = chain.from_iterable(file.groups for file in self.files), self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
         rules = rules_of(settings)
-        rules = replace(rules, one_of_many=True, fit_version=head.fit_version)
+        rules = replace(rules, one_of_many=True)
         if not (METHODS[settings.judge].ranks_from_matches and rules.provisional):
             return as_they_are  # each group is ranked by itself
         of_query = {query: file for file in self.files for query in file.queries}

@@ -27,10 +27,10 @@ from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
-from harness.ranking.registry import TOPOLOGIES
+from harness.ranking.topologies import TOPOLOGIES
 from harness.report.learnt_judges import judge_profiles
-from harness.tournament.at_hand import CachedRanker
-from harness.tournament.early import EarlyVerdicts
+from harness.tournament.cached import CachedRanker
+from harness.tournament.pairwise import EarlyVerdicts
 from harness.tournament.ranker import Ranker
 from harness.transcripts.transcript import RENDERING
 
@@ -93,9 +93,9 @@ class OpenRanking:
         return ranking
 
     @property
-    def at_hand(self) -> CachedRanker | None:
-        """What ranks groups by what is kept of them, if all of their rollouts take part; None otherwise."""
-        return None if self.settings.include or self.settings.exclude else self.ranker.at_hand
+    def cached_ranker(self) -> CachedRanker | None:
+        """What ranks groups by their caches, if all of their rollouts take part; None otherwise."""
+        return None if self.settings.include or self.settings.exclude else self.ranker.cached_ranker
 
     async def rank_or_leave(self, group: Group, early: EarlyVerdicts | None = None) -> None:
         """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.

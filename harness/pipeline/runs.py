@@ -40,7 +40,7 @@ from harness.pipeline.plan import (
     new_run_info,
     rescoring,
 )
-from harness.pipeline.rank_at_hand import rank_at_hand
+from harness.pipeline.rank_cached import rank_cached
 from harness.pipeline.rank_groups import OpenRanking, open_ranking
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, with_recorded_instructions
@@ -306,7 +306,7 @@ async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary 
     Return what they sum up to, as long as their records are in memory; None where they are ranked anew at the end.
     """
     with reader.group_cache(ranking.way) as extracts:
-        if summary := await rank_at_hand(ranking, reader, extracts):
+        if summary := await rank_cached(ranking, reader, extracts):
             return summary
         summary = None if ranking.ranker.provisional else RankingSummary()
         for query in reader.queries():

@@ -33,7 +33,7 @@ from harness.pipeline.engines import OpenMaker, endpoint_gate, open_local_engine
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
-from harness.ranking.registry import Entry, make_topology
+from harness.ranking.topologies import Entry, make_topology
 from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker

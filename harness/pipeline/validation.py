@@ -21,19 +21,18 @@ from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import Finding, comparison_findings, findings
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Failure, Group
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging.jury import PairJuror, PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.pipeline.rank_groups import rank_part
-from harness.ranking.fit_versions import MARGINS
 from harness.rollouts.raw import parts
 from harness.tournament.cross import CrossPair, play_cross
 from harness.tournament.group import rules_of
+from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.pairwise import TournamentRanker
-from harness.tournament.pooling import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 from harness.transcripts.tokens import ESTIMATE, can_count_by
 from harness.transcripts.transcript import RENDERING, Transcript
@@ -161,10 +160,10 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     if rendering > RENDERING:
         yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
         return
-    if ranking.head.fit_version not in MARGINS:
+    if ranking.head.fit_version != FIT_VERSION:
         yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
         return
-    rules = replace(rules_of(settings, counter), one_of_many=True, fit_version=ranking.head.fit_version)
+    rules = replace(rules_of(settings, counter), one_of_many=True)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     for stored in ranking.groups:
         group = _ranked_group(reader, stored)

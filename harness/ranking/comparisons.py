@@ -1,4 +1,4 @@
-"""What the fitted estimators share: judged calls as arrays, their normal equations, and the record of a fit."""
+"""What the fitted estimators share: judged calls as arrays, their normal equations, the record of a fit."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from harness.ranking.components import components
+from harness.ranking.judge_stats.orders import components
 from harness.ranking.posteriors import Figures, Posteriors
 
 Floats = NDArray[np.floating[Any]]
@@ -105,8 +105,8 @@ class Fit:
     """Degrees of freedom of the posterior, a multivariate Student t with the covariance as its scale; inf: a normal."""
     center: Floats | None = None
     """(n,) the posterior's mean where that is not the estimates."""
-    told: "PosteriorSummary | None" = None
-    """What `with_chances` has told of many fits at once."""
+    summary: "PosteriorSummary | None" = None
+    """What its posterior says, where `with_chances` has summed up many fits at once."""
 
     @property
     def calls(self) -> int:
@@ -130,12 +130,12 @@ class Fit:
     @property
     def billionths(self) -> Sequence[int]:
         """The estimates to nine decimals, so that ties are ties, in whole numbers."""
-        return self.told.figures.billionths if self.told else self._alone.billionths[0]
+        return self.summary.figures.billionths if self.summary else self._alone.billionths[0]
 
     @cached_property
     def figures(self) -> Figures:
         """What records hold of the entrants."""
-        return self.told.figures if self.told else self._alone.figures()[0]
+        return self.summary.figures if self.summary else self._alone.figures()[0]
 
     @property
     def sds(self) -> Floats:
@@ -150,15 +150,15 @@ class Fit:
     @cached_property
     def reliability(self) -> float:
         """1 - mean posterior variance / variance of the means; 0 where that is negative or nothing differs."""
-        return self.told.reliability if self.told else float(self._alone.reliabilities[0])
+        return self.summary.reliability if self.summary else float(self._alone.reliabilities[0])
 
     def p_above_mean(self) -> Floats:
         """Return each entrant's posterior probability, (n,), of being above the group's mean."""
-        return self.told.above_mean if self.told else self._alone.above_mean[0]
+        return self.summary.above_mean if self.summary else self._alone.above_mean[0]
 
     def p_best(self) -> Floats:
         """Return each entrant's probability of being best, (n,), sum 1, as `Posteriors.best` has it."""
-        return self.told.best if self.told else self._alone.best[0]
+        return self.summary.best if self.summary else self._alone.best[0]
 
 
 class PosteriorSummary(NamedTuple):
@@ -181,9 +181,9 @@ def with_chances(fits: Sequence[Fit]) -> list[Fit]:
     for places in sizes.values():
         posteriors = _posteriors([fits[at] for at in places])
         reliabilities: list[float] = posteriors.reliabilities.tolist()
-        told = map(PosteriorSummary, posteriors.best, posteriors.above_mean, reliabilities, posteriors.figures())
-        of |= zip(places, told, strict=True)
-    return [replace(fit, told=of[at]) for at, fit in enumerate(fits)]
+        summaries = map(PosteriorSummary, posteriors.best, posteriors.above_mean, reliabilities, posteriors.figures())
+        of |= zip(places, summaries, strict=True)
+    return [replace(fit, summary=of[at]) for at, fit in enumerate(fits)]
 
 
 def _posteriors(fits: Sequence[Fit]) -> Posteriors:
@@ -200,3 +200,29 @@ def projected(covariance: Floats) -> Floats:
     """Return P Sigma P for P = I - 11'/n: the covariance of what is left when the common level is taken away."""
     rows = covariance - covariance.mean(axis=0)
     return rows - rows.mean(axis=1)[:, None]
+
+
+CEILING_FROM = 0.25
+"""Share of scores at the ends of the scale from which intervals are too narrow (docs/estimators.md)."""
+_BEGINNING = "ceiling: "
+_LOWEST, _HIGHEST = 0.0, 10.0
+
+
+def share_at_ends(groups: Sequence[Comparisons]) -> float:
+    """Return the share of all scores that lie at an end of the scale, 0 or 10."""
+    scores = [part for calls in groups for part in (calls.score_first, calls.score_second)]
+    every = np.concatenate(scores) if scores else np.zeros(0)
+    return float((np.isclose(every, _LOWEST) | np.isclose(every, _HIGHEST)).mean()) if every.size else 0.0
+
+
+def ceiling_note(at_ends: float) -> str | None:
+    """Return what a ranking by `pooled` says of such a judge; None for another."""
+    if at_ends < CEILING_FROM:
+        return None
+    share = f"{100 * at_ends:.0f} % of the judge's scores stand at an end of the scale"
+    return f"{_BEGINNING}{share}, so the intervals of this ranking are too narrow"
+
+
+def without_ceiling_note(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return notes without what an earlier telling of the ranking said of such a judge."""
+    return tuple(note for note in notes if not note.startswith(_BEGINNING))

@@ -1,22 +1,20 @@
-"""From a tournament's end to the conclusion on its group: ranks by an estimator, and the second opinion of a fit."""
+"""From a tournament's end to the conclusion on its group: ranks by an estimator, and the secondary fit of a fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.core.judge_profile import JudgeProfile
-from harness.core.rankings import FIT_VERSION, Match, Ranked, SecondOpinion, Signal
+from harness.core.rankings import GroupRanking, Match, Ranked, SecondOpinion, Signal
 from harness.core.records import record_of
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence
-from harness.ranking.fit_versions import secondary_fit
+from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence, secondary_fit
 from harness.ranking.judge_prior import WEAK, Prior
-from harness.ranking.profile import prior_of
-from harness.ranking.ranks import average_ranks
-from harness.ranking.rewards import Placed, place
-from harness.ranking.rounding import rounded
-from harness.ranking.topology import Standing, standings_of
+from harness.ranking.posteriors import rounded
+from harness.ranking.profile import lent_prior
+from harness.ranking.rewards import Placed, average_ranks, place
+from harness.ranking.topology import Standing, count_points
 
 WEAK_BELOW = 0.5
 """Reliability of the margins below which a group's signal is `weak`: chance explains more than half of the spread.
@@ -40,7 +38,6 @@ class Rule:
     reward: RewardFrom = "rank"
     profile: JudgeProfile | None = None
     """What is known of the judge from elsewhere, for `pooled`."""
-    fit_version: int = FIT_VERSION
     provisional: bool = False
     """Until `pooled` has learnt the judge from all groups, `margins` stands in for it, which takes no time."""
 
@@ -52,31 +49,39 @@ class Rule:
     @property
     def secondary_fit(self) -> SecondOpinion:
         """What stands beside it."""
-        return "margins" if self.provisional else secondary_fit(self.estimator, self.fit_version)
+        return "margins" if self.provisional else secondary_fit(self.estimator)
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A group's ranks and signal. `fit`, of `pooled` or `margins`, tells of the judge; None without entrant."""
+    """A group's ranks and signal."""
 
     ranked: Mapping[int, Ranked]
     signal: Signal
     fit: Fit | None
+    """The fit, of `pooled` or `margins`, that says how the judge decides; None without an entrant."""
     note: str | None = None
     """Why there are no ranks although all matches were played."""
 
+    @property
+    def judge_figures(self) -> dict[str, Any]:
+        """The figures of `GroupRanking` that are the judge's, to six places; all None where no call was made."""
+        fit = self.fit if self.fit and self.fit.calls else None
+        names = ("first_side", "first_side_sd", "sigma", "reliability")
+        return {name: round(getattr(fit, name) or 0.0, 6) if fit else None for name in names}
 
-def comparisons_of(entrants: Sequence[int], matches: Sequence[Match]) -> Comparisons:
+
+def collect_calls(entrants: Sequence[int], matches: Sequence[Match]) -> Comparisons:
     """Return the judged calls behind matches, each once; entrants are numbered by their place in `entrants`."""
     number = {e: i for i, e in enumerate(entrants)}
     met = [m for m in matches if not m.repeated]
     calls = [
         (number[first], number[m.b if first == m.a else m.a], *scores)
         for m in met
-        for first, scores in zip(m.shown_first, m.scores, strict=False)  # archives before 0.2 hold no scores
+        for first, scores in zip(m.shown_first, m.scores, strict=False)  # a file may hold no scores
     ]
     jurors = [juror for m in met for juror in m.jurors]
-    jurors = jurors if jurors and len(jurors) == len(calls) else None  # earlier versions kept no seats
+    jurors = jurors if jurors and len(jurors) == len(calls) else None
     first, second, score_first, score_second = zip(*calls, strict=True) if calls else ((), (), (), ())
     return Comparisons.of(len(entrants), first, second, score_first, score_second, jurors)
 
@@ -89,18 +94,16 @@ def conclude(
     failed_last: Sequence[int] = (),
     finished: bool = True,
     fit: Fit | None = None,
-    calls: Comparisons | None = None,
 ) -> Conclusion:
     """Rank the entrants of `standings`, and `failed_last` below them.
 
     `tiers` and `wins` rank when all was played (`finished`), the fits when calls connect all entrants. Ranks are None
     otherwise, and where several entrants met in no match. Where all was played and no two scores differ, all entrants
     share one rank. With rewards from the score, the failed get the lowest score less 1. `fit` is what `pooled` makes of
-    this group with the others; without it, `pooled` takes the group alone. `calls` are those behind the matches, where
-    they are told already.
+    this group with the others; without it, `pooled` takes the group alone.
     """
     rule = rule or Rule()
-    evidence = _evidence(standings, matches, fit, prior_of(rule.profile, rule.fit_version), calls)
+    evidence = _evidence(standings, matches, fit, lent_prior(rule.profile))
     estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else NO_ESTIMATE
     beside = ESTIMATORS[rule.secondary_fit](evidence) if evidence else NO_ESTIMATE
     tied = is_level(matches)
@@ -119,15 +122,25 @@ def conclude(
     )
 
 
-def with_secondary_fit(
-    ranked: Sequence[Ranked], matches: Sequence[Match], fit: Fit, *, failed_last: Sequence[int] = ()
+def conclude_again(
+    ranking: GroupRanking,
+    entrants: Sequence[int],
+    matches: Sequence[Match],
+    fit: Fit,
+    *,
+    failed_last: Sequence[int] = (),
 ) -> Conclusion:
-    """Return entrants with the places that they have, and what `pooled` makes of them with the other groups.
+    """Conclude on some entrants of a ranked group by what `pooled` makes of them with the other groups.
 
-    `fit` numbers the entrants as they stand in `ranked`.
+    Ranked by another estimator they keep their places. `fit` numbers them as `entrants` does.
     """
-    standings, tied = standings_of([r.index for r in ranked], matches), is_level(matches)
-    calls = comparisons_of([r.index for r in ranked], matches)
+    standings, tied = count_points(entrants, matches), is_level(matches)
+    if ranking.estimator == "pooled":
+        finished = any(r.rank is not None for r in ranking.rollouts)
+        rule = Rule("pooled", ranking.reward_from)
+        return conclude(standings, matches, rule=rule, failed_last=failed_last, finished=finished, fit=fit)
+    ranked = [r for r in ranking.rollouts if r.index in set(entrants)]
+    calls = collect_calls(entrants, matches)
     beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit))
     figures = _figures(standings, None, beside, tied=tied)
     return Conclusion(
@@ -166,13 +179,11 @@ def _evidence(
     matches: Sequence[Match],
     pooled: Fit | None = None,
     prior: Prior = WEAK,
-    calls: Comparisons | None = None,
 ) -> Evidence | None:
     """Return what there is to estimate from; None without an entrant."""
     if not standings:
         return None
-    calls = calls or comparisons_of([s.entrant for s in standings], matches)
-    return Evidence(standings, matches, calls, pooled, prior)
+    return Evidence(standings, matches, collect_calls([s.entrant for s in standings], matches), pooled, prior)
 
 
 def weak_below_pooled(entrants: int) -> float:

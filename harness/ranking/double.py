@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.core.settings import OrderPolicy
-from harness.ranking.bracket import seeded_order
-from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import Pairing, Played, Standing, orders
+from harness.ranking.knockout import seeded_order
+from harness.ranking.topology import Pairing, Played, ScheduledTopology, Standing, orders
 
 _EMPTY = None
 """Nobody comes to this side: a bye."""

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats
-from harness.ranking.cyclic import Cyclic
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins, ridge
 from harness.ranking.topology import Exact, Pairing, Played, Standing
 
 SPAN = 10.0
 """The widest margin that one call can give: scores run from 0 to 10."""
-JurorCall = tuple[int, int, float, float, int]
+_JurorScores = tuple[int, int, float, float, int]
 """Who was shown first and who second, what each scored, and the juror's seat."""
 _TINY = 1e-9
 """A lead below this is a draw, and floating point: scores are given to a tenth."""
@@ -32,13 +32,10 @@ class EarlyStop:
         sure: float = 1.0,
         fit: Callable[[Comparisons], Fit] = fit_margins,
         units: int = 1,
-        *,
-        jurors_alike: bool = False,
     ) -> None:
         """Wrap a `cyclic` that is not begun, with one order a match.
 
-        Results will be told in `units` to a score point. With `jurors_alike` the mean of a jury's scores counts, and
-        not what each juror says. Raises ValueError for `sure` not in (0, 1].
+        Results are recorded in `units` to a score point. Raises ValueError for `sure` not in (0, 1].
         """
         if not 0 < sure <= 1:
             raise ValueError(f"sure must be above 0 and at most 1, got {sure}")
@@ -46,8 +43,8 @@ class EarlyStop:
         self._number = {e: i for i, e in enumerate(entrants)}
         self._plan = tuple(inner.pairings())
         self._scores: dict[Pairing, tuple[float, float]] = {}
-        self._of_jurors: dict[Pairing, Sequence[JurorCall]] = {}
-        self._over, self._jurors_alike = False, jurors_alike
+        self._of_jurors: dict[Pairing, Sequence[_JurorScores]] = {}
+        self._over = False
         self._last_fit: Fit | None = None
 
     @property
@@ -75,10 +72,10 @@ class EarlyStop:
         left = self._inner.pairings()
         return [p for p in left if not self._over and p.round == left[0].round]
 
-    def hear(self, pairing: Pairing, calls: Sequence[JurorCall]) -> None:
-        """Take what the jurors of a jury say of a match, before its result: each may say more or less than others."""
-        if not self._jurors_alike:
-            self._of_jurors[pairing] = calls
+    def add_juror_scores(self, pairing: Pairing, scores: Sequence[_JurorScores]) -> None:
+        """Take what the jurors of a jury gave the sides of a match, before its result; nothing of a single judge."""
+        if scores:
+            self._of_jurors[pairing] = scores
 
     def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""

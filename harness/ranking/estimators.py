@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.rankings import Match
+from harness.core.rankings import Match, SecondOpinion
 from harness.core.settings import EstimatorName
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
 from harness.ranking.judge_prior import WEAK, Prior
@@ -199,3 +199,8 @@ ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
 """Every estimator by the name that users give it."""
 OF_A_GROUP: tuple[EstimatorName, ...] = ("tiers", "wins", "margins", "bt")
 """Those that need no other group than the one that they rank."""
+
+
+def secondary_fit(estimator: EstimatorName) -> SecondOpinion:
+    """Return which fit stands beside an estimator: `pooled` beside one without a fit of its own."""
+    return "pooled" if estimator in {"tiers", "wins"} else "margins"

@@ -68,8 +68,6 @@ _SHARES = _shares()
 
 def learnt_widths(pool: Sequence[PoolSums], at: Parameters[float], believed: Floats) -> Floats:
     """Return how probable each width is, (W,), after what the groups show, and `believed` before."""
-    if believed[0] == 1:
-        return believed
     logs = np.log(believed)
     for sums in pool:
         logs += np.log(_likelihoods(_turned(sums, at)) @ _SHARES.T).sum(axis=0)
@@ -77,10 +75,8 @@ def learnt_widths(pool: Sequence[PoolSums], at: Parameters[float], believed: Flo
     return weights / weights.sum()
 
 
-def on_groups(sums: PoolSums, at: Parameters[float], widths: Floats) -> OnGroups | None:
-    """Return what the groups' own noises change; None where noise is the same on all of them."""
-    if widths[0] == 1:
-        return None
+def on_groups(sums: PoolSums, at: Parameters[float], widths: Floats) -> OnGroups:
+    """Return what the groups' own noises change."""
     turned, of, n = _turned(sums, at), sums.design, sums.n
     weights = _weights(turned, widths)
     basis = about_their_mean(turned.basis[:, : n + 1].swapaxes(-1, -2), n)

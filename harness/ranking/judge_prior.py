@@ -52,8 +52,6 @@ more belief in levels, the rollouts of a judge without any are ranked worse than
 PRIOR_SD = Parameters(0.8, 1.2, 1.2, 1.3, 1.3, 1.2, 0.3, 3.0, 1.0)
 NOISE_WIDTHS: Floats = np.array(WIDTHS_OF_NOISE)
 """(W,)."""
-EVEN: Floats = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
-"""How probable each width is of a judge whose noise is the same on all groups."""
 _ENDS: Floats = np.array([0.0, 0.15, 0.4, 0.65, 1.0, 1.4])
 """What each width stands for: all widths between two ends."""
 _WIDTH_SD = 0.5
@@ -76,10 +74,6 @@ class Prior:
     """(9, 9)."""
     noise_widths: Floats
     """(W,): how probable it is that noise differs so much from group to group (harness.ranking.group_noise)."""
-    may_turn_levels: bool = False
-    """Whether the level of marks may speak against the rollouts that it is given to, as in the first fit versions."""
-    jurors_alike: bool = False
-    """Whether the jurors of a jury count as one judge with the mean of their scores, as in the first fit versions."""
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""

@@ -135,7 +135,7 @@ def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
     return dict(sorted(calls.items()))
 
 
-def voices_of(groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror]) -> JuryVoices:
+def learn_voices(groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror]) -> JuryVoices:
     """Return how the jurors of groups weigh by what was `learnt` of each."""
     alike = _alike(groups, learnt)
     voices = {seat: _voice(juror, alike) for seat, juror in learnt.items()}

@@ -8,19 +8,20 @@ from harness.core.errors import UsageError, quoted
 from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import Match
 from harness.ranking.comparisons import Fit
-from harness.ranking.conclusions import Rule, comparisons_of, conclude, is_level
-from harness.ranking.given_pairs import GivenPairs
+from harness.ranking.conclusions import Rule, collect_calls, conclude, is_level
+from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
-from harness.ranking.profile import prior_of
+from harness.ranking.profile import lent_prior
 from harness.ranking.score_table import (
     RankedScores,
+    ScorePair,
     check_name,
     checked_scores,
     entrant_count,
+    play_table,
     ranked_scores,
 )
-from harness.ranking.table_play import ScorePair, play_table
-from harness.ranking.topology import standings_of
+from harness.ranking.topology import count_points
 
 ScoreTable = Mapping[tuple[int, int], ScorePair | Mapping[str, ScorePair]]
 """(i, j), i shown first, to (score of i, score of j), greater is better; of a jury, to these of each juror by name."""
@@ -62,12 +63,12 @@ def rank_many(
     ]
     fits: Sequence[Fit | None] = [None] * len(played)
     if estimator in {"pooled", "wins"}:
-        fits = fit_pooled([comparisons_of(range(n), matches) for matches, n in played], prior_of(profile))
+        fits = fit_pooled([collect_calls(range(n), matches) for matches, n in played], lent_prior(profile))
     rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
     return [
         ranked_scores(
             conclude(
-                standings_of(range(n), matches),
+                count_points(range(n), matches),
                 matches,
                 rule=rule,
                 finished=_is_played(estimator, fit, matches),

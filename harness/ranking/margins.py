@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
-from harness.ranking.first_side import PRIOR_FIRST_SIDE, PRIOR_QUALITY
+from harness.ranking.judge_stats.orders import PRIOR_FIRST_SIDE, PRIOR_QUALITY
 
 NOISE_DOF, NOISE_VAR = 3.0, 4.0
 """nu0 and s0^2: the noise of a call's margin is believed to be s0 score points with the weight of nu0 observations."""
@@ -66,7 +66,7 @@ def fit_margins(calls: Comparisons) -> Fit:
     the degrees of freedom that the spread of the scales leaves.
     """
     margin = calls.score_first - calls.score_second
-    design, collected = _design_of(calls), calls.collect(margin)
+    design, collected = _find_design(calls), calls.collect(margin)
     mode = design.ridge @ collected
     at = _average(design, design.basis.T @ collected, float(margin @ margin), len(margin))
     center, variance = design.basis @ at.mean, design.basis @ at.variance @ design.basis.T
@@ -85,10 +85,10 @@ def fit_margins(calls: Comparisons) -> Fit:
 
 def ridge(calls: Comparisons) -> Floats:
     """Return (X'X + Lambda)^-1, (n+1, n+1): it depends on who met whom, not on what came of it."""
-    return _design_of(calls).ridge
+    return _find_design(calls).ridge
 
 
-def _design_of(calls: Comparisons) -> _Design:
+def _find_design(calls: Comparisons) -> _Design:
     return _design(calls.n, calls.first.tobytes(), calls.second.tobytes())
 
 

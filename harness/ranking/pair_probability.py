@@ -7,9 +7,9 @@ from itertools import permutations
 
 from harness.core.rankings import Match
 from harness.ranking.comparisons import Fit
-from harness.ranking.conclusions import comparisons_of
+from harness.ranking.conclusions import collect_calls
 from harness.ranking.margins import fit_margins
-from harness.ranking.student import probability_above_zero
+from harness.ranking.posteriors import probability_above_zero
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def pair_of_fit(fit: Fit, entrants: Sequence[int], a: int, b: int) -> PairEstima
 
 def _fit(matches: Sequence[Match]) -> tuple[list[int], Fit | None]:
     entrants = sorted({entrant for match in matches for entrant in (match.a, match.b)})
-    calls = comparisons_of(entrants, matches) if entrants else None
+    calls = collect_calls(entrants, matches) if entrants else None
     return entrants, fit_margins(calls) if calls is not None and calls.first.size else None
 
 

@@ -1,35 +1,25 @@
 """`pooled`: the judge learnt from all groups of a ranking, then each group's posterior."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.ranking.ceiling import share_at_ends
-from harness.ranking.comparisons import Comparisons, Fit, Floats
-from harness.ranking.group_noise import learnt_widths, on_groups
-from harness.ranking.judge_points import JudgePoints, judge_points
-from harness.ranking.judge_prior import LEVEL_SHARE, PRIOR_MEAN, WEAK, Parameters, Prior
-from harness.ranking.juror_weights import JuryVoices, LearntJuror, of_jurors, voices_of
-from harness.ranking.maximum import maximum
+from harness.ranking.comparisons import Comparisons, Fit, Floats, share_at_ends
+from harness.ranking.group_noise import on_groups
+from harness.ranking.judge_prior import LEVEL_SHARE, WEAK, Parameters, Prior
+from harness.ranking.juror_weights import JuryVoices, LearntJuror, learn_voices, of_jurors
+from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_model import (
     at_a_time,
-    covariances_of,
     judges_at,
-    log_evidence,
-    log_probabilities,
-    means_of,
     posterior,
+    posterior_covariances,
+    posterior_means,
 )
-from harness.ranking.pooled_sums import PoolSums, pool_sums, thinned
+from harness.ranking.pooled_sums import PoolSums, pool_sums
 
-GROUPS_LEARNT_FROM = 2000
-"""More teach nothing of a judge that its first two thousand groups of a size have not taught, and take time."""
-_STEP = 1e-3
-"""Of the numerical derivatives: parameters are logarithms, shares and score points."""
-_LEAST_CURVATURE = 0.1
-"""The prior's own; less is rounding."""
 MISFIT_AT_ENDS = 2.0
 """Differences are cut off at the ends of the scale, which the model does not know. Variances are made wider by so many
 times the share of scores at the ends.
@@ -38,27 +28,7 @@ Without it the 90 % intervals cover 86 to 88 % under a noisy judge, 6 % of whose
 under a sharp one, where hardly any do (benchmarks/pooled.py, pools of 8 and more).
 """
 _LEAST_TRACE, _LEAST_SPREAD = 1e-12, 1e-9
-_CERTAIN_SDS = 3.0
 _FEWEST_JURORS = 2
-
-
-@dataclass(frozen=True, eq=False)
-class LearntJudge:
-    """What a pool of groups teaches of their judge."""
-
-    parameters: Parameters[float]
-    """The mode of the posterior."""
-    covariance: Floats
-    """(9, 9), of the parameters about the mode, by Laplace's approximation."""
-    points: JudgePoints
-    """The posterior itself, as points."""
-    converged: bool
-    noise_widths: Floats
-    """(W,): how probable it is that noise differs so much from group to group."""
-    at_ends: float = 0.0
-    """Share of the scores that it was learnt from which lie at an end of the scale."""
-    jury: JuryVoices | None = None
-    """How the calls of several jurors become those of this one judge."""
 
 
 def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
@@ -95,10 +65,10 @@ def _learnt(
 
 def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
     """Return how jurors weigh, each by what its own calls show of it; None for a single judge."""
-    calls = {} if prior.jurors_alike else of_jurors(groups)
+    calls = of_jurors(groups)
     if len(calls) < _FEWEST_JURORS:
         return None
-    return voices_of(groups, {seat: _learnt_juror(own, prior) for seat, own in calls.items()})
+    return learn_voices(groups, {seat: _learnt_juror(own, prior) for seat, own in calls.items()})
 
 
 def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:
@@ -127,45 +97,6 @@ def _fits_by(judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comp
     for sums in pool:
         fits |= _fits(sums, groups, judge)
     return [fits[place] for place in range(len(groups))]
-
-
-def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
-    """Return the judge by whom the groups' scores are most probable, the prior included.
-
-    A share of the level that is real cannot be less than 0. Where it comes out so for certain the model does not hold:
-    who is in pairs of low marks would be called good, though it loses them. Differences alone count then.
-    """
-    learnt = _most_probable(pool, prior)
-    share, sd = learnt.parameters.level_share, float(np.sqrt(learnt.covariance[LEVEL_SHARE, LEVEL_SHARE]))
-    if prior.may_turn_levels or share + _CERTAIN_SDS * sd >= 0:
-        return learnt
-    return _most_probable(pool, prior.without_levels())
-
-
-def _most_probable(pool: Sequence[PoolSums], prior: Prior) -> LearntJudge:
-    some = [thinned(sums, GROUPS_LEARNT_FROM) for sums in pool]
-    count = sum(len(sums.design) for sums in some)
-
-    start = np.array(Parameters(*prior.mean.tolist())._replace(level=_mean_level(some)))
-    guess = np.linalg.inv(prior.precision + 3.0 * count * np.eye(len(start)))
-    at, converged = maximum(lambda at: log_evidence(some, at, prior), start, guess)
-    around = at + np.concatenate([-_steps(), _steps()])
-    slopes = np.concatenate([log_evidence(some, around[part], prior)[1] for part in at_a_time(len(around), some)])
-    bends = (slopes[: len(at)] - slopes[len(at) :]) / (2 * _STEP)
-    values, vectors = np.linalg.eigh((bends + bends.T) / 2)
-    covariance = (vectors / np.maximum(values, _LEAST_CURVATURE)) @ vectors.T
-    points = judge_points(at, covariance, lambda points: log_probabilities(some, points, prior))
-    mode = Parameters(*at.tolist())
-    return LearntJudge(mode, covariance, points, converged, learnt_widths(some, mode, prior.noise_widths))
-
-
-def _mean_level(pool: Sequence[PoolSums]) -> float:
-    count = sum(float(sums.levels.number[sums.design].sum()) for sums in pool)
-    return sum(float(sums.levels.total.sum()) for sums in pool) / count if count else PRIOR_MEAN.level
-
-
-def _steps() -> Floats:
-    return np.eye(len(PRIOR_MEAN)) * _STEP
 
 
 class _Averages(NamedTuple):
@@ -220,16 +151,13 @@ def _shared(judge: LearntJudge, groups: Sequence[Comparisons]) -> tuple[Floats, 
 
 
 def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
-    """Average over the points of the judge, and where its noise is uneven over what each group's may be."""
+    """Average over the points of the judge, and over what the noise of each group may be."""
     of_points = _over_points(sums, judge)
     of_noise = on_groups(sums, judge.parameters, judge.noise_widths)
-    mean, covariance = of_points.mean, of_points.within[sums.design]
-    log_scale_var = of_points.log_scale_var[sums.design]
-    if of_noise:
-        mean = mean + of_noise.moved
-        covariance = covariance * of_noise.wider[:, :, None] * of_noise.wider[:, None, :] + of_noise.between
-        log_scale_var = log_scale_var + of_noise.log_scale_var
-    return _Averages(mean, covariance + of_points.between, 2 / np.maximum(log_scale_var, _LEAST_SPREAD))
+    wider = of_noise.wider[:, :, None] * of_noise.wider[:, None, :]
+    covariance = of_points.within[sums.design] * wider + of_noise.between + of_points.between
+    log_scale_var = of_points.log_scale_var[sums.design] + of_noise.log_scale_var
+    return _Averages(of_points.mean + of_noise.moved, covariance, 2 / np.maximum(log_scale_var, _LEAST_SPREAD))
 
 
 class _OverPoints(NamedTuple):
@@ -257,10 +185,10 @@ def _over_points(sums: PoolSums, judge: LearntJudge) -> _OverPoints:
     for part in at_a_time(len(judge.points.weights), [sums]):
         at, weights = judge.points.at[part], judge.points.weights[part]
         here = posterior(sums, judges_at(at))
-        away = means_of(here, at[:, -1], n) - start
+        away = posterior_means(here, at[:, -1], n) - start
         moved += np.tensordot(weights, away, 1)
         squares += np.einsum("p,pgi,pgj->gij", weights, away, away)
-        block = covariances_of(here, n)
+        block = posterior_covariances(here, n)
         within += np.tensordot(weights, block, 1)
         logs.append(np.log(np.maximum(np.trace(block[..., :n, :n], axis1=-2, axis2=-1), _LEAST_TRACE)))
     spreads = np.concatenate(logs) - judge.points.weights @ np.concatenate(logs)
@@ -273,4 +201,4 @@ def _over_points(sums: PoolSums, judge: LearntJudge) -> _OverPoints:
 
 
 def _means(sums: PoolSums, at: Parameters[float]) -> Floats:
-    return means_of(posterior(sums, at), at.first_side, sums.n)
+    return posterior_means(posterior(sums, at), at.first_side, sums.n)

@@ -133,7 +133,7 @@ def _each(matrices: Floats, sums: PoolSums, vectors: Floats) -> Floats:
     return np.einsum("...gij,...gj->...gi", matrices[..., sums.design, :, :], vectors)
 
 
-def means_of(of_groups: Posterior, first_side: Any, n: int) -> Floats:
+def posterior_means(of_groups: Posterior, first_side: Any, n: int) -> Floats:
     """Return each group's qualities about their mean, and what standing first is worth, (G, n + 1), or (P, G, n + 1).
 
     `first_side` is beta, a number or (P,).
@@ -143,7 +143,7 @@ def means_of(of_groups: Posterior, first_side: Any, n: int) -> Floats:
     return means
 
 
-def covariances_of(of_groups: Posterior, n: int) -> Floats:
+def posterior_covariances(of_groups: Posterior, n: int) -> Floats:
     """Return the designs' covariances of these, (D, n + 1, n + 1), or (P, D, n + 1, n + 1)."""
     rows = about_their_mean(of_groups.covariance[..., : n + 1, : n + 1], n)
     return about_their_mean(rows.swapaxes(-1, -2), n)

@@ -7,21 +7,81 @@ from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss  # named, so that it is loaded with this module
 from numpy.typing import NDArray
 
-from harness.ranking.rounding import rounded_rows
-from harness.ranking.student import probabilities_above_zero
+_Floats = NDArray[np.floating[Any]]
+_EXACT_BELOW = 2.0**40
+"""So far from 0, in units of the last decimal, a float lies near enough to the decimal to tell how it is rounded."""
+_NEAR_HALF = 1e-3
 
-_Floats_of_best_draws = NDArray[np.floating[Any]]
+
+def rounded(values: _Floats, digits: int) -> list[float]:
+    """Return the numbers of an array (n,) rounded as Python rounds them."""
+    return [round(v, digits) + 0.0 for v in values.tolist()]
+
+
+def rounded_rows(values: _Floats, digits: int) -> _Floats:
+    """Return the numbers of an array rounded just the same, in a fraction of the time where there are many.
+
+    All but those that are about halfway between two decimals, of which Python itself looks at every digit.
+    """
+    units = 10.0**digits
+    is_near = np.abs(values) < _EXACT_BELOW / units
+    scaled = np.where(is_near, values, 0.0) * units
+    whole = np.rint(scaled)
+    result = whole / units + 0.0
+    is_plain = is_near & (np.abs(np.abs(scaled - whole) - 0.5) > _NEAR_HALF)
+    result[~is_plain] = rounded(values[~is_plain], digits)
+    return result
+
+
+_NODES = 96
+
+
+def probability_above_zero(z: float, dof: float) -> float:
+    """Return the probability that a Student t about `z`, of scale 1, is above 0; a normal where `dof` is infinite."""
+    return float(probabilities_above_zero(np.array([z]), dof)[0])
+
+
+def probabilities_above_zero(z: _Floats, dof: float | _Floats) -> _Floats:
+    """Return the same for many at once, in the shape of `z`; `dof` is a number, or an array of that shape or to one.
+
+    Gauss-Legendre quadrature of the density in the angle atan(t / sqrt(dof)), in which it is a power of the cosine.
+    """
+    dofs = np.broadcast_to(dof, z.shape)
+    finite = np.isfinite(dofs)
+    above = np.empty(z.shape)
+    above[~finite] = [math.erfc(-at / math.sqrt(2)) / 2 for at in z[~finite].tolist()]
+    above[finite] = _of_student(z[finite], dofs[finite])
+    return above
+
+
+def _of_student(z: _Floats, dofs: _Floats) -> _Floats:
+    nodes, weights = _legendre()
+    half = np.arctan(np.abs(z) / np.sqrt(dofs)) / 2
+    densities = np.exp((dofs - 1)[:, None] * np.log(np.cos(half[:, None] * (nodes + 1))))
+    inside = np.array([_density_at_0(dof) for dof in dofs.tolist()]) * half * (densities @ weights)
+    return np.clip(0.5 + np.copysign(inside, z), 0, 1)
+
+
+@lru_cache(maxsize=64)
+def _density_at_0(dof: float) -> float:
+    return math.exp(math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - math.log(math.pi) / 2)
+
+
+@cache
+def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return leggauss(_NODES)
+
+
 _DRAWS = 4096
 """Monte Carlo draws: the standard error is at most 0.008."""
 _DOFS_PER_OCTAVE = 16
 """Degrees of freedom are rounded to so many steps for the draws, which are then kept: by 2 % at most."""
 
 
-def chances_of_best(
-    means: _Floats_of_best_draws, covariances: _Floats_of_best_draws, dofs: Sequence[float] | _Floats_of_best_draws
-) -> _Floats_of_best_draws:
+def chances_of_best(means: _Floats, covariances: _Floats, dofs: Sequence[float] | _Floats) -> _Floats:
     """Return for each of G posteriors each entrant's probability of being best, (G, n), with sum 1.
 
     They are normal, or Student t with their degrees of freedom: means (G, n), covariances or scales (G, n, n). The
@@ -48,16 +108,15 @@ def _normals(n: int) -> NDArray[np.float32]:
 
 def _stretches(dof: float) -> NDArray[np.float32]:
     """Return what makes normal draws those of a Student t: one number a draw, for all entrants."""
-    return _stretches_of(round(_DOFS_PER_OCTAVE * math.log2(dof)))
+    return _draw_stretches(round(_DOFS_PER_OCTAVE * math.log2(dof)))
 
 
 @lru_cache(maxsize=256)
-def _stretches_of(step: int) -> NDArray[np.float32]:
+def _draw_stretches(step: int) -> NDArray[np.float32]:
     dof = 2 ** (step / _DOFS_PER_OCTAVE)
     return np.sqrt(dof / np.random.default_rng(20261122).chisquare(dof, _DRAWS)).astype(np.float32)
 
 
-_Floats = NDArray[np.floating[Any]]
 BILLION = 10**9
 _FEWEST_DOF = 2
 """Up to here a Student t has no standard deviation, and its scale is given."""

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,13 +12,54 @@ from harness.core.judge_profile import (
     JudgeProfile,
     hash_of_judge,
 )
-from harness.core.rankings import FIT_VERSION
-from harness.ranking.ceiling import share_at_ends
-from harness.ranking.comparisons import Comparisons, Floats
-from harness.ranking.judge_prior import EVEN, WEAK, Parameters, Prior
+from harness.ranking.comparisons import Comparisons, Floats, share_at_ends
+from harness.ranking.judge_prior import WEAK, Parameters, Prior
 from harness.ranking.judge_stats.tally import JudgeCall
-from harness.ranking.pooled import LearntJudge, learn_judge
+from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_sums import pool_sums
+
+_STEPS = 400
+_FARTHEST = 8.0
+"""Standard deviations up to which the difference of two rollouts is summed over."""
+_STEP = 1e-4
+
+
+def single_call_right(parameters: JudgeParameters) -> float:
+    """Return how probably the better of two random rollouts of a query gets the higher score in one call.
+
+    Their qualities differ by N(0, 2 tau^2); who stands first is a toss. Ties of scores are left out of account.
+    """
+    apart = math.sqrt(2 * math.exp(parameters.log_quality_var))
+    logs = (parameters.log_preference_noise, parameters.log_position_noise, parameters.log_side_var)
+    noise = math.sqrt(math.fsum(map(math.exp, logs)))
+    width = _FARTHEST / _STEPS
+    total = 0.0
+    for step in range(_STEPS):
+        z = (step + 0.5) * width
+        density = math.sqrt(2 / math.pi) * math.exp(-z * z / 2)
+        favoured, against = ((z * apart + side * parameters.first_side) / noise for side in (1, -1))
+        total += density * (_below(favoured) + _below(against)) / 2
+    return min(1.0, total * width)
+
+
+def single_call_right_sd(profile: JudgeProfile) -> float:
+    """Return the standard deviation of that probability, for what is not known of the judge (the delta method)."""
+    names = list(JudgeParameters.model_fields)
+    slopes = [_slope(profile.parameters, name) for name in names]
+    columns = range(len(names))
+    moved = (math.fsum(slopes[i] * row[j] for i, row in enumerate(profile.root) if j <= i) for j in columns)
+    return math.sqrt(math.fsum(move * move for move in moved))
+
+
+def _slope(parameters: JudgeParameters, name: str) -> float:
+    ends = (parameters.model_copy(update={name: getattr(parameters, name) + way * _STEP}) for way in (1, -1))
+    after, before = map(single_call_right, ends)
+    return (after - before) / (2 * _STEP)
+
+
+def _below(z: float) -> float:
+    return math.erfc(-z / math.sqrt(2)) / 2
+
 
 DRIFT = Parameters(0.5, 0.5, 0.3, 0.2, 0.2, 0.3, 0.1, 0.7, 0.2)
 """How far a judge's parameters may lie from those learnt where others lend the profile, as standard deviations.
@@ -28,12 +68,6 @@ The judge is the same, but not the queries and the agents: how much their rollou
 """
 _DRIFT_OF_WIDTHS = 0.1
 """How probable it is that how much noise differs from group to group is not as it was learnt, but as of any judge."""
-_UNEVEN_FROM = 3
-"""The first version of the fit that learns how much noise differs from group to group."""
-_LEVELS_NOT_TURNED_FROM = 4
-"""The first version in which a judge whose levels seem to speak against the rollouts is taken to have none."""
-_JURORS_APART_FROM = 5
-"""The first version that learns each juror of a jury by itself."""
 _LEAST_LENT = Parameters(-8.0, -8.0, -8.0, -8.0, -8.0, -8.0, -2.0, -100.0, -20.0)
 _MOST_LENT = Parameters(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 3.0, 100.0, 20.0)
 """No other groups are believed to lie beyond, also where a judge seemed to be without noise, or a file was made up."""
@@ -102,15 +136,6 @@ def _lent_widths(profile: JudgeProfile) -> Floats:
     return (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * WEAK.noise_widths
 
 
-def prior_of(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
-    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
-
-    Earlier versions of the fit took a judge's noise for the same on all groups, let levels be turned round, and took a
-    jury for one judge.
-    """
-    prior = lent(profile) if profile else WEAK
-    if fit_version < _JURORS_APART_FROM:
-        prior = replace(prior, jurors_alike=True)
-    if fit_version < _LEVELS_NOT_TURNED_FROM:
-        prior = replace(prior, may_turn_levels=True)
-    return prior if fit_version >= _UNEVEN_FROM else replace(prior, noise_widths=EVEN)
+def lent_prior(profile: JudgeProfile | None) -> Prior:
+    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge."""
+    return lent(profile) if profile else WEAK

@@ -1,13 +1,65 @@
-"""From sort keys to ranks, rewards and standardized advantages."""
+"""From sort keys to ranks, rewards and standardized advantages, and how far two rankings agree; all without numpy."""
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import combinations, groupby
+from typing import Any, NamedTuple, TypeVar
 
-from harness.ranking.ranks import half_ranks
+
+def split_by_reward(verified: Mapping[int, float | None]) -> list[list[int]]:
+    """Return entrants in classes of equal reward, best first; all in one class where any reward is unknown.
+
+    Ranking by the reward alone gives no signal inside a class, and none at all where the whole group is one class:
+    with binary rewards, the common case (arXiv 2606.09380).
+    """
+    if None in verified.values():
+        return [list(verified)]
+    levels = sorted({v for v in verified.values() if v is not None}, reverse=True)
+    return [[e for e, v in verified.items() if v == level] for level in levels]
+
+
+def tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return Kendall's tau-b of two sequences of values, -1..1; None where one of them holds no two different values.
+
+    tau-b = (C - D) / sqrt((n0 - n1)(n0 - n2)): concordant less discordant pairs, over the pairs that each sequence does
+    not tie (M. G. Kendall, Biometrika 33, 1945).
+    """
+    balance = untied_first = untied_second = 0
+    for (a, c), (b, d) in combinations(zip(first, second, strict=True), 2):
+        sign_first, sign_second = (a > b) - (a < b), (c > d) - (c < d)
+        balance += sign_first * sign_second
+        untied_first += sign_first != 0
+        untied_second += sign_second != 0
+    untied = untied_first * untied_second
+    return balance / math.sqrt(untied) if untied else None
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def average_ranks(values: Mapping[_Key, Any]) -> dict[_Key, Fraction]:
+    """Return each key's rank, 0 for the greatest value, the best first; equal values share the average of their ranks.
+
+    Keys of equal values keep their order.
+    """
+    return {key: Fraction(halves, 2) for key, halves in half_ranks(values).items()}
+
+
+def half_ranks(values: Mapping[_Key, Any]) -> dict[_Key, int]:
+    """Return the same in halves of a place, which are whole numbers."""
+    order = sorted(values, key=values.__getitem__, reverse=True)
+    ranks: dict[_Key, int] = {}
+    start = 0
+    for _, of_one_value in groupby(order, values.__getitem__):
+        equal = list(of_one_value)
+        ranks |= dict.fromkeys(equal, 2 * start + len(equal) - 1)
+        start += len(equal)
+    return ranks
+
 
 EPS = 1e-8
 """Keeps the advantage finite; far below the spread of any ranked group (docs/estimators.md)."""

@@ -1,9 +1,11 @@
 """Ranking without a judge: any table of pairwise scores, played and ranked as the scores of a run are."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, get_args
+
+import numpy as np
 
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import Match, Signal
@@ -11,10 +13,91 @@ from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.core.wording import counted
 from harness.ranking.conclusions import Conclusion, Rule, conclude
-from harness.ranking.drawn import Drawn
-from harness.ranking.registry import TOPOLOGIES, Entry, Sampler, make_topology
-from harness.ranking.table_play import LookUp, ScorePair, play_table
-from harness.ranking.topology import standings_in_units
+from harness.ranking.topologies import TOPOLOGIES, Entry, Sampler, make_topology
+from harness.ranking.topology import UNITS, Exact, Played, Topology, exact_mean, in_units, standings_in_units
+
+
+class Drawn:
+    """A sampler that gives the same for the same seed."""
+
+    def __init__(self, *seed: int) -> None:
+        """Begin at a seed; its numbers are not negative."""
+        self._rng = np.random.default_rng(seed[0] if len(seed) == 1 else seed)
+
+    def sample(self, population: Sequence[int], k: int) -> list[int]:
+        """Return k of the population in random order."""
+        return [population[i] for i in self._rng.permutation(len(population))[:k].tolist()]
+
+    def coins(self, n: int) -> list[bool]:
+        """Return n tosses of a coin."""
+        return (self._rng.random(n) < 0.5).tolist()
+
+
+OrderedPair = tuple[int, int]
+"""Two entrants, the first shown first."""
+ScorePair = tuple[float, float]
+LookUp = Callable[[int, int], ScorePair]
+"""From (i, j), i shown first, to (score of i, score of j); greater is better."""
+_Scores = Mapping[OrderedPair, ScorePair]
+
+
+def as_asked(order: OrderedPair) -> OrderedPair:
+    """Return the order that a topology asks for: a table that holds both orders has it."""
+    return order
+
+
+def play_table(
+    topology: Topology, look_up: LookUp, stored: Callable[[OrderedPair], OrderedPair] = as_asked
+) -> tuple[Match, ...]:
+    """Play a tournament to its end by a table; return the matches, without keys of verdicts. Scores are in units.
+
+    `stored` says which order the table has for the one that the topology asks for: a table may hold one of the two.
+    """
+    scores: dict[OrderedPair, ScorePair] = {}
+    while pairings := topology.pairings():
+        for pairing in pairings:
+            orders = _stored(pairing.orders, stored)
+            scores |= {order: look_up(*order) for order in orders}
+            topology.record(pairing, *(_mean(entrant, orders, scores) for entrant in (pairing.a, pairing.b)))
+    return tuple(_match(played, scores, stored) for played in topology.matches)
+
+
+def _stored(orders: Sequence[OrderedPair], stored: Callable[[OrderedPair], OrderedPair]) -> list[OrderedPair]:
+    return list(dict.fromkeys(map(stored, orders)))
+
+
+def _mean(entrant: int, orders: Sequence[OrderedPair], scores: _Scores) -> Exact:
+    """Return an entrant's mean score over the orders, exact, in units."""
+    return exact_mean([in_units(scores[order][order.index(entrant)]) for order in orders])
+
+
+def _match(played: Played, scores: _Scores, stored: Callable[[OrderedPair], OrderedPair]) -> Match:
+    pairing, a, b = played.pairing, played.pairing.a, played.pairing.b
+    both = ((a, b), (b, a)) if played.repeated else ()  # the pair may have met in other orders before
+    used = [order for order in dict.fromkeys((*_stored(pairing.orders, stored), *both)) if order in scores]
+    winners = [_winner(order, scores[order]) for order in used]
+    return Match(
+        round=pairing.round,
+        a=a,
+        b=b,
+        verdicts=(),
+        shown_first=tuple(first for first, _ in used),
+        scores=tuple(scores[order] for order in used),
+        score_a=float(played.score_a / UNITS),
+        score_b=float(played.score_b / UNITS),
+        winner=_winner((a, b), (played.score_a, played.score_b)),
+        repeated=played.repeated,
+        flipped={a, b} <= set(winners),
+        inconsistent=None in winners and any(w is not None for w in winners),
+    )
+
+
+def _winner(entrants: OrderedPair, scores: tuple[float, float] | tuple[Exact, Exact]) -> int | None:
+    """Return the entrant with the higher score; None for a tie."""
+    if scores[0] == scores[1]:
+        return None
+    return entrants[0] if scores[0] > scores[1] else entrants[1]
+
 
 Table = Mapping[tuple[int, int], ScorePair] | LookUp
 """(i, j), i shown first, to (score of i, score of j); greater is better."""
@@ -38,7 +121,7 @@ class RankedScores(Record):
     scores: tuple[float | None, ...]
     """The estimates: V for tiers, the share of wins, points above the mean, logits."""
     margins: tuple[float | None, ...]
-    """The second opinion: points above the mean, by `pooled` beside tiers and wins, else by `margins`."""
+    """By the secondary fit: points above the mean, by `pooled` beside tiers and wins, else by `margins`."""
     p_best: tuple[float | None, ...]
     p_above_mean: tuple[float | None, ...]
     signal: Signal

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from harness.core.settings import OrderPolicy
-from harness.ranking.schedule import ScheduledTopology
-from harness.ranking.topology import Pairing, Played, Standing, orders
+from harness.ranking.topology import Pairing, Played, ScheduledTopology, Standing, orders
 
 
 def usual_rounds(n: int) -> int:

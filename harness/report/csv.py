@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.comparisons import ComparedQuery, Comparison, CrossMatch
 from harness.core.unicode import valid_unicode
-from harness.ranking.curve.points import frontier
+from harness.ranking.curve import frontier
 from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.curve import JudgingCurve
 

@@ -7,7 +7,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.ranking.curve.points import CurvePoint
+from harness.ranking.curve import CurvePoint
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.side_by_side import RankAgreement
 from harness.ranking.query_figures import QueryFigure

@@ -11,11 +11,9 @@ from harness.archive.reader import RunReader
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rounded import percent_half_up
 from harness.core.wording import counted
-from harness.ranking.ceiling import CEILING_FROM
-from harness.ranking.comparisons import Comparisons
-from harness.ranking.pooled import GROUPS_LEARNT_FROM
-from harness.ranking.profile import calls_of_judge, learn_profile
-from harness.ranking.single_call import single_call_right, single_call_right_sd
+from harness.ranking.comparisons import CEILING_FROM, Comparisons
+from harness.ranking.pooled_judge import GROUPS_LEARNT_FROM
+from harness.ranking.profile import calls_of_judge, learn_profile, single_call_right, single_call_right_sd
 from harness.report.summary.group import calls_by_judge
 from harness.report.summary.pooled_fit import is_by_pooled, learnt_judge
 from harness.report.text import fixed

@@ -9,10 +9,10 @@ from harness.core.rankings import Match
 from harness.core.records import Group, Role
 from harness.judging.jury import PairJury, PairLedger
 from harness.judging.prompt import Task
-from harness.ranking.given_pairs import GivenPairs
-from harness.tournament.group import Rules, task_of
-from harness.tournament.group_jury import GroupJury
+from harness.ranking.fixed_pairs import GivenPairs
+from harness.tournament.group import Rules, brief_task
 from harness.tournament.play import play
+from harness.tournament.sources import JurySource
 from harness.transcripts.transcript import Transcript
 
 Place = tuple[int, int]
@@ -59,7 +59,7 @@ class SharedTask:
 
 def shared_task(groups: Sequence[Group], rules: Rules, name: str, brief: str | None = None) -> SharedTask:
     """Return the task of a query that every side has; `brief` replaces the agents' instructions and tools."""
-    briefs = [task_of(group, rules).brief for group in groups]
+    briefs = [brief_task(group, rules).brief for group in groups]
     differs = brief is None and len(set(briefs)) > 1
     query = groups[0].query
     return SharedTask(Task(name, query.text, brief or (None if differs else briefs[0]), query.reference), differs)
@@ -84,7 +84,7 @@ async def play_cross(
         return PlayedPairs(tuple(_forfeited(pair, rollouts) for pair in pairs), ())
     by_number = {numbers[place]: texts[place] for pair in judged for place in pair.places}
     met = [(numbers[pair.places[0]], numbers[pair.places[1]]) for pair in judged]
-    played = await play(GivenPairs(met), GroupJury(jury, by_number, task, ledger, repeats))
+    played = await play(GivenPairs(met), JurySource(jury, by_number, task, ledger, repeats))
     matches = {(match.a, match.b): match for match in played.matches}
     results = {pair: _cross_match(pair, matches.get(pair_met)) for pair, pair_met in zip(judged, met, strict=True)}
     return PlayedPairs(

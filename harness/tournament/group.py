@@ -1,14 +1,13 @@
-"""What all ways of ranking a group share: the rules, who takes part, what the judge is told, and the notes."""
+"""What all judging methods share: the rules, who takes part, what the judge is shown of the task, and the notes."""
 
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, Protocol
 
 from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.rankings import FIT_VERSION
 from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
@@ -16,15 +15,22 @@ from harness.core.wording import option
 from harness.judging.jury import Averaging
 from harness.judging.prompt import Task
 from harness.ranking.conclusions import Rule
-from harness.ranking.equal_rewards import classes_of
-from harness.ranking.fit_versions import secondary_fit
+from harness.ranking.early_stop import EarlyStop
+from harness.ranking.estimators import secondary_fit
+from harness.ranking.fixed_pairs import Cyclic
+from harness.ranking.margins import fit_margins
+from harness.ranking.pooled import fit_alone
+from harness.ranking.profile import lent_prior
+from harness.ranking.rewards import split_by_reward
+from harness.ranking.topologies import Entry, make_topology
+from harness.ranking.topology import UNITS, Topology
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
 from harness.transcripts.transcript import Transcript, TranscriptForm
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a group is ranked: the judging orders, what becomes of failed rollouts, what the judge is told."""
+    """How a group is ranked: the judging orders, what becomes of failed rollouts, what the judge is shown."""
 
     topology: TopologyName = "arena"
     budget: int | None = None
@@ -35,7 +41,7 @@ class Rules:
     anchor_failed: Literal["rank", "stop"] = "rank"
     show_instructions: bool = True
     judge_when: Literal["always", "tied"] = "always"
-    sure: float | None = None
+    confidence: float | None = None
     """Stop `cyclic` once its leader is the winner for certain (1), or with this probability."""
     form: TranscriptForm = field(default_factory=TranscriptForm)
     """How the judge's transcripts are made."""
@@ -47,30 +53,28 @@ class Rules:
     """What `pooled` knows of the judge from elsewhere."""
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
-    fit_version: int = FIT_VERSION
-    """Which version of the fits stops early, and stands beside an estimator without a fit."""
     one_of_many: bool = False
     """Whether there are other groups, or classes of this one, from which `pooled` learns the judge, too."""
 
     @property
     def by_pooled(self) -> bool:
         """Whether `pooled` ranks, or gives the probabilities beside what ranks."""
-        return "pooled" in {self.estimator, secondary_fit(self.estimator, self.fit_version)}
+        return "pooled" in {self.estimator, secondary_fit(self.estimator)}
 
     @property
     def provisional(self) -> bool:
-        """Whether a group's ranking is told anew once all groups are in: its places by `pooled`, else what it says."""
+        """Whether a group's ranking is finalized once all groups are in: its places by `pooled`, else what it says."""
         return self.one_of_many and self.by_pooled
 
     @property
-    def told_alone(self) -> bool:
-        """Whether `pooled` tells a group by itself, once and for all."""
+    def pooled_alone(self) -> bool:
+        """Whether `pooled` fits a group by itself, once and for all."""
         return self.by_pooled and not self.one_of_many
 
     @cached_property
     def rule(self) -> Rule:
         """How a group is ranked by itself."""
-        return Rule(self.estimator, self.reward, self.profile, self.fit_version, self.provisional)
+        return Rule(self.estimator, self.reward, self.profile, self.provisional)
 
     def rng(self, query: str) -> random.Random:
         """Return the chance of one query's ranking, named by its id: the same for the same seed and query."""
@@ -93,7 +97,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
         anchor_failed=settings.anchor_failed,
         show_instructions=settings.show_instructions,
         judge_when=settings.judge_when,
-        sure=settings.confidence,
+        confidence=settings.confidence,
         form=TranscriptForm(transcript_budget(settings.judge_budget, counter)),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
@@ -162,36 +166,44 @@ class Lineup:
 
 @dataclass(frozen=True)
 class Entrants:
-    """The rollouts of a group that ended well, with what the judge reads of them, and what it is told of the task."""
+    """The rollouts of a group, with what the judge reads of those that ended well, and what it is shown of the task."""
 
-    ok: tuple[Rollout, ...]
-    anchor: Rollout | None
-    """The anchor, if it ended well."""
-    stopped: bool
-    """Whether nothing is ranked because the anchor failed (--anchor-failed stop)."""
+    lineup: Lineup
     texts: Mapping[int, Transcript]
     task: Task
 
 
-def entrants_of(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
+def prepare_entrants(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
     """Return who can be ranked; `texts` are transcripts that are made already."""
-    made = texts or {}
-    ok = tuple(r for r in group.rollouts if r.status == "ok")
-    anchor = next((r for r in ok if r.role == "anchor"), None)
-    return Entrants(
-        ok=ok,
-        anchor=anchor,
-        stopped=anchor is None and rules.anchor_failed == "stop" and has_anchor(group.rollouts),
-        texts={r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok},
-        task=task_of(group, rules),
-    )
+    made, ok = texts or {}, [r for r in group.rollouts if r.status == "ok"]
+    shown = {r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok}
+    cut = [index for index, text in shown.items() if text.answer_cut]
+    return Entrants(Lineup(group.query.id, group.rollouts, cut), shown, brief_task(group, rules))
 
 
 def classes_to_judge(ok: Sequence[Contender], rules: Rules) -> list[list[int]]:
     """Return who meets whom: all of those that ended well, or those of equal verifiable reward, best class first."""
     if rules.judge_when == "tied":
-        return classes_of({r.index: r.verified for r in ok})
+        return split_by_reward({r.index: r.verified for r in ok})
     return [[r.index for r in ok]]
+
+
+def open_tournaments(
+    lineup: Lineup, classes: Sequence[Sequence[int]], rules: Rules, rng: random.Random
+) -> list[Topology]:
+    """Return a tournament for each class that has members; none where a failed anchor stops the ranking."""
+    if lineup.is_stopped(rules):
+        return []
+    anchor = lineup.anchor.index if lineup.anchor else None
+    return [_topology(members, anchor if anchor in members else None, rules, rng) for members in classes if members]
+
+
+def _topology(members: Sequence[int], anchor: int | None, rules: Rules, rng: random.Random) -> Topology:
+    topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))
+    if rules.confidence and isinstance(topology, Cyclic):
+        fit = partial(fit_alone, prior=lent_prior(rules.profile)) if rules.by_pooled else fit_margins
+        return EarlyStop(topology, members, rules.confidence, fit, UNITS)
+    return topology
 
 
 def has_anchor(rollouts: Sequence[Contender]) -> bool:
@@ -199,8 +211,8 @@ def has_anchor(rollouts: Sequence[Contender]) -> bool:
     return any(r.role == "anchor" for r in rollouts)
 
 
-def task_of(group: Group, rules: Rules) -> Task:
-    """Return what the judge is told of the task: the brief is the agent's instructions and its tools' names."""
+def brief_task(group: Group, rules: Rules) -> Task:
+    """Return what the judge is shown of the task: the brief is the agent's instructions and its tools' names."""
     briefed, brief = briefed_rollout(group), None
     if rules.show_instructions and briefed:
         tools = f"Tools: {', '.join(briefed.tool_names) or 'none'}"
@@ -209,7 +221,7 @@ def task_of(group: Group, rules: Rules) -> Task:
 
 
 def briefed_rollout(group: Group) -> Rollout | None:
-    """Return the rollout whose instructions and tools the judge is told of."""
+    """Return the rollout whose instructions and tools the judge is shown."""
     return next((r for r in group.rollouts if r.instructions or r.tool_names), None)
 
 
@@ -232,11 +244,6 @@ def jurors_missing(absent: Sequence[str], bought: Mapping[str, AnyVerdict]) -> t
 
 def _verdicts(number: int) -> str:
     return f"{number} {'verdict' if number == 1 else 'verdicts'}"
-
-
-def cut_answers(texts: Mapping[int, Transcript]) -> list[int]:
-    """Return the rollouts whose answers were cut to fit."""
-    return [index for index, text in texts.items() if text.answer_cut]
 
 
 def cuts(rollouts: Sequence[int]) -> tuple[str, ...]:

@@ -1,14 +1,21 @@
-"""Ranking by tournament: who meets whom, how the jury is asked, and what the matches say of the group."""
+"""Ranking by tournament: who meets whom, how the jury is asked, and what the matches say of the group.
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+Verdicts that a tournament needs for certain are asked for while its group is still being rolled out. They go through
+the cache of verdicts and into the ledger of the ranking, which so counts them as its own.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from random import Random
 
 from anyio.abc import TaskGroup
 
+from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
+from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import Judge, PairwiseJudge
@@ -17,16 +24,84 @@ from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
-from harness.ranking.registry import calls_bounds, describe_design
-from harness.tournament.at_hand import CachedRanker
-from harness.tournament.designs import topologies_of
-from harness.tournament.early import EarlyVerdicts
-from harness.tournament.group import Lineup, Rules, classes_to_judge, cut_answers, entrants_of
-from harness.tournament.group_jury import GroupJury
+from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
+from harness.tournament.cached import CachedRanker
+from harness.tournament.group import (
+    Entrants,
+    Rules,
+    briefed_rollout,
+    classes_to_judge,
+    open_tournaments,
+    prepare_entrants,
+)
+from harness.tournament.group_ranking import TournamentResult, finalize, rank_tournament
 from harness.tournament.play import play
-from harness.tournament.pooling import finalize
-from harness.tournament.result import TournamentResult, ranking_of
+from harness.tournament.sources import JurySource
 from harness.transcripts.transcript import Transcript
+
+_Call = tuple[tuple[int, int], int]
+"""Two rollouts in the order in which they are shown, and which of the repeats it is."""
+
+
+@dataclass
+class EarlyVerdicts:
+    """What is asked for beforehand of one group: `tasks` holds the calls that are under way."""
+
+    jury: PairJury
+    rules: Rules
+    tasks: TaskGroup
+    ledger: PairLedger = field(default_factory=PairLedger)
+    texts: dict[int, Transcript] = field(default_factory=dict[int, Transcript])
+    _asked: set[_Call] = field(default_factory=set[_Call])
+    _error: Refused | JudgeFailed | None = None
+
+    def prefetch(self, group: Group, pending: Collection[int]) -> None:
+        """Ask for what is sure now that these rollouts of the group have ended; the `pending` ones are under way."""
+        if not pending or self._error or not _is_brief_sure(group, pending, self.rules):
+            return
+        entrants = prepare_entrants(group, self.rules, self.texts)
+        self.texts |= entrants.texts
+        calls = set(product(_sure_orders(entrants, sorted(pending), self.rules), range(self.rules.repeats)))
+        for call in sorted(calls - self._asked):
+            self._asked.add(call)
+            start_child(self.tasks, self._judge, call, entrants.task)
+
+    def raise_error(self) -> None:
+        """Raise what the judge turned a call down with."""
+        if self._error:
+            raise self._error
+
+    async def _judge(self, call: _Call, task: Task) -> None:
+        """Ask the jury; an error waits for the ranking, so that it does not end the rollouts that are under way."""
+        (first, second), repeat = call
+        try:
+            await self.jury.verdicts(self.ledger, replace(task, repeat=repeat), self.texts[first], self.texts[second])
+        except* (Refused, JudgeFailed) as errors:
+            self._error = self._error or first_error(errors)
+
+
+def _is_brief_sure(group: Group, pending: Collection[int], rules: Rules) -> bool:
+    """Tell whether the judge will be told of the instructions that it is told of now: those of the first rollout."""
+    if not rules.show_instructions:
+        return True
+    briefed = briefed_rollout(group)
+    return briefed is not None and briefed.index < min(pending)
+
+
+def _sure_orders(entrants: Entrants, pending: Sequence[int], rules: Rules) -> Iterator[tuple[int, int]]:
+    """Yield the orders that are sure to be judged, whatever becomes of the `pending` rollouts.
+
+    With --judge-when tied those of another class may still come in: an unknown reward makes all classes one.
+    """
+    lineup = entrants.lineup
+    if rules.confidence or (rules.anchor_failed == "stop" and not lineup.anchor):
+        return
+    everyone, anchor = {r.index for r in lineup.ok}, lineup.anchor.index if lineup.anchor else None
+    for members in classes_to_judge(lineup.ok, rules):
+        here = anchor if anchor in members else None
+        entry = Entry(members, here, rules.order, Random(0), rules.budget)  # what is drawn is not sure
+        yield from sure_calls(rules.topology, entry, sorted({*pending} | (everyone - {*members})))
+
 
 _TASK = Task("", "")
 
@@ -73,7 +148,7 @@ class PairwiseMethod:
         low, high = calls_bounds(rules.topology, n, rules.order, rules.budget)
         if rules.judge_when == "tied":
             low = 0
-        elif rules.sure:
+        elif rules.confidence:
             low = min(low, n - 1)
         return low * rules.repeats, high * rules.repeats
 
@@ -108,16 +183,16 @@ class TournamentRanker:
 
     @property
     def provisional(self) -> bool:
-        """Whether its rankings count only once `finalize` has told them anew."""
+        """Whether its rankings count only once `finalize` has made them anew."""
         return self.rules.provisional
 
     def finalize(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
-        """Yield the rankings of the queries, told anew with the judge learnt from all of them."""
+        """Yield the rankings of the queries, refit with the judge learnt from all of them."""
         return finalize(queries, provisional, self.rules)
 
     @property
-    def at_hand(self) -> CachedRanker | None:
-        """What ranks groups by what is kept of them; None for a jury of several, whose agreement needs the verdicts."""
+    def cached_ranker(self) -> CachedRanker | None:
+        """What ranks groups by their caches; None for a jury of several, whose agreement needs the verdicts."""
         return CachedRanker(self.rules) if len(self.jury) == 1 else None
 
     def call_bounds(self, n: int) -> tuple[int, int]:
@@ -145,11 +220,10 @@ async def rank_group(
     rank and have advantage 0.
     """
     ledger = early.ledger if early else PairLedger()
-    entrants = entrants_of(group, rules, early.texts if early else None)
-    lineup = Lineup(group.query.id, group.rollouts, cut_answers(entrants.texts))
-    classes = classes_to_judge(lineup.ok, rules)
-    topologies = topologies_of(lineup, classes, rules, rng)
-    group_jury = GroupJury(jury, entrants.texts, entrants.task, ledger, rules.repeats)
-    played = await all_at_once(partial(play, topology, group_jury) for topology in topologies)
+    entrants = prepare_entrants(group, rules, early.texts if early else None)
+    lineup, classes = entrants.lineup, classes_to_judge(entrants.lineup.ok, rules)
+    topologies = open_tournaments(lineup, classes, rules, rng)
+    source = JurySource(jury, entrants.texts, entrants.task, ledger, rules.repeats)
+    played = await all_at_once(partial(play, topology, source) for topology in topologies)
     await my_turn()  # groups that end together are not ranked in one go
-    return ranking_of(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)
+    return rank_tournament(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)

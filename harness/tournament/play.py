@@ -1,65 +1,127 @@
-"""One tournament played: a topology names the pairs, a jury gives verdicts, and matches are the result."""
+"""One tournament played: a topology names the pairs, a source gives verdicts, and matches are the result."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from fractions import Fraction
+from functools import lru_cache
 
 import anyio
 from anyio.abc import TaskGroup
 
 from harness.core.rankings import Match
+from harness.core.records import record_of
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
-from harness.judging.jury import Averaging
-from harness.ranking.comparisons import Comparisons, Fit
+from harness.judging.jury import Averaging, average
+from harness.ranking.comparisons import Fit
 from harness.ranking.early_stop import EarlyStop
-from harness.ranking.topology import Pairing, Played, Standing, Topology, standings_in_units
-from harness.tournament.heard import (
-    Counted,
-    HeardOrFailed,
-    Order,
-    OrderVerdicts,
-    VerdictsByOrder,
-    counted_of,
-    failed_of,
-    has_failed,
-    heard_of,
-    is_of_twins,
-    juror_calls,
-    match_of,
-    ones_of,
-    rests_on,
-    scores_of_sides,
+from harness.ranking.topology import (
+    UNITS,
+    Exact,
+    Pairing,
+    Played,
+    Standing,
+    Topology,
+    exact_mean,
+    in_units,
+    standings_in_units,
 )
+from harness.tournament.sources import JudgingSource, VerdictScore, VerdictSource
+
+Order = tuple[int, int]
+"""Two rollouts, the first shown first."""
+PairVerdicts = Mapping[Order, Sequence[Sequence[VerdictScore]]]
+"""The verdicts on a pair by order: for each repeat those of the jurors, in the order of their seats."""
+
+
+def each_verdict(verdicts: PairVerdicts) -> Iterator[tuple[Order, VerdictScore]]:
+    """Yield every verdict with the order in which it was shown."""
+    return ((order, v) for order, repeats in verdicts.items() for jury in repeats for v in jury)
+
+
+def complete_jurors(verdicts: PairVerdicts) -> PairVerdicts:
+    """Return the verdicts of the jurors that gave every one.
+
+    A juror with half a pair is left out of it: its liking for one position would count without its counterweight.
+    """
+    if not any(v.failed for _, v in each_verdict(verdicts)):
+        return verdicts
+    by_juror = zip(*(jury for repeats in verdicts.values() for jury in repeats), strict=True)
+    seats = [seat for seat, given in enumerate(by_juror) if not any(v.failed for v in given)]
+    return {order: [[jury[seat] for seat in seats] for jury in repeats] for order, repeats in verdicts.items()}
+
+
+def repeated_verdicts(pairing: Pairing, played: PairVerdicts) -> PairVerdicts:
+    """Return the verdicts that a repeated match rests on: the pair may have met the other way round before."""
+    both = [(pairing.a, pairing.b), (pairing.b, pairing.a)]
+    met = {order: played[order] for order in dict.fromkeys((*pairing.orders, *both)) if order in played}
+    return complete_jurors({order: of for order, of in met.items() if complete_jurors({order: of})[order][0]})
+
+
+def score_sides(a: int, verdicts: PairVerdicts, averaging: Averaging) -> tuple[Exact, Exact] | None:
+    """Return the scores of `a` and the other side in units: a juror's mean over orders and repeats, then over jurors.
+
+    None without a juror.
+    """
+    rows = [
+        [(v.score_first, v.score_second) if first == a else (v.score_second, v.score_first) for v in jury]
+        for (first, _), repeats in verdicts.items()
+        for jury in repeats
+    ]
+    sides = [tuple(zip(*of_juror, strict=True)) for of_juror in zip(*rows, strict=True)]
+    if not sides:
+        return None
+    of_a, of_b = zip(*sides, strict=True)
+    return _average(of_a, averaging), _average(of_b, averaging)
+
+
+def _average(by_juror: Sequence[tuple[float, ...]], averaging: Averaging) -> Exact:
+    if len(by_juror) == 1:
+        return _mean(by_juror[0])
+    return average([Fraction(_mean(scores)) for scores in by_juror], averaging)
+
+
+@lru_cache(maxsize=1 << 14)  # judges give marks of one decimal, so that nearly all means come again and again
+def _mean(scores: tuple[float, ...]) -> Exact:
+    return exact_mean([in_units(score) for score in scores])
+
+
+def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -> Match:
+    """Return the record of a match and of the verdicts that it rests on."""
+    pairing, score_a, score_b, repeated = played
+    winners = {_winner(pairing, score_sides(pairing.a, {order: of}, averaging)) for order, of in verdicts.items()}
+    orders, used = zip(*each_verdict(verdicts), strict=True)
+    keys, jurors = tuple([v.key for v in used]), tuple([v.juror for v in used])
+    several, half = len(winners) > 1, len(keys) // 2
+    differ = several and keys[:half] != keys[half:]  # identical transcripts have one verdict for both orders
+    match = {
+        "round": pairing.round,
+        "a": pairing.a,
+        "b": pairing.b,
+        "verdicts": keys,
+        "shown_first": tuple([first for first, _ in orders]),
+        "score_a": float(score_a / UNITS),
+        "score_b": float(score_b / UNITS),
+        "winner": _winner(pairing, (score_a, score_b)),
+        "flipped": differ and None not in winners,
+        "inconsistent": several and None in winners,
+        "repeated": repeated,
+        "scores": tuple([(v.score_first, v.score_second) for v in used]),
+        "cut": any(v.cut for v in used),
+        "jurors": () if None in jurors else jurors,
+    }
+    return record_of(Match, match)
+
+
+def _winner(pairing: Pairing, scores: tuple[Exact, Exact] | None) -> int | None:
+    """Return the rollout with the higher score; None for a tie."""
+    if scores is None or scores[0] == scores[1]:
+        return None
+    return pairing.a if scores[0] > scores[1] else pairing.b
+
 
 _Waiting = tuple[Pairing, list[tuple[Order, int]]]
-"""A match, and its verdicts that are not at hand."""
-
-
-class VerdictsAtHand(Protocol):
-    """Has verdicts on two rollouts in an order, each order `repeats` times."""
-
-    @property
-    def repeats(self) -> int:
-        """How often each order is judged."""
-        ...
-
-    @property
-    def averaging(self) -> Averaging:
-        """How the scores of several jurors become one."""
-        ...
-
-    def at_hand(self, first: int, second: int, repeat: int) -> OrderVerdicts | None:
-        """Return each juror's verdict if that needs no waiting; None otherwise."""
-        ...
-
-
-class OrderJury(VerdictsAtHand, Protocol):
-    """Judges two rollouts in an order, too."""
-
-    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
-        """Return each juror's verdict."""
-        ...
+"""A match, and its verdicts that are not cached."""
 
 
 @dataclass(frozen=True)
@@ -80,53 +142,72 @@ class PlayedTournament:
     """Planned calls that were not made because they could not change who is best."""
     last_fit: Fit | None = None
     """The fit that ended the judging, if one did."""
-    calls: Comparisons | None = None
-    """The judged calls behind the matches, where they are told already."""
 
 
-async def play(topology: Topology, jury: OrderJury) -> PlayedTournament:
+async def play(topology: Topology, source: JudgingSource) -> PlayedTournament:
     """Play `topology` to its end, or as far as verdicts can be had.
 
     The scores of a match are means over orders and repeats, averaged over jurors. A pair on which no juror gave every
     verdict leaves its match open, and only what depends on that match is not played. What is returned does not depend
     on which reply comes first.
     """
-    playing = _Playing(topology, jury)
-    if waiting := playing.go_on():
+    tournament = _Tournament(topology, source)
+    if waiting := tournament.advance():
         async with anyio.create_task_group() as tasks:
-            playing.wait(waiting, tasks, jury)
-    return playing.result()
+            _start(tournament, waiting, source, tasks)
+    return tournament.result()
 
 
-def play_at_hand(topology: Topology, verdicts: VerdictsAtHand) -> PlayedTournament | None:
-    """Return what `play` would where every verdict is at hand, and None otherwise: nothing is waited for."""
-    playing = _Playing(topology, verdicts)
-    return None if playing.go_on() else playing.result()
+def play_cached(topology: Topology, source: VerdictSource) -> PlayedTournament | None:
+    """Return what `play` would where every verdict is cached, and None otherwise: nothing is waited for."""
+    tournament = _Tournament(topology, source)
+    return None if tournament.advance() else tournament.result()
+
+
+def _start(tournament: "_Tournament", waiting: Sequence[_Waiting], source: JudgingSource, tasks: TaskGroup) -> None:
+    """Judge the matches that have to wait for verdicts, and what follows from them, in `tasks`."""
+
+    async def judge(order: Order, repeat: int) -> None:
+        tournament.verdicts[order][repeat] = await source.judge(*order, repeat)
+
+    async def judge_match(pairing: Pairing, missing: Sequence[tuple[Order, int]]) -> None:
+        async with anyio.create_task_group() as calls:
+            for order, repeat in missing:
+                start_child(calls, judge, order, repeat)
+        await my_turn()  # what the result decides may take a fit
+        tournament.settle(pairing)
+        _start(tournament, tournament.advance(), source, tasks)
+
+    for pairing, missing in waiting:
+        start_child(tasks, judge_match, pairing, missing)
 
 
 @dataclass
-class _Playing:
+class _Tournament:
     """A tournament under way."""
 
     topology: Topology
-    jury: VerdictsAtHand
-    verdicts: VerdictsByOrder = field(default_factory=dict[Order, list[HeardOrFailed]])
-    counted: dict[Pairing, Counted] = field(default_factory=dict[Pairing, Counted])
+    source: VerdictSource
+    verdicts: dict[Order, list[Sequence[VerdictScore]]] = field(
+        default_factory=dict[Order, list[Sequence[VerdictScore]]]
+    )
+    """Of the matches begun, for each repeat of an order; empty where one is not there yet."""
+    counted: dict[Pairing, PairVerdicts] = field(default_factory=dict[Pairing, PairVerdicts])
     """What the matches settled rest on."""
     opened: set[str] = field(default_factory=set[str])
+    """Keys of the failed verdicts that left a match open."""
     started: set[Pairing] = field(default_factory=set[Pairing])
-    recorded: int = 0
 
-    def go_on(self) -> list[_Waiting]:
+    def advance(self) -> list[_Waiting]:
         """Begin every match that can be played now, and return those that have to wait for verdicts.
 
-        Matches whose verdicts are at hand are settled at once, and may open others. A task, which costs more than all
+        Matches whose verdicts are cached are settled at once, and may open others. A task, which costs more than all
         the rest, is for what has to wait.
         """
         waiting = list[_Waiting]()
         while True:
             playable = self.topology.pairings()
-            if len(playable) == len(self.started) - self.recorded:  # all under way: there may be thousands
+            if len(playable) == len(self.started) - len(self.counted):  # all under way: there may be thousands
                 return waiting
             if not (fresh := [pairing for pairing in playable if pairing not in self.started]):
                 return waiting
@@ -135,74 +216,51 @@ class _Playing:
                 if missing := self._missing(pairing):
                     waiting.append((pairing, missing))
                 else:
-                    self._settle(pairing)
-
-    def wait(self, waiting: Sequence[_Waiting], tasks: TaskGroup, jury: OrderJury) -> None:
-        """Play the matches that have to wait for verdicts, and what follows from them, in `tasks`."""
-        for pairing, missing in waiting:
-            start_child(tasks, self._play, pairing, missing, tasks, jury)
+                    self.settle(pairing)
 
     def _missing(self, pairing: Pairing) -> list[tuple[Order, int]]:
-        """Return the verdicts of a match that are not at hand, and note the others."""
-        missing: list[tuple[Order, int]] = []
-        at_hand, repeats = self.jury.at_hand, range(self.jury.repeats)
+        """Return the verdicts of a match that are not cached, and note the others."""
+        repeats, cached = range(self.source.repeats), self.source.cached
         for order in pairing.orders:
-            heard: list[HeardOrFailed] = []
-            self.verdicts[order] = heard
-            for repeat in repeats:
-                if verdicts := at_hand(*order, repeat):
-                    heard.append(heard_of(verdicts))
-                else:
-                    heard.append(())
-                    missing.append((order, repeat))
-        return missing
+            self.verdicts[order] = [cached(*order, repeat) or () for repeat in repeats]
+        return [(order, repeat) for order in pairing.orders for repeat in repeats if not self.verdicts[order][repeat]]
 
-    async def _play(
-        self, pairing: Pairing, missing: Sequence[tuple[Order, int]], tasks: TaskGroup, jury: OrderJury
-    ) -> None:
-        async with anyio.create_task_group() as both:
-            for order, repeat in missing:
-                start_child(both, self._judge, order, repeat, jury)
-        await my_turn()  # what the result decides may take a fit
-        self._settle(pairing)
-        self.wait(self.go_on(), tasks, jury)
-
-    async def _judge(self, order: Order, repeat: int, jury: OrderJury) -> None:
-        self.verdicts[order][repeat] = heard_of(await jury.hear(*order, repeat))
-
-    def _settle(self, pairing: Pairing) -> None:
-        counted = ones_of(pairing.orders, self.verdicts) or self._counted(pairing)
-        if scores := scores_of_sides(pairing, counted, self.jury.averaging):
+    def settle(self, pairing: Pairing) -> None:
+        """Record the result of a match whose verdicts are there, or leave it open."""
+        verdicts: PairVerdicts = {order: self.verdicts[order] for order in pairing.orders}
+        for (first, second), repeats in list(verdicts.items()):
+            if any(v.identical for v in repeats[0]):
+                verdicts[second, first] = self.verdicts[second, first] = repeats
+        counted = complete_jurors(verdicts)
+        if scores := score_sides(pairing.a, counted, self.source.averaging):
             self.counted[pairing] = counted
-            if isinstance(self.topology, EarlyStop) and (of_jurors := juror_calls(counted)):
-                self.topology.hear(pairing, of_jurors)
+            if isinstance(self.topology, EarlyStop):
+                self.topology.add_juror_scores(
+                    pairing,
+                    [
+                        (*order, v.score_first, v.score_second, v.juror)
+                        for order, v in each_verdict(counted)
+                        if v.juror is not None
+                    ],
+                )
             self.topology.record(pairing, *scores)
-            self.recorded += 1
         else:
-            self.opened.update(v.key for order in pairing.orders for v in failed_of(self.verdicts[order]))
-
-    def _counted(self, pairing: Pairing) -> Counted:
-        by_order = {order: self.verdicts[order] for order in pairing.orders}
-        for (first, second), repeats in list(by_order.items()):
-            if is_of_twins(repeats[0]):
-                by_order[second, first] = self.verdicts[second, first] = repeats
-        return counted_of(by_order)
+            self.opened.update(v.key for _, v in each_verdict(verdicts) if v.failed)
 
     def result(self) -> PlayedTournament:
         """Return what was played."""
-        every = self.verdicts
-        failed = {v.key for repeats in every.values() for v in failed_of(repeats)} if has_failed(every) else set[str]()
         stopped = self.topology if isinstance(self.topology, EarlyStop) else None
+        failed = {v.key for _, v in each_verdict(self.verdicts) if v.failed}
+        averaging = self.source.averaging
         return PlayedTournament(
             topology=self.topology.name,
-            matches=tuple(map(self._match, self.topology.matches)),
+            matches=tuple(
+                record_match(m, self.counted.get(m.pairing) or repeated_verdicts(m.pairing, self.verdicts), averaging)
+                for m in self.topology.matches
+            ),
             standings=standings_in_units(self.topology),
             open_verdicts=tuple(sorted(self.opened)),
             absent_verdicts=tuple(sorted(failed - self.opened)),
             saved_calls=stopped.saved_calls if stopped else 0,
             last_fit=stopped and stopped.last_fit,
         )
-
-    def _match(self, played: Played) -> Match:
-        counted = self.counted.get(played.pairing) or rests_on(played.pairing, self.verdicts)
-        return match_of(played, counted, self.jury.averaging)

@@ -1,175 +1,18 @@
-"""Ways of judging, by the name that --judge takes. A further way is a file beside this one, and a line in METHODS."""
+"""Judging methods by the name that --judge takes. A further one is a file beside this one, and a line in METHODS."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
 from typing import Any, Protocol, TypeVar
 
 from anyio.abc import TaskGroup
 
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.judging.judge_model import JudgeModel
-from harness.judging.judges import RulerJudge
-from harness.judging.jury import ListJury, ListLedger
-from harness.judging.prompt import ListTask
-from harness.judging.rubric_files import ListRubric, is_packaged_list_rubric, load_list_rubric, parse_list_rubric
-from harness.judging.verdict_cache import CachedListJudge, VerdictCache
-from harness.ranking.rewards import place
-from harness.tournament.at_hand import CachedRanker
-from harness.tournament.early import EarlyVerdicts
-from harness.tournament.group import Entrants, Rules, cut_answers, cuts, entrants_of, failed_last, jurors_missing
-from harness.tournament.list_scores import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
-from harness.tournament.pairwise import PairwiseMethod
-
-TOPOLOGY, ESTIMATOR = "listwise", "ruler"
-
-
-class ListwiseMethod:
-    """`--judge ruler`: one call scores a whole group, by a rubric in plain words."""
-
-    summary = "scores a whole group at once"
-    without_effect = ("topology", "order", "estimator", "reward", "budget", "confidence", "judge_repeats")
-    ranks_from_matches = False
-
-    def load_rubric(self, name: str) -> ListRubric:
-        """Return the packaged text, or that of a file. Raises UsageError."""
-        return load_list_rubric(name)
-
-    def is_packaged(self, name: str) -> bool:
-        """Whether a text of that name comes with the package."""
-        return is_packaged_list_rubric(name)
-
-    def parse_rubric(self, text: str, label: str, where: str) -> ListRubric:
-        """Return a text as a rubric of the name in `label`. Raises UsageError naming `where`."""
-        return parse_list_rubric(text, label.rpartition(" ")[0], where)
-
-    def describe(self, rules: Rules, n: int) -> str | None:
-        """Return None: there is no design to choose."""
-        del rules, n
-
-    def call_bounds(self, rules: Rules, n: int) -> tuple[int, int]:
-        """Return the fewest and the most calls of one juror: one list, or a list for each rollout beside the anchor."""
-        del rules
-        return 1, max(1, n - 1)
-
-    def ranker(
-        self, models: Sequence[JudgeModel], rubric: ListRubric, cache: VerdictCache, rules: Rules
-    ) -> "ListwiseRanker":
-        """Seat a judge for each model."""
-        jurors = [CachedListJudge(RulerJudge(model, rubric), cache) for model in models]
-        return ListwiseRanker(ListJury(jurors, rules.averaging), rules)
-
-
-@dataclass(frozen=True)
-class ListwiseRanker:
-    """Ranks groups by the scores that a jury gives to lists."""
-
-    jury: ListJury
-    rules: Rules
-    topology = TOPOLOGY
-    estimator = ESTIMATOR
-    way = None
-    at_hand = None
-    adaptive = False
-    provisional = False
-
-    def call_bounds(self, n: int) -> tuple[int, int]:
-        """Return the fewest and the most judge calls for a group of n, those of all jurors."""
-        low, high = ListwiseMethod().call_bounds(self.rules, n)
-        return low * len(self.jury), high * len(self.jury)
-
-    def finalize(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
-        """Yield the rankings as they are: each counts as soon as its group is in."""
-        return map(provisional, queries)
-
-    def early(self, tasks: TaskGroup) -> None:
-        """Give nothing: a list is judged when all of it is there."""
-
-    async def __call__(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
-        """Return the group's ranking; see rank_list."""
-        del early
-        return await rank_list(group, self.jury, self.rules, self.rules.rng(group.query.id))
-
-
-async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, budget: int = LIST_BUDGET) -> GroupRanking:
-    """Score a group's rollouts in one list, or in several of at most `budget` characters, and rank them by score.
-
-    The order shown is drawn by `rng`. Equal transcripts are shown once and share their score; one alone is scored on
-    an absolute scale. Without a verdict the group is incomplete and nothing is ranked.
-    """
-    entrants, ledger = entrants_of(group, rules), ListLedger()
-    if entrants.stopped or not entrants.ok:
-        return _unscored(group, entrants)
-    texts = entrants.texts
-    shared = texts[(entrants.anchor or entrants.ok[0]).index]
-    scores = await score_list(ListTask(entrants.task), list(texts.values()), shared, jury, ledger, rng, budget)
-    last = failed_last(group.rollouts, rules) if scores.scores else []
-    tied = len(set(scores.scores.values())) < 2
-    return GroupRanking(
-        query=group.query.id,
-        topology=TOPOLOGY,
-        estimator=ESTIMATOR,
-        status="incomplete" if scores.failed else "complete",
-        signal="none" if tied and not last else "ok",
-        rollouts=_ranked(group, entrants, scores, last),
-        failed_verdicts=scores.failed,
-        judged=ledger.judged,
-        reused=len(ledger.reused),
-        judge_usage=ledger.usage,
-        judge_usd=ledger.price_usd,
-        notes=(*jurors_missing(scores.absent, ledger.bought), *_notes(entrants, scores), *cuts(cut_answers(texts))),
-        verdicts=scores.used,
-        absent_verdicts=scores.absent,
-        agreement=scores.agreement,
-    )
-
-
-def _unscored(group: Group, entrants: Entrants) -> GroupRanking:
-    stopped = "the anchor failed: left unranked, as --anchor-failed stop asks"
-    return GroupRanking(
-        query=group.query.id,
-        topology=TOPOLOGY,
-        estimator=ESTIMATOR,
-        status="complete",
-        signal="none",
-        rollouts=tuple(Ranked(index=r.index, verified=r.verified) for r in group.rollouts),
-        notes=(stopped if entrants.ok else "no rollout ended well: nothing to rank",),
-    )
-
-
-def _ranked(group: Group, entrants: Entrants, scores: JuryScores, last: Sequence[int]) -> tuple[Ranked, ...]:
-    """Return every rollout's place; without scores nobody has one."""
-    hashes = {index: text.hash for index, text in entrants.texts.items()}
-    by_index = {index: scores.scores[hash_] for index, hash_ in hashes.items() if hash_ in scores.scores}
-    places = place(by_index, last)
-    ranked = {
-        index: Ranked(
-            index=index,
-            score=clipped(by_index[index]) if index in by_index else None,
-            rank=placed.rank,
-            reward=placed.reward,
-            advantage=placed.advantage,
-        )
-        for index, placed in places.items()
-    }
-    return tuple(
-        ranked.get(r.index, Ranked(index=r.index)).model_copy(
-            update={"verified": r.verified, "explanation": scores.explanations.get(hashes.get(r.index, ""))}
-        )
-        for r in group.rollouts
-    )
-
-
-def _notes(entrants: Entrants, scores: JuryScores) -> tuple[str, ...]:
-    texts = entrants.texts
-    if len(texts) == 1:
-        alone = ("a single rollout carries no signal: it was scored once, on an absolute scale",)
-    elif len({text.hash for text in texts.values()}) == 1:
-        alone = (f"all {len(texts)} trajectories are the same: scored once, on an absolute scale",)
-    else:
-        alone = ()
-    return (*alone, *scale_notes(scores))
+from harness.judging.verdict_cache import VerdictCache
+from harness.tournament.cached import CachedRanker
+from harness.tournament.group import Rules
+from harness.tournament.listwise import ListwiseMethod
+from harness.tournament.pairwise import EarlyVerdicts, PairwiseMethod
 
 
 class Ranker(Protocol):
@@ -187,7 +30,7 @@ class Ranker(Protocol):
 
     @property
     def provisional(self) -> bool:
-        """Whether its rankings count only once `finalize` has told them anew."""
+        """Whether its rankings count only once `finalize` has made them anew."""
         ...
 
     @property
@@ -201,8 +44,8 @@ class Ranker(Protocol):
         ...
 
     @property
-    def at_hand(self) -> CachedRanker | None:
-        """What ranks groups by what is kept of them; None where that does not suffice."""
+    def cached_ranker(self) -> CachedRanker | None:
+        """What ranks groups by their caches; None where that does not suffice."""
         ...
 
     def call_bounds(self, n: int) -> tuple[int, int]:

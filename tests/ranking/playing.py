@@ -8,8 +8,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy
-from harness.ranking.arena import Arena
-from harness.ranking.registry import Single
+from harness.ranking.knockout import Arena, Single
 from harness.ranking.topology import Exact, Pairing, Played, Topology
 from tests import builders
 

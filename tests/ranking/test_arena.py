@@ -8,9 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.ranking.arena import Arena, match_bounds
-from harness.ranking.bracket import seeded_order
 from harness.ranking.estimators import tiers
+from harness.ranking.knockout import Arena, match_bounds, seeded_order
 from harness.ranking.topology import Pairing
 from tests.ranking.playing import Field, arenas, bracket, play, played_key
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.rankings import FIT_VERSION, Match
-from harness.ranking.conclusions import WEAK_BELOW, Conclusion, Rule, comparisons_of, conclude
+from harness.core.rankings import Match
+from harness.ranking.conclusions import WEAK_BELOW, Conclusion, Rule, collect_calls, conclude
 from harness.ranking.estimators import fit_bt, win_shares
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
@@ -77,7 +77,7 @@ def test_wins_count_a_win_one_and_a_tie_half_as_a_share_of_the_matches_played() 
 
 def test_each_call_counts_once_with_the_side_that_stood_first() -> None:
     again = a_match(0, 1, (7.0, 5.0), (5.0, 7.0), repeated=True)
-    calls = comparisons_of([4, 2, 0, 1], [*CHAIN, again])
+    calls = collect_calls([4, 2, 0, 1], [*CHAIN, again])
     assert calls.first.tolist() == [2, 3, 3, 1]
     assert calls.second.tolist() == [3, 2, 1, 3]
     assert calls.score_first.tolist() == [7, 5, 8, 5.5]
@@ -85,11 +85,10 @@ def test_each_call_counts_once_with_the_side_that_stood_first() -> None:
 
 
 @pytest.mark.parametrize("estimator", [*COUNTED, *FITTED])
-@pytest.mark.parametrize("version", [2, FIT_VERSION])
-def test_every_ranking_holds_a_secondary_fit_of_the_same_calls(estimator: Any, version: int) -> None:
-    found = concluded(3, *CHAIN, rule=Rule(estimator, fit_version=version))
-    margins, bt, pooled = (fit(comparisons_of(range(3), CHAIN)) for fit in (fit_margins, fit_bt, fit_alone))
-    beside = pooled if estimator in COUNTED and version == FIT_VERSION else margins
+def test_every_ranking_holds_a_secondary_fit_of_the_same_calls(estimator: Any) -> None:
+    found = concluded(3, *CHAIN, rule=Rule(estimator))
+    margins, bt, pooled = (fit(collect_calls(range(3), CHAIN)) for fit in (fit_margins, fit_bt, fit_alone))
+    beside = pooled if estimator in COUNTED else margins
     own = bt if estimator == "bt" else beside
     for i in range(3):
         row = found.ranked[i]

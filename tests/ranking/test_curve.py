@@ -8,13 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.rankings import Match
-from harness.ranking.curve.designs import CurveDesign, designs
-from harness.ranking.curve.points import frontier, verdict_curve
-from harness.ranking.curve.verdict_table import VerdictTable, held_out, holds_every_pair, play_design, verdict_scores
+from harness.ranking.curve import (
+    CurveDesign,
+    VerdictTable,
+    designs,
+    frontier,
+    held_out,
+    holds_every_pair,
+    play_design,
+    verdict_curve,
+    verdict_scores,
+)
 from harness.ranking.estimators import OF_A_GROUP
-from harness.ranking.judge_stats.preferences import preferences
-from harness.ranking.registry import calls_bounds
+from harness.ranking.judge_stats.agreement import preferences
 from harness.ranking.score_table import rank_scores
+from harness.ranking.topologies import calls_bounds
 
 SIZES = st.integers(2, 9)
 SEEDS = st.integers(0, 10**6)

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ranking.circle_method import balanced_sides, distances, pairs_by_distance, round_of
-from harness.ranking.cyclic import Cyclic, usual_budget
-from harness.ranking.registry import RoundRobin, describe_design
+from harness.ranking.fixed_pairs import (
+    Cyclic,
+    RoundRobin,
+    balanced_sides,
+    circle_round,
+    distances,
+    pairs_by_distance,
+    usual_budget,
+)
+from harness.ranking.topologies import describe_design
 from tests.ranking.playing import Field, arenas, play
 
 sizes = st.integers(1, 64)
@@ -66,7 +73,7 @@ def test_in_a_round_of_the_round_robin_everyone_plays_once(n: int) -> None:
     rounds: dict[int, list[int]] = {}
     for j in range(n):
         for i in range(j):
-            rounds.setdefault(round_of(i, j, n), []).extend((i, j))
+            rounds.setdefault(circle_round(i, j, n), []).extend((i, j))
     assert sorted(rounds) == list(range(1, n + n % 2))
     assert all(len(set(who)) == len(who) == n - n % 2 for who in rounds.values())
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.ranking.early_calls import sure_calls
-from harness.ranking.registry import TOPOLOGIES, Entry, make_topology
+from harness.ranking.topologies import TOPOLOGIES, Entry, make_topology, sure_calls
 
 ORDERS = st.sampled_from([None, "both", "balanced", "single"])
 FATES = st.lists(st.sampled_from(["in", "out", "pending, in", "pending, out"]), min_size=2, max_size=9)

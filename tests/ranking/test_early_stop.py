@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.cyclic import Cyclic
 from harness.ranking.early_stop import SPAN, EarlyStop, leads_for_certain
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 
 

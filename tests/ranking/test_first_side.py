@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ranking.first_side import first_side
-from harness.ranking.small_systems import solve
+from harness.ranking.judge_stats.orders import first_side, solve
 
 scores = st.floats(0, 10)
 

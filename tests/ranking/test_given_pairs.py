@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from harness.ranking.given_pairs import GivenPairs
+from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.topology import Pairing
 
 

@@ -7,12 +7,13 @@ import pytest
 from scipy import stats
 
 from harness.ranking.comparisons import Comparisons, Fit, Floats
-from harness.ranking.judge_prior import EVEN, NOISE_WIDTHS, WEAK
-from harness.ranking.pooled import fit_by, fit_pooled, learnt_from
-from harness.ranking.profile import prior_of
+from harness.ranking.judge_prior import NOISE_WIDTHS
+from harness.ranking.pooled import fit_by, learnt_from
 
 PAIRS = [(i, j) if (i + j) % 2 else (j, i) for i in range(6) for j in range(i)]
 FIRST, SECOND = np.array(PAIRS).T
+EVEN = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+"""How probable each width is of a judge whose noise is the same on all groups."""
 
 
 def judged(noise: Floats, seed: int) -> tuple[Floats, list[Comparisons]]:
@@ -56,11 +57,3 @@ def test_groups_whose_calls_contradict_each_other_more_are_told_with_less_certai
     ]
     assert np.mean(inside[::2]) == pytest.approx(0.9, abs=0.05)
     assert np.mean(inside[1::2]) == pytest.approx(0.9, abs=0.05)
-
-
-def test_rankings_of_earlier_fit_versions_take_noise_for_even() -> None:
-    assert prior_of(None, 2).noise_widths.tolist() == EVEN.tolist()
-    assert prior_of(None, 3).noise_widths.tolist() == WEAK.noise_widths.tolist()
-    _, groups = judged(np.resize([0.6, 1.4], 40), 3)
-    old = fit_pooled(groups, prior_of(None, 2))
-    assert scale(old[1::2]) == pytest.approx(scale(old[::2]), rel=0.02)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import Agreement, Match
-from harness.ranking.juror_agreement import agreement, match_margins, mean_agreement, spearman, winner_kappa
+from harness.ranking.judge_stats.agreement import agreement, match_margins, mean_agreement, spearman, winner_kappa
 from tests.builders import a_judged
 
 margins = st.integers(-3, 3).map(float)

@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.ranking.comparisons import Comparisons, Floats
-from harness.ranking.judge_prior import WEAK
 from harness.ranking.juror_weights import JuryVoices, Voice
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from
 
 N = 5
 ORDERS = np.array(list(permutations(range(N), 2))[::2])
-AS_ONE = replace(WEAK, jurors_alike=True)
 SIDES = ("score_first", "score_second")
 
 
@@ -50,8 +48,13 @@ def judged(jurors: Sequence[Juror], groups: int, seed: int) -> tuple[Floats, lis
     return quality, calls
 
 
-def rho(quality: Floats, calls: Sequence[Comparisons], prior=WEAK) -> float:
-    estimates = np.array([fit.estimates for fit in fit_pooled(calls, prior)])
+def as_one(calls: Sequence[Comparisons]) -> list[Comparisons]:
+    """The same calls as of one judge with the mean of the jurors' scores."""
+    return [replace(of, juror=None) for of in calls]
+
+
+def rho(quality: Floats, calls: Sequence[Comparisons]) -> float:
+    estimates = np.array([fit.estimates for fit in fit_pooled(calls)])
     return float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in zip(estimates, quality, strict=True)]))
 
 
@@ -60,7 +63,7 @@ def test_a_sharp_juror_counts_more_than_a_noisy_one_and_the_ranks_are_better_for
     jury = learnt_from(calls).jury
     assert jury
     assert jury.voices[0].margin_weight > 4 * jury.voices[1].margin_weight
-    assert rho(quality, calls) > rho(quality, calls, AS_ONE) + 0.05
+    assert rho(quality, calls) > rho(quality, as_one(calls)) + 0.05
 
 
 def test_jurors_on_other_scales_count_the_same_and_each_has_a_first_side_and_a_level_of_its_own() -> None:
@@ -71,7 +74,7 @@ def test_jurors_on_other_scales_count_the_same_and_each_has_a_first_side_and_a_l
     assert (wide.first_side, narrow.first_side) == (pytest.approx(1.0, abs=0.2), pytest.approx(-0.25, abs=0.1))
     assert (wide.level, narrow.level) == (pytest.approx(7.0, abs=0.3), pytest.approx(2.0, abs=0.3))
     assert wide.spread * wide.margin_weight == pytest.approx(narrow.spread * narrow.margin_weight, rel=0.5)
-    assert rho(quality, calls) > rho(quality, calls, AS_ONE)
+    assert rho(quality, calls) > rho(quality, as_one(calls))
 
 
 def test_what_is_a_juror_s_own_taste_is_no_certainty_of_the_best() -> None:
@@ -80,7 +83,8 @@ def test_what_is_a_juror_s_own_taste_is_no_certainty_of_the_best() -> None:
     assert sure[0.0].claims > 50
     assert sure[0.0].right > 0.93
     assert sure[0.5].claims < sure[0.0].claims / 3
-    assert share_right(*judged(of_two, 150, 3), AS_ONE).right < 0.8, "taken for one judge, they are sure and wrong"
+    quality, calls = judged(of_two, 150, 3)
+    assert share_right(quality, as_one(calls)).right < 0.8, "taken for one judge, they are sure and wrong"
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,8 @@ class Claims:
     right: float
 
 
-def share_right(quality: Floats, calls: Sequence[Comparisons], prior=WEAK) -> Claims:
-    best = np.array([fit.p_best() for fit in fit_pooled(calls, prior)])
+def share_right(quality: Floats, calls: Sequence[Comparisons]) -> Claims:
+    best = np.array([fit.p_best() for fit in fit_pooled(calls)])
     sure = best.max(axis=1) >= 0.95
     right = best.argmax(axis=1)[sure] == quality.argmax(axis=1)[sure]
     return Claims(int(sure.sum()), float(right.mean()) if sure.any() else 1.0)
@@ -165,13 +169,6 @@ def test_a_group_alone_is_ranked_by_its_jurors_and_one_juror_is_a_judge() -> Non
     single = replace(only, juror=None)
     assert fit_alone(only).estimates.tolist() == fit_alone(single).estimates.tolist()
     assert learnt_from([only]).jury is None
-
-
-def test_rankings_of_before_take_a_jury_for_one_judge_with_the_mean_of_its_scores() -> None:
-    _, calls = judged([Juror(noise=0.5), Juror(noise=4.0)], 5, 8)
-    without = [replace(c, juror=None) for c in calls]
-    for fit, other in zip(fit_pooled(calls, AS_ONE), fit_pooled(without), strict=True):
-        assert fit.estimates.tolist() == other.estimates.tolist()
 
 
 @pytest.mark.parametrize("mute", [Juror(stretch=0.0), Juror(noise=30.0)])

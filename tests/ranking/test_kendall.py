@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau  # pyright: ignore[reportMissingTypeStubs]
 
-from harness.ranking.kendall import tau_b
+from harness.ranking.rewards import tau_b
 
 PLACES = st.integers(0, 6).map(lambda place: place / 2)
 

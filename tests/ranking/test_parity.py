@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.ranking.arena import Arena
 from harness.ranking.estimators import tiers
+from harness.ranking.knockout import Arena
 from harness.ranking.rewards import place
 from harness.ranking.topology import Pairing, exact
 

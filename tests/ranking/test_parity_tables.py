@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.rankings import Match
 from harness.ranking.estimators import tiers, win_shares
-from harness.ranking.registry import Anchor, RoundRobin
+from harness.ranking.fixed_pairs import Anchor, RoundRobin
 from harness.ranking.rewards import place
 from harness.ranking.topology import Pairing, Played, Topology, exact
 

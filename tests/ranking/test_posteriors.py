@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.ranking.comparisons import Comparisons, Fit, with_chances
-from harness.ranking.rounding import rounded, rounded_rows
+from harness.ranking.posteriors import rounded, rounded_rows
 
 NUMBERS = st.floats(-1e7, 1e7) | st.integers(-(10**8), 10**8).map(lambda k: k / 20000) | st.sampled_from([1e300, -0.0])
 

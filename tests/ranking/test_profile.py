@@ -14,9 +14,10 @@ from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_ju
 from harness.ranking.comparisons import Comparisons, Fit
 from harness.ranking.judge_prior import PRIOR_SD, WEAK, Parameters
 from harness.ranking.many_tables import rank_many
-from harness.ranking.pooled import fit_alone, fit_pooled, learn_judge
+from harness.ranking.pooled import fit_alone, fit_pooled
+from harness.ranking.pooled_judge import learn_judge
 from harness.ranking.pooled_sums import pool_sums
-from harness.ranking.profile import DRIFT, learn_profile, lent, prior_of
+from harness.ranking.profile import DRIFT, learn_profile, lent, lent_prior
 from tests.ranking.test_group_noise import judged
 from tests.ranking.test_pooled import noisy_groups
 
@@ -172,6 +173,6 @@ def test_a_profile_of_the_wildest_numbers_still_gives_a_finite_fit() -> None:
             (*(rng.choice((-10.0, 0.0, 10.0)) for _ in range(at)), rng.choice((1e-9, 10.0))) for at in range(9)
         )
         made_up = learnt.model_dump() | {"parameters": wild | {"level": rng.choice((-1e5, 1e5))}, "root": root}
-        fit = fit_alone(groups[0], prior_of(JudgeProfile.model_validate(made_up)))
+        fit = fit_alone(groups[0], lent_prior(JudgeProfile.model_validate(made_up)))
         assert np.isfinite(fit.estimates).all()
         assert np.isfinite(fit.p_best()).all()

@@ -7,7 +7,7 @@ import scipy.stats  # pyright: ignore[reportMissingTypeStubs]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ranking.ranks import average_ranks
+from harness.ranking.rewards import average_ranks
 
 
 @given(st.lists(st.integers(0, 5)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import harness
 from harness.core.errors import UsageError
-from harness.ranking.conclusions import comparisons_of
+from harness.ranking.conclusions import collect_calls
 from harness.ranking.margins import fit_margins
 from harness.ranking.score_table import RankedScores, rank_scores
 from tests.ranking.test_parity import CASES
@@ -47,7 +47,7 @@ def test_a_function_and_a_mapping_give_the_same_and_give_it_again(
 @given(st.integers(2, 9), st.integers(0, 999))
 def test_the_uncertainty_is_that_of_the_margins_over_the_calls_of_the_matches(n: int, seed: int) -> None:
     found = rank_scores(table_of(n, seed), estimator="margins")
-    fit = fit_margins(comparisons_of(range(n), found.matches))
+    fit = fit_margins(collect_calls(range(n), found.matches))
     assert list(found.uncertainty) == pytest.approx(fit.sds.tolist(), abs=1e-5)
     assert list(found.scores) == pytest.approx(fit.estimates.tolist(), abs=1e-8)
     judged = [m for m in found.matches if not m.repeated]

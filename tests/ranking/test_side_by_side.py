@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from harness.ranking.judge_stats.preferences import count_right, preferences
+from harness.ranking.judge_stats.agreement import count_right, preferences
 from harness.ranking.judge_stats.side_by_side import JudgedQuery, choose, judging_figures, rank_agreements
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from harness.ranking.registry import Single
+from harness.ranking.knockout import Single
 from tests.ranking.playing import Field, bracket, play, singles
 
 

@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.ranking.cyclic import Cyclic
 from harness.ranking.estimators import tiers
-from harness.ranking.registry import NEED_ANCHOR, TOPOLOGIES, Entry, RoundRobin, calls_bounds, make_topology
+from harness.ranking.fixed_pairs import Cyclic, RoundRobin
 from harness.ranking.rewards import place
+from harness.ranking.topologies import NEED_ANCHOR, TOPOLOGIES, Entry, calls_bounds, make_topology
 from harness.ranking.topology import Exact, Pairing, Topology, exact, in_units, standings_in_units
 from tests.ranking.playing import Field, InOrder, Table, arenas, play
 

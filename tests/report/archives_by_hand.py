@@ -30,9 +30,8 @@ from harness.core.records import (
     Usage,
 )
 from harness.core.verdicts import Judged, SideScores, Unjudged
-from harness.ranking.arena import Arena
 from harness.ranking.estimators import tiers
-from harness.ranking.registry import Single
+from harness.ranking.knockout import Arena, Single
 from harness.ranking.rewards import place
 from harness.ranking.topology import Pairing, Played
 from harness.transcripts.transcript import RENDERING, transcribe

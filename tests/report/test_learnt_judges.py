@@ -9,8 +9,7 @@ import pytest
 import harness
 from harness.archive.reader import RunReader
 from harness.core.judge_profile import JudgeParameters, JudgeProfile
-from harness.ranking.profile import learn_profile
-from harness.ranking.single_call import single_call_right, single_call_right_sd
+from harness.ranking.profile import learn_profile, single_call_right, single_call_right_sd
 from harness.report.learnt_judges import judge_profiles, profile_json, profile_words
 from tests.ranking.test_pooled import noisy_groups
 

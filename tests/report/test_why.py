@@ -13,7 +13,7 @@ import pytest
 
 from harness.archive.reader import RunReader
 from harness.core.records import Step
-from harness.ranking.registry import TOPOLOGIES
+from harness.ranking.topologies import TOPOLOGIES
 from harness.report.summary.paths import aligned_steps, first_parting
 from harness.report.summary.why import decided, explain_pair, find_pair, first_sentence
 from harness.report.summary.why_records import Meeting, lead_sentence, matches_sentence

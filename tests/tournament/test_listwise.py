@@ -19,8 +19,7 @@ from harness.judging.jury import ListJury
 from harness.judging.prompt import ListTask
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.tournament.group import Rules
-from harness.tournament.list_scores import in_chunks, on_one_scale
-from harness.tournament.ranker import rank_list
+from harness.tournament.listwise import in_chunks, on_one_scale, rank_list
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_group, a_rollout, a_transcript
 

@@ -14,7 +14,7 @@ from harness.core.rankings import GroupRanking, Match
 from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.core.verdicts import Judged, Unjudged
 from harness.judging.prompt import Task
-from harness.tournament.group import Rules, task_of
+from harness.tournament.group import Rules, brief_task
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.tokens import TokenBudget, estimate_tokens
 from harness.transcripts.transcript import Transcript, TranscriptForm
@@ -399,8 +399,8 @@ def _briefed(instructions: str | None = "Be brief. ", tools: tuple[str, ...] = (
 def test_the_brief_is_the_instructions_and_the_tools_names_of_whichever_rollout_knows_them(
     group: Group, brief: str | None
 ) -> None:
-    assert task_of(group, Rules()).brief == brief
-    assert task_of(group, Rules(show_instructions=False)).brief is None
+    assert brief_task(group, Rules()).brief == brief
+    assert brief_task(group, Rules(show_instructions=False)).brief is None
 
 
 # ---- Repeated verdicts, and answers that were cut

@@ -1,7 +1,7 @@
 """play(topology, ask): the same outcome whatever the order of the replies, for every topology."""
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import get_args
 
 import anyio
@@ -12,30 +12,32 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import Match
 from harness.core.settings import OrderPolicy, TopologyName
+from harness.core.verdicts import Judged, Unjudged
 from harness.judging.jury import Averaging
-from harness.ranking.registry import Entry, calls_bounds, make_topology
+from harness.ranking.topologies import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
-from harness.tournament.heard import OrderVerdicts
 from harness.tournament.play import PlayedTournament, play
+from harness.tournament.sources import VerdictScore, score_verdicts
 from tests.builders import a_judged, an_unjudged
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)
+OneVerdict = Judged | Unjudged
 Outcome = tuple[tuple[Match, ...], tuple[str, ...], tuple[Standing, ...], frozenset[tuple[int, int]]]
 
 
 class OneJuror:
-    """A jury of one, nothing of which is at hand."""
+    """A jury of one, nothing of which is cached."""
 
     repeats = 1
     averaging: Averaging = "mean"
 
-    def __init__(self, ask: Callable[[int, int], Awaitable[OrderVerdicts]]) -> None:
+    def __init__(self, ask: Callable[[int, int], Awaitable[OneVerdict]]) -> None:
         self._ask = ask
 
-    async def hear(self, first: int, second: int, repeat: int) -> OrderVerdicts:
-        return await self._ask(first, second)
+    async def judge(self, first: int, second: int, repeat: int) -> Sequence[VerdictScore]:
+        return score_verdicts([await self._ask(first, second)])
 
-    def at_hand(self, first: int, second: int, repeat: int) -> None:
+    def cached(self, first: int, second: int, repeat: int) -> None:
         return None
 
 
@@ -52,13 +54,13 @@ def outcome(
     replies, asked = random.Random(delay), list[tuple[int, int]]()
     topology = make_topology(name, Entry(range(n), 0, order, random.Random(seed), budget))
 
-    async def ask(first: int, second: int) -> OrderVerdicts:
+    async def ask(first: int, second: int) -> OneVerdict:
         asked.append((first, second))
         for _ in range(replies.randrange(15)):
             await anyio.lowlevel.checkpoint()
         rng, key = random.Random(f"{seed}/{first}/{second}"), f"{first}-{second}"
         scores = float(rng.randint(3, 7)), float(rng.randint(3, 7))
-        return (an_unjudged(key) if rng.random() < fails else a_judged(key, *scores),)
+        return an_unjudged(key) if rng.random() < fails else a_judged(key, *scores)
 
     async def go() -> Outcome:
         played = await play(topology, OneJuror(ask))
@@ -96,10 +98,10 @@ def test_a_failed_match_stops_only_what_depends_on_it(name: TopologyName) -> Non
         def without(match: Match = broken) -> PlayedTournament:
             topology = make_topology(name, Entry(range(8), 0, "both", random.Random(3)))
 
-            async def ask(first: int, second: int) -> OrderVerdicts:
+            async def ask(first: int, second: int) -> OneVerdict:
                 rng, key = random.Random(f"3/{first}/{second}"), f"{first}-{second}"
                 scores = float(rng.randint(3, 7)), float(rng.randint(3, 7))
-                return (an_unjudged(key) if {first, second} == {match.a, match.b} else a_judged(key, *scores),)
+                return an_unjudged(key) if {first, second} == {match.a, match.b} else a_judged(key, *scores)
 
             return anyio.run(play, topology, OneJuror(ask))
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Rollout
-from harness.ranking.cyclic import Cyclic
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.many_tables import rank_many
 from harness.tournament.group import Rules
+from harness.tournament.group_ranking import finalize
 from harness.tournament.pairwise import rank_group
-from harness.tournament.pooling import finalize
 from tests.builders import ScriptedJudge, a_group, a_rollout
 from tests.judging.scripted import a_jury
 from tests.tournament.test_pairwise import by_chance
@@ -100,9 +100,8 @@ def test_a_group_alone_goes_by_what_is_known_of_any_judge_and_waits_for_no_other
         assert [r.margin for r in ranking.rollouts] == pytest.approx(list(pooled.scores), abs=1e-6)
 
 
-@pytest.mark.parametrize("rules", [replace(POOLED, estimator="tiers", fit_version=2), replace(POOLED, estimator="bt")])
-def test_beside_a_fit_and_in_rankings_of_before_margins_stays_the_secondary_fit_and_nothing_waits(rules: Rules):
-    ranking = ranked("q", [a_rollout(i) for i in range(4)], rules, 5)
+def test_beside_a_fit_margins_stays_the_secondary_fit_and_nothing_waits():
+    ranking = ranked("q", [a_rollout(i) for i in range(4)], replace(POOLED, estimator="bt"), 5)
     margins = rank_many([table(ranking)], "margins")[0]
     assert (ranking.provisional, ranking.secondary_fit, ranking.signal) == (False, "margins", margins.signal)
     assert [r.margin for r in ranking.rollouts] == pytest.approx(list(margins.scores), abs=1e-6)

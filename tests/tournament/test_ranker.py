@@ -22,8 +22,9 @@ from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.tournament.group import Rules
+from harness.tournament.listwise import ListwiseRanker
 from harness.tournament.pairwise import TournamentRanker
-from harness.tournament.ranker import METHODS, ListwiseRanker, Ranker
+from harness.tournament.ranker import METHODS, Ranker
 from tests.builders import a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
 from tests.judging.test_jury import Juror

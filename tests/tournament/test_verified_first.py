@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import GroupRanking
-from harness.ranking.equal_rewards import classes_of
+from harness.ranking.rewards import split_by_reward
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from tests.builders import ScriptedJudge, a_group, a_rollout, by_strength
@@ -83,7 +83,7 @@ def test_a_better_reward_always_ranks_higher_and_the_failed_last(verified: list[
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=9))
 def test_classes_are_the_rewards_in_falling_order(verified: list[float]):
-    found = classes_of(dict(enumerate(verified)))
+    found = split_by_reward(dict(enumerate(verified)))
     assert sorted(e for c in found for e in c) == list(range(len(verified)))
     assert [v for v, _ in groupby(verified[e] for c in found for e in c)] == sorted(set(verified), reverse=True)
 

@@ -1,9 +1,18 @@
-"""Shares with their intervals, and agreement beyond chance."""
+"""Agreement: shares with their intervals, kappa, preferences that a ranking gets right, and how far jurors agree.
+
+Jurors are compared by margins, score of the first less score of the second, item by item; a positive margin names the
+first the winner, zero a tie.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+from harness.core.rankings import Agreement, Match
+from harness.core.verdicts import PairJudgment
+from harness.ranking.rewards import average_ranks
 
 _Z = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
@@ -57,3 +66,101 @@ def kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> float | None:
     expected = sum(ours[label] * theirs[label] for label in ours) / (n * n)
     observed = sum(a == b for a, b in pairs) / n
     return None if expected == 1 else (observed - expected) / (1 - expected)
+
+
+Preference = tuple[int, int]
+"""The better rollout, then the worse one."""
+
+
+def preferences(values: Mapping[int, float]) -> list[Preference]:
+    """Return the pairs that values tell apart, greater is better; equal values prefer neither."""
+    pairs = ((a, b) if values[a] > values[b] else (b, a) for a, b in combinations(values, 2) if values[a] != values[b])
+    return list(pairs)
+
+
+def count_right(truth: Iterable[Preference], ranks: Mapping[int, float]) -> tuple[float, int]:
+    """Return how many preferences `ranks` (0 is best) gets right, and of how many; a shared rank is half right.
+
+    A preference about a rollout without a rank does not count. With r right of n, 2r/n - 1 is Kendall's tau over the
+    pairs that the truth tells apart: Somers' d of the ranking given the truth (R. H. Somers, Am. Sociol. Rev. 27,
+    1962); 1 is all right, 0 as by chance.
+    """
+    leads = [ranks[worse] - ranks[better] for better, worse in truth if better in ranks and worse in ranks]
+    return sum(1.0 if lead > 0 else 0.5 if lead == 0 else 0.0 for lead in leads), len(leads)
+
+
+JurorMargins = Mapping[str, Mapping[Hashable, float]]
+"""By juror, then by item; an item that a juror did not judge is not there."""
+
+
+def agreement(margins: JurorMargins) -> tuple[Agreement, ...]:
+    """Return the agreement of each two jurors on the items that both judged, in the jurors' order."""
+    return tuple(_agreement(margins, first, second) for first, second in combinations(margins, 2))
+
+
+def _agreement(margins: JurorMargins, first: str, second: str) -> Agreement:
+    both = [item for item in margins[first] if item in margins[second]]
+    a, b = [margins[first][item] for item in both], [margins[second][item] for item in both]
+    return Agreement(jurors=(first, second), items=len(both), kappa=winner_kappa(a, b), spearman=spearman(a, b))
+
+
+def match_margins(
+    matches: Iterable[Match], verdict: Callable[[str], PairJudgment | None], group: str = ""
+) -> dict[str, dict[Hashable, float]]:
+    """Return each judge's margin on each match, the mean over its orders; a repeated match counts once."""
+    margins: dict[str, dict[Hashable, float]] = {}
+    for match in (m for m in matches if not m.repeated):
+        leads_by_judge: dict[str, list[float]] = {}
+        for key, first in zip(match.verdicts, match.shown_first, strict=True):
+            if judged := verdict(key):
+                lead = judged.a.combined - judged.b.combined
+                leads_by_judge.setdefault(judged.judge, []).append(lead if first == match.a else -lead)
+        for judge, leads in leads_by_judge.items():
+            margins.setdefault(judge, {})[group, match.a, match.b] = round(math.fsum(leads) / len(leads), 9)
+    return margins
+
+
+def mean_agreement(agreements: Iterable[Agreement]) -> tuple[Agreement, ...]:
+    """Return each two jurors' figures over many groups: the mean, weighted by items, of the groups that have one."""
+    by_pair: dict[tuple[str, str], list[Agreement]] = {}
+    for pair in agreements:
+        by_pair.setdefault(pair.jurors, []).append(pair)
+    return tuple(
+        Agreement(
+            jurors=jurors,
+            items=sum(group.items for group in groups),
+            kappa=_weighted_mean((group.kappa, group.items) for group in groups),
+            spearman=_weighted_mean((group.spearman, group.items) for group in groups),
+        )
+        for jurors, groups in by_pair.items()
+    )
+
+
+def _weighted_mean(figures: Iterable[tuple[float | None, int]]) -> float | None:
+    pairs = [(value, weight) for value, weight in figures if value is not None]
+    return math.fsum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs) if pairs else None
+
+
+def winner_kappa(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Return Cohen's kappa of the margins' signs: first, second, tie. None where chance alone explains everything."""
+    return kappa(zip(map(_sign, a), map(_sign, b), strict=True))
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Return Pearson's correlation of the ranks, ties sharing the average rank; None where one side is constant."""
+    x, y = _centred_ranks(a), _centred_ranks(b)
+    if not any(x) or not any(y):
+        return None
+    covered = math.fsum(i * j for i, j in zip(x, y, strict=True))
+    spread = math.sqrt(math.fsum(i * i for i in x) * math.fsum(j * j for j in y))
+    return max(-1.0, min(1.0, covered / spread))
+
+
+def _sign(margin: float) -> int:
+    return (margin > 0) - (margin < 0)
+
+
+def _centred_ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each value, less the mean rank."""
+    ranks = average_ranks(dict(enumerate(values)))
+    return [float(ranks[i]) - (len(values) - 1) / 2 for i in range(len(values))]

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.ranking.judge_stats.preferences import Preference, count_right
+from harness.ranking.judge_stats.agreement import Preference, count_right
 from harness.ranking.judge_stats.tally import Tally
-from harness.ranking.kendall import tau_b
 from harness.ranking.query_figures import QueryFigure, Sums, mean_over_queries, over_queries, quotient
+from harness.ranking.rewards import tau_b
 
 WITHIN = 0.02
 """Share of pairs by which a judge may be worse than the best one and still be taken for its price."""

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import PairJudgment
-from harness.ranking.first_side import first_side
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.orders import OrderSums, order_sums
-from harness.ranking.ranks import average_ranks
+from harness.ranking.judge_stats.orders import OrderSums, first_side, order_sums
+from harness.ranking.rewards import average_ranks
 
 TINY = 1e-9
 """Below this two margins of one decimal are the same."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.wording import counted
-from harness.ranking.curve.points import KEEP, CurvePoint, frontier
+from harness.ranking.curve import KEEP, CurvePoint, frontier
 from harness.report.summary.curve import (
     JudgingCurve,
     counted_calls,

@@ -10,10 +10,19 @@ from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.wording import call, counted, option
-from harness.ranking.curve.designs import CurveDesign, designs
-from harness.ranking.curve.points import KEEP, CurvePoint, VerdictCurve, plays_for, verdict_curve
-from harness.ranking.curve.verdict_table import VerdictTable, holds_every_pair, verdict_scores
-from harness.ranking.judge_stats.preferences import Preference, preferences
+from harness.ranking.curve import (
+    KEEP,
+    CurveDesign,
+    CurvePoint,
+    VerdictCurve,
+    VerdictTable,
+    designs,
+    holds_every_pair,
+    plays_for,
+    verdict_curve,
+    verdict_scores,
+)
+from harness.ranking.judge_stats.agreement import Preference, preferences
 from harness.report.summary.labels import AnswerLabel, Truths
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import is_offline, ranked_groups

@@ -9,8 +9,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group
-from harness.ranking.judge_stats.agreement import Share, kappa
-from harness.ranking.judge_stats.preferences import Preference, preferences
+from harness.ranking.judge_stats.agreement import Preference, Share, kappa, preferences
 from harness.ranking.judge_stats.side_by_side import Truth
 from harness.ranking.topology import exact
 from harness.report.summary.ranking import group_of

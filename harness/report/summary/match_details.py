@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
 from harness.core.verdicts import Judged, SideScores
-from harness.ranking.bracket import seeded_order
+from harness.ranking.knockout import seeded_order
 from harness.ranking.topology import exact
 from harness.report.summary.match_verdicts import (
     VerdictLookup,

@@ -8,10 +8,12 @@ from harness.archive.rankings import RankingFile
 from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Fit
+from harness.ranking.judge_prior import Prior
 from harness.ranking.pair_probability import probabilities_above, probabilities_of_fit
-from harness.ranking.pooled import LearntJudge, fit_by, without_level
-from harness.ranking.profile import prior_of
-from harness.ranking.ranked_calls import judge_behind, ranked_classes
+from harness.ranking.pooled import fit_by, without_level
+from harness.ranking.pooled_judge import LearntJudge
+from harness.ranking.profile import lent_prior
+from harness.ranking.reward_classes import judge_behind, ranked_classes
 
 _ROUNDING = 1e-6
 
@@ -37,16 +39,7 @@ def learnt_judge(ranking: RankingFile) -> LearntJudge:
 
     A profile that was lent to the ranking is the prior, as it was then.
     """
-    by_reward, version = is_by_reward(ranking), ranking.head.fit_version
-    text = ranking.head.settings.get("judge_profile")
-    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
-    return judge_behind(
-        ranking.queries,
-        ranking.stored,
-        prior_of(profile, ranking.head.fit_version),
-        by_reward=by_reward,
-        fit_version=version,
-    )
+    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=is_by_reward(ranking))
 
 
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
@@ -62,6 +55,12 @@ def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> Po
             if _gives(fit, ranked, of_class.entrants):
                 return PooledFit(fit, by_differences, of_class.entrants)
     return None
+
+
+def _prior(ranking: RankingFile) -> Prior:
+    text = ranking.head.settings.get("judge_profile")
+    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
+    return lent_prior(profile)
 
 
 def is_by_reward(ranking: RankingFile) -> bool:

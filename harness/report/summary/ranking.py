@@ -21,8 +21,7 @@ from harness.core.packed import Packed
 from harness.core.rankings import Agreement, GroupRanking, Signal
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE
-from harness.ranking.judge_stats.stacked_tally import TallySum
-from harness.ranking.judge_stats.tally import Tally
+from harness.ranking.judge_stats.tally import Tally, tally
 from harness.report.summary.group import (
     AgentFigures,
     JudgeFigures,
@@ -81,14 +80,10 @@ class RankingSummary:
     """Keys of jurors' verdicts that failed where the other jurors' stand."""
     listwise: bool = False
     """Whether a listwise judge scored any group."""
-    _tallies: dict[str, TallySum] = field(default_factory=dict[str, TallySum])
+    tallies: dict[str, Tally] = field(default_factory=dict[str, Tally])
+    """How each judge decided."""
     _spans: "array[float]" = field(default_factory=lambda: array("d"))
     """Those of each group: from when, to when, from when, and so on."""
-
-    @property
-    def tallies(self) -> dict[str, Tally]:
-        """How each judge decided."""
-        return {judge: sums.tally for judge, sums in self._tallies.items()}
 
     @property
     def spans(self) -> list[TimeSpan]:
@@ -117,7 +112,7 @@ class RankingSummary:
         self.agents += group.agents
         self.judge += group.judge
         for judge, calls in group.calls.items():
-            self._tallies.setdefault(judge, TallySum()).add(calls)
+            self.tallies[judge] = self.tallies.get(judge, Tally()) + tally(calls)
         self.models += group.models
         self._spans.extend(chain.from_iterable(group.spans))
         self.sources.update(group.sources)

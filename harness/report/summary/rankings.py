@@ -10,8 +10,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import RankingHead
 from harness.core.rounded import sum_if_known
-from harness.ranking.kendall import tau_b
-from harness.ranking.ranks import average_ranks
+from harness.ranking.rewards import average_ranks, tau_b
 from harness.report.summary.group import JudgeFigures, paid_figures
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout, Step
-from harness.ranking.equal_rewards import classes_of
+from harness.ranking.rewards import split_by_reward
 from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, score_of
 from harness.report.text import probability
 
@@ -69,7 +69,7 @@ def places_by_secondary_fit(ranked: Iterable[Ranked], matches: Sequence[Match]) 
     Where the verifiable reward ranks first, a margin counts inside its class of equal reward only.
     """
     judged = {r.index: r for r in ranked if r.margin is not None}
-    classes = classes_of({index: r.verified for index, r in judged.items()})
+    classes = split_by_reward({index: r.verified for index, r in judged.items()})
     levels = {index: level for level, members in enumerate(classes) for index in members}
     across = any(levels[m.a] != levels[m.b] for m in matches if m.a in levels and m.b in levels)
     level = dict.fromkeys(judged, 0) if across else levels

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from harness.core.unicode import visible
 from harness.core.wording import counted
-from harness.ranking.curve.points import CurvePoint, frontier
+from harness.ranking.curve import CurvePoint, frontier
 from harness.ranking.judge_stats.side_by_side import RankAgreement
 from harness.ranking.query_figures import QueryFigure
 from harness.report.judge_quality import JudgeQuality

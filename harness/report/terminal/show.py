@@ -23,7 +23,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.core.unicode import visible_name
 from harness.core.wording import counted
-from harness.ranking.juror_agreement import mean_agreement
+from harness.ranking.judge_stats.agreement import mean_agreement
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.group import AgentFigures, JudgeFigures, QueryLine, calls_by_judge, judge_figures
 from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags

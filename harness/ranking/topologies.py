@@ -1,97 +1,24 @@
-"""The topologies by name: how to make one, what it costs, and the orders in which it judges by default.
+"""The topologies by name: how to make one, what it costs, the orders in which it judges, which calls are sure.
 
-To add a topology: write its class in a file of its own, name it in `harness.core.settings.TopologyName`, and enter it
-in `TOPOLOGIES`.
+To add a topology: write its class beside those like it (`fixed_pairs`, `knockout`) or in a file of its own, name it in
+`harness.core.settings.TopologyName`, and enter it in `TOPOLOGIES`. Nothing else has to know of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, combinations
 from typing import Literal, Protocol
 
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.core.wording import counted
-from harness.ranking.arena import Arena, match_bounds
-from harness.ranking.bracket import SeededBracket
-from harness.ranking.circle_method import balanced_sides, round_of
-from harness.ranking.cyclic import Cyclic, spread
 from harness.ranking.double import Double, judged_in_double
-from harness.ranking.schedule import ScheduledTopology, distinct
+from harness.ranking.fixed_pairs import Anchor, Cyclic, NoMatches, RoundRobin, spread
+from harness.ranking.knockout import Arena, Single, match_bounds
 from harness.ranking.swiss import Swiss, usual_rounds
-from harness.ranking.topology import Exact, Pairing, Played, Standing, Topology, exact_mean, orders
-
-
-class Single:
-    """Single elimination among `seeds` (entrants, best first). Draw the seeds from an rng where no order is known."""
-
-    name = "single"
-
-    def __init__(self, seeds: Sequence[int], order: OrderPolicy = "both") -> None:
-        """Set up. Raises ValueError for no entrants or an entrant named twice."""
-        self._seeds = distinct(seeds)
-        self._bracket = SeededBracket(self._seeds, order, {})
-
-    @property
-    def matches(self) -> Sequence[Played]:
-        """The matches by round and place."""
-        return self._bracket.matches
-
-    def pairings(self) -> Sequence[Pairing]:
-        """Return the open matches."""
-        return self._bracket.pairings()
-
-    def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
-        """Take a result. Raises ValueError for a pairing that is not open."""
-        self._bracket.record(pairing, score_a, score_b)
-
-    def standings(self) -> Sequence[Standing]:
-        """Return each entrant's standing, in entrant order. There is no seed score."""
-        return [Standing(e, self._bracket.round_reached(e), self._bracket.points(e), None) for e in sorted(self._seeds)]
-
-
-class RoundRobin(ScheduledTopology):
-    """n(n-1)/2 matches, all open at once; in a round everyone plays at most once.
-
-    `balanced` sides are those of the circle (`balanced_sides`).
-    """
-
-    name = "round_robin"
-
-    def __init__(self, entrants: Sequence[int], order: OrderPolicy = "both") -> None:
-        """Set up. Raises ValueError for no entrants or an entrant named twice."""
-        super().__init__(entrants)
-        n = len(entrants)
-        pairs = sorted((round_of(i, j, n), i, j) for j in range(n) for i in range(j))
-        for place, (number, i, j) in enumerate(pairs):
-            first, second = balanced_sides(i, j, n) if order == "balanced" else (i, j)
-            a, b = entrants[first], entrants[second]
-            shown = orders(a, b, "both" if order == "both" else "single")
-            self._schedule.open_match(Pairing(a, b, number, shown), place)
-
-
-class Anchor(ScheduledTopology):
-    """n-1 matches, all open at once. A sample's seed score is its score; the anchor's is the mean of its scores."""
-
-    name = "anchor"
-
-    def __init__(self, entrants: Sequence[int], anchor: int, order: OrderPolicy = "both") -> None:
-        """Set up for `entrants` (rollout indices, `anchor` among them). Raises ValueError if it is not."""
-        super().__init__(entrants)
-        if anchor not in entrants:
-            raise ValueError(f"the anchor {anchor} must be one of the entrants {list(entrants)}")
-        for place, sample in enumerate(e for e in entrants if e != anchor):
-            self._schedule.open_match(Pairing(sample, anchor, 0, orders(sample, anchor, order)), place)
-
-    def standings(self) -> Sequence[Standing]:
-        """Return each entrant's standing; its seed score is its only point."""
-        points = self._schedule.points(self._entrants)
-        seeds = {e: exact_mean(scores) for e, scores in points.items() if scores}
-        return [Standing(e, 0, (seeds[e],) if e in seeds else (), seeds.get(e)) for e in self._entrants]
-
-
-class NoMatches(ScheduledTopology):
-    """A tournament without a match, which ranks nobody."""
-
-    name = "none"
+from harness.ranking.topology import (
+    Topology,
+)
 
 
 class Sampler(Protocol):
@@ -152,13 +79,13 @@ def _cyclic_matches(n: int, order: OrderPolicy | None, budget: int | None) -> tu
 
 TOPOLOGIES: Mapping[TopologyName, Design] = {
     "arena": Design(
-        lambda e: Arena(e.entrants, _anchor_of(e), e.order or "both"),
+        lambda e: Arena(e.entrants, _need_anchor(e), e.order or "both"),
         lambda n, _order, _budget: match_bounds(n),
         needs_anchor=True,
         first_matches=lambda _order: "by pair",
     ),
     "anchor": Design(
-        lambda e: Anchor(e.entrants, _anchor_of(e), e.order or "both"),
+        lambda e: Anchor(e.entrants, _need_anchor(e), e.order or "both"),
         _exactly(lambda n: n - 1),
         needs_anchor=True,
         first_matches=lambda _order: "by pair",
@@ -186,7 +113,7 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
 NEED_ANCHOR = frozenset(name for name, design in TOPOLOGIES.items() if design.needs_anchor)
 
 
-def _anchor_of(entry: Entry) -> int:
+def _need_anchor(entry: Entry) -> int:
     """Return the anchor of an entry that has one. Raises ValueError for an entry without an anchor."""
     if entry.anchor is None:
         raise ValueError("this topology needs an anchor")
@@ -223,3 +150,45 @@ def describe_design(n: int, order: OrderPolicy | None, budget: int | None) -> st
         return f"{which} in both orders"
     closest = "closest" if second == 1 else f"{second:,} closest"
     return f"{which} {orders}" + (f", then the {closest} in the other order too" if second else "")
+
+
+MOST_PENDING = 4
+"""Where places among the entrants count, all that may become of more would take longer to go through than it gains."""
+
+_Order = tuple[int, int]
+"""Two entrants, the first shown first."""
+
+
+class _NoChance:
+    """A sampler for tournaments that ask nothing of chance."""
+
+    def sample(self, population: Sequence[int], k: int) -> list[int]:
+        return list(population)[:k]
+
+
+def sure_calls(name: TopologyName, entry: Entry, pending: Sequence[int]) -> frozenset[_Order]:
+    """Return the orders that are sure to be judged, for the entrants so far; any of the `pending` may enter, or not.
+
+    An anchor that is not among the entrants counts as not known yet: a topology that needs it is sure of nothing.
+    """
+    design = TOPOLOGIES[name]
+    kind = design.first_matches(entry.order)
+    if len(entry.entrants) < 2 or kind == "drawn" or (design.needs_anchor and entry.anchor is None):
+        return frozenset()
+    fixed = name, entry.anchor, entry.order, entry.budget
+    if kind == "by pair":
+        return _first_calls(*fixed, tuple(entry.entrants))
+    if len(pending) > MOST_PENDING:
+        return frozenset()
+    subsets = chain.from_iterable(combinations(pending, size) for size in range(len(pending) + 1))
+    futures = [_first_calls(*fixed, tuple(sorted([*entry.entrants, *subset]))) for subset in subsets]
+    return futures[0].intersection(*futures[1:])
+
+
+@lru_cache(maxsize=4096)
+def _first_calls(
+    name: TopologyName, anchor: int | None, order: OrderPolicy | None, budget: int | None, entrants: tuple[int, ...]
+) -> frozenset[_Order]:
+    """Return the orders that a tournament of just these entrants asks for at its beginning; none of them is drawn."""
+    topology = make_topology(name, Entry(entrants, anchor, order, _NoChance(), budget))
+    return frozenset(order for pairing in topology.pairings() for order in pairing.orders)

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.settings import EstimatorName, TopologyName
 from harness.ranking.estimators import ESTIMATORS
-from harness.ranking.registry import TOPOLOGIES, Entry, make_topology
+from harness.ranking.topologies import TOPOLOGIES, Entry, make_topology
 from tests.ranking.playing import InOrder
 
 

@@ -1,4 +1,4 @@
-"""A run ranked by what is kept of its groups: no text is read, and many groups are told at once.
+"""A run ranked by what is cached of its groups: no text is read, and many groups are fitted at once.
 
 The judge is learnt before anything is written, so that nothing that is written is provisional.
 """
@@ -15,29 +15,28 @@ from harness.core.group_cache import CachedGroup, cached_group
 from harness.core.rankings import GroupRanking
 from harness.pipeline.rank_groups import OpenRanking, rank_part
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.pooled import LearntJudge
+from harness.ranking.pooled_judge import LearntJudge
 from harness.report.summary.ranking import RankingSummary
-from harness.tournament.at_hand import CachedRanker
-from harness.tournament.pooling import refit
-from harness.tournament.result import TournamentResult
+from harness.tournament.cached import CachedRanker
+from harness.tournament.group_ranking import TournamentResult, refit
 
 _AT_ONCE = 64
-"""Groups that are told, and in memory, together."""
+"""Groups that are ranked, and in memory, together."""
 _MOST_KEPT = 128
 """Tournaments that are played to learn the judge, and not played again: each takes about 33 kB.
 
-Its extract, which would take half as much again, is rather read twice."""
+Its cache, which would take half as much again, is rather read twice."""
 
 
-async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: GroupCache) -> RankingSummary | None:
+async def rank_cached(ranking: OpenRanking, reader: RunReader, extracts: GroupCache) -> RankingSummary | None:
     """Rank the groups of a run, and return what they sum up to.
 
-    None, with nothing written, where a group that teaches the judge is not at hand.
+    None, with nothing written, where a group that teaches the judge is not cached.
     """
-    ranker, judge = ranking.at_hand, None
+    ranker, judge = ranking.cached_ranker, None
     if ranker is None:
         return None
-    groups = _GroupsAtHand(ranking, ranker, reader, extracts)
+    groups = _CachedGroups(ranking, ranker, reader, extracts)
     if ranking.ranker.provisional and (judge := await groups.learn()) is None:
         return None
     summary = RankingSummary()
@@ -48,8 +47,8 @@ async def rank_at_hand(ranking: OpenRanking, reader: RunReader, extracts: GroupC
 
 
 @dataclass
-class _GroupsAtHand:
-    """The groups of a run, played by what is kept of them."""
+class _CachedGroups:
+    """The groups of a run, played by what is cached of them."""
 
     ranking: OpenRanking
     ranker: CachedRanker
@@ -58,39 +57,36 @@ class _GroupsAtHand:
     kept: dict[str, TournamentResult] = field(default_factory=dict[str, TournamentResult])
 
     async def learn(self) -> LearntJudge | None:
-        """Return the judge as the groups show them that teach it; None where one of them is not at hand."""
+        """Return the judge as the groups that teach it show them; None where one of them is not cached."""
         calls = list[Comparisons]()
         for some in _some_at_a_time(self.ranker.training_queries(list(self.reader.index.queries))):
             await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-            for query, played in zip(some, self._play(some), strict=True):
-                if played is None:
+            for query, (_, result) in zip(some, self._play(some), strict=True):
+                if result is None:
                     return None
                 if len(self.kept) < _MOST_KEPT:
-                    self.kept[query] = played[1]
-                calls += played[1].calls
+                    self.kept[query] = result
+                calls += result.calls
         return self.ranker.learn(calls)
 
     async def rank(self, queries: Sequence[str], judge: LearntJudge | None) -> list[tuple[CachedGroup, GroupRanking]]:
-        """Return the rankings of groups, each with its extract; `judge` as `CachedRanker.rank` has it."""
+        """Return the rankings of groups, each with its cache; `judge` as `CachedRanker.rank` has it."""
         await anyio.lowlevel.checkpoint()
         played = self._play(queries)
-        there = iter(self.ranker.rank([at_hand[1] for at_hand in played if at_hand], judge))
+        rankings = iter(self.ranker.rank([result for _, result in played if result], judge))
         return [
-            (at_hand[0], next(there)) if at_hand else await self._rank_by_texts(query, judge)
-            for query, at_hand in zip(queries, played, strict=True)
+            (extract, next(rankings)) if extract and result else await self._rank_by_texts(query, judge)
+            for query, (extract, result) in zip(queries, played, strict=True)
         ]
 
-    def _play(self, queries: Sequence[str]) -> list[tuple[CachedGroup, TournamentResult] | None]:
-        extracts = self.extracts.several(queries)
-        kept = [self.kept.pop(query, None) for query in queries]
-        played = iter(self.ranker.play_all([extract for extract, of in zip(extracts, kept, strict=True) if not of]))
-        results = [of or next(played) for of in kept]
+    def _play(self, queries: Sequence[str]) -> list[tuple[CachedGroup | None, TournamentResult | None]]:
         return [
-            (extract, result) if extract and result else None for extract, result in zip(extracts, results, strict=True)
+            (extract, extract and (self.kept.pop(query, None) or self.ranker.play(extract)))
+            for query, extract in zip(queries, self.extracts.several(queries), strict=True)
         ]
 
     async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[CachedGroup, GroupRanking]:
-        """Rank a group that is not at hand by itself, and tell it anew by the judge."""
+        """Rank a group that is not cached by itself, and finalize it by the judge."""
         if (query := self.reader.query(name)) is None:
             raise ArchiveDamaged(f"run {self.reader.info.id}: query {name!r} is no longer there")
         group = self.reader.group(query)

@@ -1,21 +1,35 @@
-"""What a tournament that is over says of its group: the record of its ranking."""
+"""From tournaments to the records of their groups' rankings, also once all groups are in.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+`pooled` then learns the judge from all of them, and each group is finalized by it. Ranked by `pooled` a group gets its
+places then. Ranked by an estimator without a fit it keeps them, and gets the probabilities and the signal that stand
+beside them. What a group's tournament left is read again where it is needed, so that memory does not grow with the
+queries.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging.jury import PairLedger
-from harness.ranking.ceiling import ceiling_note, share_at_ends
-from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.conclusions import Conclusion, comparisons_of, conclude
-from harness.ranking.juror_agreement import agreement, match_margins
-from harness.ranking.registry import NEED_ANCHOR
-from harness.ranking.reward_classes import stack_classes
+from harness.ranking.comparisons import (
+    Comparisons,
+    Fit,
+    ceiling_note,
+    share_at_ends,
+    with_chances,
+    without_ceiling_note,
+)
+from harness.ranking.conclusions import Conclusion, collect_calls, conclude, conclude_again
+from harness.ranking.estimators import secondary_fit
+from harness.ranking.judge_stats.agreement import agreement, match_margins
+from harness.ranking.pooled import fit_by
+from harness.ranking.pooled_judge import LearntJudge
+from harness.ranking.profile import lent_prior
+from harness.ranking.reward_classes import judge_behind, ranked_classes, stack_classes
+from harness.ranking.topologies import NEED_ANCHOR
 from harness.tournament.group import Lineup, Rules, cuts, failed_last, has_anchor, jurors_missing
-from harness.tournament.judge_noise import judge_noise
 from harness.tournament.play import PlayedTournament
 
 
@@ -27,48 +41,29 @@ class TournamentResult:
     classes: Sequence[Sequence[int]]
     played: Sequence[PlayedTournament]
     jurors: int = 1
-    taken: int = 0
-    """Verdicts that were taken from what is kept of the group, and stand in no ledger."""
+    cached: int = 0
+    """Verdicts that were taken from the group's cache, and stand in no ledger."""
 
     @property
     def matches(self) -> tuple[Match, ...]:
         """The matches of all classes."""
         return tuple(match for played in self.played for match in played.matches)
 
-    @cached_property
+    @property
     def calls(self) -> list[Comparisons]:
         """The judged calls of each class; none where nobody met anybody."""
         if not self.matches:
             return []
         members = [of_class for of_class in self.classes if of_class]
-        return [
-            played.calls or comparisons_of(of_class, played.matches)
-            for of_class, played in zip(members, self.played, strict=True)
-        ]
+        return [collect_calls(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
 
 
-class LearntFits(NamedTuple):
-    """What `pooled` makes of a group once the judge is learnt from all groups."""
-
-    fits: Sequence[Fit]
-    """One for each class."""
-    at_ends: float
-    """Share of the judge's scores that lie at an end of the scale."""
-
-
-def ranking_of(
-    result: TournamentResult, ledger: PairLedger, rules: Rules, told: LearntFits | None = None
-) -> GroupRanking:
-    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others.
-
-    What is `told` with the judge learnt from all groups counts: nothing of it is provisional.
-    """
-    if told and rules.one_of_many:
-        rules = replace(rules, one_of_many=False)
+def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) -> GroupRanking:
+    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others."""
     played, lineup, matches = result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
-    conclusion = _conclude(result, rules, told)
+    conclusion = _conclude(result, rules)
     return GroupRanking(
         query=lineup.query,
         topology=played[0].topology if played else rules.topology,
@@ -79,48 +74,44 @@ def ranking_of(
         rollouts=_places(lineup, conclusion),
         failed_verdicts=tuple(open_verdicts),
         judged=ledger.judged,
-        reused=len(ledger.reused) + result.taken,
+        reused=len(ledger.reused) + result.cached,
         saved_calls=sum(p.saved_calls for p in played),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
         notes=(
             *_notes_on_design(result, rules),
-            *_notes(conclusion.note, None if told or not rules.told_alone else ceiling_note(_at_ends(result))),
+            *filter(None, (conclusion.note, ceiling_note(_at_ends(result)) if rules.pooled_alone else None)),
             *jurors_missing(absent, ledger.bought),
             *cuts(lineup.cut),
-            *_notes(told and ceiling_note(told.at_ends)),
         ),
         reward_from=rules.reward,
         absent_verdicts=absent,
         agreement=_agreement(matches, ledger) if result.jurors > 1 else (),
         provisional=rules.provisional and bool(matches),
         secondary_fit=rules.rule.secondary_fit,
-        **judge_noise(conclusion)._asdict(),
+        **conclusion.judge_figures,
     )
 
 
-def _conclude(result: TournamentResult, rules: Rules, told: LearntFits | None) -> Conclusion:
-    last = failed_last(result.lineup.rollouts, rules)
-    alone = len(result.played) == 1
-    if not result.played or (rules.topology == "none" and alone):
+def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
+    if not result.played or (rules.topology == "none" and len(result.played) == 1):
         return Conclusion(ranked={}, signal="none", fit=None)
-    fits, calls = (told.fits, result.calls) if told else ([None] * len(result.played),) * 2
+    last = failed_last(result.lineup.rollouts, rules)
     conclusions = [
         conclude(
             played.standings,
             played.matches,
             rule=rules.rule,
-            failed_last=last if alone else (),
+            failed_last=last if len(result.played) == 1 else (),
             finished=not played.open_verdicts,
-            fit=fit if told else _fit_at_hand(played) if rules.by_pooled else None,
-            calls=of_class,
+            fit=_last_fit(played) if rules.by_pooled else None,
         )
-        for played, fit, of_class in zip(result.played, fits, calls, strict=True)
+        for played in result.played
     ]
-    return conclusions[0] if alone else stack_classes(conclusions, last)
+    return stack_classes(conclusions, last)
 
 
-def _fit_at_hand(played: PlayedTournament) -> Fit | None:
+def _last_fit(played: PlayedTournament) -> Fit | None:
     """Return the fit that ended the judging, where it is of the very calls behind the matches."""
     fit = played.last_fit
     calls = sum(len(match.scores) for match in played.matches)
@@ -150,14 +141,10 @@ def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement,
     return agreement(match_margins(matches, judged))
 
 
-def _notes(*notes: str | None) -> list[str]:
-    return [note for note in notes if note]
-
-
 def _at_ends(result: TournamentResult) -> float:
     """Return the share of the judge's scores of this group that lie at an end of the scale."""
     entrants = [rollout.index for rollout in result.lineup.ok]
-    return share_at_ends([comparisons_of(entrants, result.matches)]) if result.matches else 0.0
+    return share_at_ends([collect_calls(entrants, result.matches)]) if result.matches else 0.0
 
 
 def _notes_on_design(result: TournamentResult, rules: Rules) -> tuple[str, ...]:
@@ -188,3 +175,55 @@ def _without_anchor(lineup: Lineup, rules: Rules) -> str:
         return f"{why}: the only rollout that ended well met nobody"
     how = "by single elimination with drawn seeds" if rules.topology in NEED_ANCHOR else "without it"
     return f"{why}: {'the others were ranked' if failed else 'ranked'} {how}"
+
+
+_AT_ONCE = 64
+"""Groups that are fitted, and in memory, together."""
+
+
+StoredRanking = Callable[[str], GroupRanking]
+"""From the id of a query to the ranking of its group as it stands."""
+
+
+def finalize(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> Iterator[GroupRanking]:
+    """Yield the rankings that count, in the order of `queries`, from those that their groups had before all were in.
+
+    The result depends on which queries there are, but not on their order.
+    """
+    return refit(learnt_from_all(queries, provisional, rules), map(provisional, queries), rules)
+
+
+def learnt_from_all(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> LearntJudge:
+    """Return the judge as the groups of a ranking show them."""
+    return judge_behind(queries, provisional, lent_prior(rules.profile), by_reward=rules.judge_when == "tied")
+
+
+def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) -> Iterator[GroupRanking]:
+    """Yield rankings finalized by a judge who is learnt already. Only some are in memory at a time."""
+    left = iter(rankings)
+    while some := list(islice(left, _AT_ONCE)):
+        classes = [ranked_classes(ranking, by_reward=rules.judge_when == "tied") for ranking in some]
+        fits = iter(with_chances(fit_by(judge, [part.calls for of_group in classes for part in of_group])))
+        for ranking, of_group in zip(some, classes, strict=True):
+            if not of_group:  # nobody met anybody
+                yield ranking.model_copy(update={"provisional": False})
+                continue
+            last = [r.index for r in ranking.rollouts if r.rank is not None and r.margin is None]
+            alone = last if len(of_group) == 1 else ()
+            parts = [conclude_again(ranking, *part, next(fits), failed_last=alone) for part in of_group]
+            yield _finalized(ranking, stack_classes(parts, last), judge.at_ends, rules)
+
+
+def _finalized(ranking: GroupRanking, conclusion: Conclusion, at_ends: float, rules: Rules) -> GroupRanking:
+    kept = {r.index: {"verified": r.verified, "explanation": r.explanation} for r in ranking.rollouts}
+    places = [conclusion.ranked.get(r.index, r).model_copy(update=kept[r.index]) for r in ranking.rollouts]
+    is_ranked = any(r.rank is not None for r in ranking.rollouts)
+    note = ceiling_note(at_ends)
+    changes = {
+        "provisional": False,
+        "rollouts": tuple(places),
+        "signal": conclusion.signal if is_ranked else ranking.signal,
+        "secondary_fit": secondary_fit(rules.estimator),
+        "notes": (*without_ceiling_note(ranking.notes), *([note] if note else [])),
+    }
+    return ranking.model_copy(update=changes | conclusion.judge_figures)

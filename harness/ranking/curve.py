@@ -1,0 +1,314 @@
+"""Accuracy against judge calls: every topology with every estimator, played on the verdicts of a round robin.
+
+No verdict is bought: a round robin holds the verdict that any topology may ask for.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+
+from harness.core.rankings import Match
+from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
+from harness.ranking.conclusions import ranks_by_estimator
+from harness.ranking.estimators import OF_A_GROUP
+from harness.ranking.judge_stats.agreement import Preference, count_right
+from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
+from harness.ranking.score_table import Drawn, OrderedPair, ScorePair, play_table
+from harness.ranking.topologies import NEED_ANCHOR, TOPOLOGIES, Entry, make_topology
+from harness.ranking.topology import standings_in_units
+
+_SHARES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3, 2), Fraction(2))
+"""Judge calls of `cyclic`, as shares of the number of pairs: above 1 pairs are judged in both orders."""
+
+
+@dataclass(frozen=True)
+class CurveDesign:
+    """One way of choosing which verdicts to buy."""
+
+    topology: TopologyName
+    order: OrderPolicy | None
+    """None: the topology's own, as a budget allows."""
+    share: Fraction | None = None
+    """For a topology with a budget: judge calls as a share of the number of pairs."""
+
+    def budget(self, n: int) -> int | None:
+        """Return the judge calls for a group of n that the design may make; at least what connects all."""
+        return None if self.share is None else max(1, n - 1, round(self.share * n * (n - 1) / 2))
+
+
+def designs(sizes: Collection[int], *, both_orders: bool, held_out: bool, anchored: bool) -> Iterator[CurveDesign]:
+    """Yield every design that verdicts on groups of these sizes allow.
+
+    Without `both_orders` each pair has one verdict, which every design then takes. With `held_out` the verdicts of the
+    orders that a design does not ask for are the truth, so that it may ask for one order of a pair. Without `anchored`
+    no group has an anchor to seed by.
+    """
+    two = both_orders and not held_out
+    policies: list[OrderPolicy] = ["balanced", "single"] if both_orders else ["single"]
+    if two:
+        policies.insert(0, "both")
+    for name, design in TOPOLOGIES.items():
+        if name == "none" or (name in NEED_ANCHOR and not anchored):
+            continue
+        if design.usual_order is None:
+            yield from _with_budgets(name, sizes, most=_SHARES[-1] if two else Fraction(1))
+        else:
+            yield from (CurveDesign(name, order) for order in policies)
+
+
+def _with_budgets(name: TopologyName, sizes: Collection[int], most: Fraction) -> Iterator[CurveDesign]:
+    """Yield a topology with each budget that differs from the one before."""
+    before = list[int | None]()
+    for share in _SHARES:
+        design = CurveDesign(name, None, share)
+        budgets = [design.budget(n) for n in sizes]
+        if share <= most and budgets != before:
+            yield design
+        before = budgets
+
+
+_TINY = 1e-9
+_HIGHEST = 1e6
+"""No judge gives such scores: a file that holds them was not written by the harness, and their sums overflow."""
+
+
+@dataclass(frozen=True)
+class VerdictTable:
+    """What a judge said of every pair of a group."""
+
+    entrants: tuple[int, ...]
+    anchor: int | None
+    """One of the entrants."""
+    scores: Mapping[OrderedPair, ScorePair]
+    """By order shown: mean scores over repeats and jurors."""
+    calls: int
+    """Verdicts behind each of them."""
+    truth: tuple[Preference, ...] = ()
+    """What the ranks should be like; empty where the verdicts of the other orders are to tell."""
+
+    @property
+    def both_orders(self) -> bool:
+        """Whether each pair has a verdict in both orders."""
+        return all((b, a) in self.scores for a, b in self.scores)
+
+    @cached_property
+    def first_lead(self) -> float:
+        """What standing first is worth: the mean lead of the side shown first."""
+        return _mean([first - second for first, second in self.scores.values()])
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs there are."""
+        return math.comb(len(self.entrants), 2)
+
+
+@dataclass(frozen=True)
+class DesignPlayed:
+    """A design played once on a table."""
+
+    ranks: Mapping[EstimatorName, Mapping[int, float]]
+    """0 is best, by estimator and entrant."""
+    orders: frozenset[OrderedPair]
+    """The orders of which the verdict was used."""
+
+
+def verdict_scores(matches: Iterable[Match]) -> tuple[dict[OrderedPair, ScorePair], int]:
+    """Return the mean scores of each order of each pair, and the most verdicts behind one of them.
+
+    A verdict with scores that no judge gives is none.
+    """
+    given = defaultdict[OrderedPair, list[ScorePair]](list)
+    for match in matches:
+        if not match.repeated:
+            for first, scores in zip(match.shown_first, match.scores, strict=False):  # archives before 0.2 hold none
+                if max(map(abs, scores)) > _HIGHEST:
+                    continue
+                given[first, match.b if first == match.a else match.a].append(scores)
+    means = {order: (_mean([a for a, _ in rows]), _mean([b for _, b in rows])) for order, rows in given.items()}
+    return means, max(map(len, given.values()), default=0)
+
+
+def holds_every_pair(scores: Mapping[OrderedPair, ScorePair], entrants: Sequence[int], *, both_orders: bool) -> bool:
+    """Tell whether every pair of entrants has a verdict, in both orders where that is asked for."""
+    needed = all if both_orders else any
+    return all(needed(order in scores for order in ((a, b), (b, a))) for a, b in combinations(entrants, 2))
+
+
+def play_design(table: VerdictTable, design: CurveDesign, *seed: int) -> DesignPlayed:
+    """Play a design on a table; the seed draws who is which entrant of it, and its own draws.
+
+    The anchor stays the anchor. Without one, a design that needs it plays `single`, as a run does.
+    """
+    drawn = Drawn(*seed)
+    others = [entrant for entrant in table.entrants if entrant != table.anchor]
+    seats = [*([] if table.anchor is None else [table.anchor]), *drawn.sample(others, len(others))]
+    anchor = None if table.anchor is None else 0
+    entry = Entry(range(len(seats)), anchor, design.order, drawn, design.budget(len(seats)))
+    topology = make_topology(design.topology, entry)
+
+    def stored(order: OrderedPair) -> OrderedPair:
+        return order if (seats[order[0]], seats[order[1]]) in table.scores else _turned(order)
+
+    matches = play_table(topology, lambda i, j: table.scores[seats[i], seats[j]], stored)
+    ranks = ranks_by_estimator(standings_in_units(topology), matches)
+    return DesignPlayed(
+        {name: {seats[seat]: rank for seat, rank in of_seats.items()} for name, of_seats in ranks.items()},
+        frozenset((seats[i], seats[j]) for i, j in _judged_orders(matches)),
+    )
+
+
+def held_out(table: VerdictTable, used: frozenset[OrderedPair], *seed: int) -> list[Preference]:
+    """Return what the other order's verdict prefers in each pair, one verdict a pair whatever the design asked for.
+
+    Of a pair that the design did not ask for, the seed draws the order. What standing first is worth in the group is
+    taken off: else a judge that leans to a side would contradict each of its verdicts in the other order.
+    """
+    pairs = list(combinations(table.entrants, 2))
+    kept = [
+        (b, a) if (a, b) in used else (a, b) if (b, a) in used or coin else (b, a)
+        for (a, b), coin in zip(pairs, Drawn(*seed).coins(len(pairs)), strict=True)
+    ]
+    leads = [(order, table.scores[order][0] - table.scores[order][1]) for order in kept]
+    return [order if lead > table.first_lead else _turned(order) for order, lead in leads if _tells(lead, table)]
+
+
+def _tells(lead: float, table: VerdictTable) -> bool:
+    """Tell whether a verdict prefers a side: it is no tie, and leads by another amount than standing first is worth."""
+    return abs(lead) > _TINY and abs(lead - table.first_lead) > _TINY
+
+
+def _judged_orders(matches: Iterable[Match]) -> Iterable[OrderedPair]:
+    for match in matches:
+        for first in match.shown_first:
+            yield first, match.b if first == match.a else match.a
+
+
+def _turned(order: OrderedPair) -> OrderedPair:
+    first, second = order
+    return second, first
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(math.fsum(values) / len(values), 9)
+
+
+KEEP = 0.9
+"""Share of the full round robin's agreement that a design has to keep to be named."""
+_WORK = 4200
+"""Pairs of all groups, times how often each design is played: 150 groups of 8."""
+_MOST, _LEAST = 12, 1
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A design with an estimator."""
+
+    design: CurveDesign
+    estimator: EstimatorName
+    calls: float
+    """Judge calls a query, mean."""
+    tau: QueryFigure
+    """Kendall's tau over the pairs that the truth tells apart (Somers' d), mean over queries."""
+    keeps: QueryFigure | None
+    """`tau` as a share of the reference's; None where the reference has none."""
+
+
+@dataclass(frozen=True)
+class VerdictCurve:
+    """All points, with the fewest calls first."""
+
+    points: Sequence[CurvePoint]
+    reference: CurvePoint
+    """The point of most calls; of several that which agrees best."""
+    chosen: CurvePoint | None
+    """The point of fewest calls that keeps 90 % of the reference's agreement; None without a reference that agrees."""
+    plays: int
+    """How often each design was played on each query."""
+
+
+def plays_for(tables: Sequence[VerdictTable]) -> int:
+    """Return how often to play each design on each table: less often on many or large ones."""
+    pairs = sum(table.pairs for table in tables)
+    return min(_MOST, max(_LEAST, _WORK // max(1, pairs)))
+
+
+def verdict_curve(
+    tables: Sequence[VerdictTable], designs: Sequence[CurveDesign], *, held: bool, seed: int, plays: int
+) -> VerdictCurve | None:
+    """Play every design on every table and measure its ranks; `held`: against the orders that it did not ask for.
+
+    A table whose truth prefers nothing takes no part. None without a table that takes part.
+    """
+    keys: list[tuple[CurveDesign, EstimatorName]] = [
+        (design, estimator) for design in designs for estimator in OF_A_GROUP
+    ]
+    rows = [row for at, table in enumerate(tables) if (row := _row(table, designs, (abs(seed), at, plays), held=held))]
+    if not rows or not keys:
+        return None
+    taus = [[row[0][at] for row in rows] for at in range(len(keys))]
+    calls = [sum(row[1][at // len(OF_A_GROUP)] for row in rows) / len(rows) for at in range(len(keys))]
+    means = [sum(column) / len(column) for column in taus]
+    most = max(range(len(keys)), key=lambda at: (round(calls[at], 9), means[at]))
+    points = [_point(*keys[at], calls[at], taus[at], taus[most]) for at in range(len(keys))]
+    return VerdictCurve(
+        points=sorted(points, key=lambda point: (point.calls, -point.tau.value)),
+        reference=points[most],
+        chosen=_chosen(points, points[most]),
+        plays=plays,
+    )
+
+
+def frontier(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """Return the points that no other point beats with as few calls, the fewest calls first."""
+    best = list[CurvePoint]()
+    for point in sorted(points, key=lambda p: (p.calls, -p.tau.value)):
+        if not best or point.tau.value > best[-1].tau.value:
+            best.append(point)
+    return best
+
+
+def _row(
+    table: VerdictTable, designs: Sequence[CurveDesign], drawing: tuple[int, int, int], *, held: bool
+) -> tuple[list[float], list[float]] | None:
+    """Return the mean tau of each design and estimator, and the mean calls of each design; None without any truth."""
+    seed, at, plays = drawing
+    taus, calls = list[float](), list[float]()
+    for design in designs:
+        sums: dict[EstimatorName, float] = dict.fromkeys(OF_A_GROUP, 0.0)
+        used = counted = 0
+        for play in range(plays):
+            played = play_design(table, design, seed, at, play)
+            truth = held_out(table, played.orders, seed, at, play, 1) if held else table.truth
+            used += len(played.orders) * table.calls
+            counts = {name: count_right(truth, ranks) for name, ranks in played.ranks.items()}
+            if all(of for _, of in counts.values()):
+                counted += 1
+                for name in OF_A_GROUP:
+                    right, of = counts[name]
+                    sums[name] += 2 * right / of - 1
+        if not counted:
+            return None
+        taus += [total / counted for total in sums.values()]
+        calls.append(used / plays)
+    return taus, calls
+
+
+def _point(
+    design: CurveDesign, estimator: EstimatorName, calls: float, taus: Sequence[float], of: Sequence[float]
+) -> CurvePoint:
+    tau = mean_over_queries(taus, (-1.0, 1.0))
+    assert tau, "there is a query"  # noqa: S101 - for the type checker
+    keeps = over_queries(list(zip(taus, of, strict=True)), quotient)
+    return CurvePoint(design, estimator, calls, tau, keeps)
+
+
+def _chosen(points: Sequence[CurvePoint], reference: CurvePoint) -> CurvePoint | None:
+    """Return the cheapest point that keeps enough of a reference that agrees at all."""
+    if reference.tau.value <= 0:
+        return None
+    enough = [point for point in points if point.keeps and point.keeps.value >= KEEP]
+    return min(enough, key=lambda point: (point.calls, -point.tau.value), default=None)
