@@ -34,7 +34,7 @@ def as_one(calls: Sequence[Comparisons]) -> list[Comparisons]:
     return [replace(group, juror=None) for group in calls]
 
 
-WAYS = {"mean": as_one, "each": list}
+WAYS: dict[str, Callable[[Sequence[Comparisons]], list[Comparisons]]] = {"mean": as_one, "each": list}
 """What each way makes of a pool's calls."""
 
 

@@ -42,7 +42,6 @@ from harness.core.rounded import sum_if_known
 INDEXED = ("queries", "rollouts", "verdicts")
 """The folders of a run whose records are found by the index."""
 T = TypeVar("T")
-Row = TypeVar("Row")
 _PAGE = 1000
 _PLACE = TypeAdapter(tuple[int, int], config=BUILT_LATER)
 _NAME = TypeAdapter(tuple[str], config=BUILT_LATER)
@@ -118,7 +117,7 @@ class Index:
             self.make_anew()
             return answer()
 
-    def rows(self, question: str, row: TypeAdapter[Row], *values: object) -> list[Row]:
+    def rows(self, question: str, row: TypeAdapter[IndexRow], *values: object) -> list[IndexRow]:
         """Return the rows of the kept file, and then those of what was read since. Raises DoesNotFit."""
         try:
             fresh = self._fresh.execute(question, values).fetchall()

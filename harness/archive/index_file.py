@@ -49,7 +49,6 @@ _LEAST_RECORD = 32
 """No record has fewer bytes, so the files bound the rows that an index of them can have."""
 _END = 4096
 _CACHE_ERRORS = (sqlite3.Error, sqlite3.Warning, ValidationError, OSError, ValueError, OverflowError, MemoryError)
-Row = TypeVar("Row")
 Count = Annotated[int, Field(ge=0)]
 Money = Annotated[float, Field(allow_inf_nan=False)] | None
 _FILE = TypeAdapter(tuple[int, str, Count, int, int], config=BUILT_LATER)
@@ -136,7 +135,7 @@ class IndexFile:
         """Close the file."""
         self._base.close()
 
-    def rows(self, question: str, row: TypeAdapter[Row], *values: object) -> list[Row]:
+    def rows(self, question: str, row: TypeAdapter[IndexRow], *values: object) -> list[IndexRow]:
         """Return the rows of an answer, each checked."""
         self._steps_left = 20 + self._most_rows
         with cache_errors(), closing(self._base.execute(question, values)) as answer:

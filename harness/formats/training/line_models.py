@@ -25,9 +25,9 @@ from harness.core.wording import counted
 
 FEWEST_LINES = 10
 """OpenAI takes no smaller file."""
-Number = Annotated[float, Strict()]
+ExactNumber = Annotated[float, Strict()]
 Whole = Annotated[int, Strict(), Field(ge=0)]
-Mark = Literal[0, 1]
+Bit = Literal[0, 1]
 ChatRole = Literal["system", "developer", "user", "assistant", "tool"]
 _ASSISTANT = "assistant"
 
@@ -135,7 +135,7 @@ class _OpenAIMessage(_Message[OpenAICall], ClosedPart, frozen=True):
 
 
 class _WeightedMessage(_OpenAIMessage, frozen=True):
-    weight: Mark = 1
+    weight: Bit = 1
 
 
 class _NamedTool(Part, frozen=True):
@@ -180,10 +180,10 @@ class GroupSequence(ClosedPart, frozen=True):
     unchecked = "agent model within output_schema"
     messages: _Talk
     tools: list[_Tool] = []
-    message_mask: list[Mark]
+    message_mask: list[Bit]
     token_ids: list[Whole] | None = None
-    token_mask: list[Mark] | None = None
-    logprobs: list[Number | None] | None = None
+    token_mask: list[Bit] | None = None
+    logprobs: list[ExactNumber | None] | None = None
 
     @model_validator(mode="after")
     def _check_masks(self) -> Self:
@@ -220,9 +220,9 @@ class GroupRollout(ClosedPart, frozen=True):
 
     index: Whole
     role: Role
-    reward: Number
-    advantage: Number
-    uncertainty: Number | None = None
+    reward: ExactNumber
+    advantage: ExactNumber
+    uncertainty: ExactNumber | None = None
     failed: FailureKind | None = None
     sequences: Annotated[list[GroupSequence], Field(min_length=1)]
 
