@@ -21,7 +21,7 @@ from openai._models import FinalRequestOptions
 
 from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
-from harness.endpoints.credentials import only_to_origin_of
+from harness.endpoints.credentials import only_to_origin
 from harness.endpoints.reply_tokens import ReplyTokens
 
 IN_A_POOL = 16
@@ -179,7 +179,7 @@ def openai_client(
     client when done.
     """
     hooks: dict[str, list[Any]] = {
-        "request": [only_to_origin_of(endpoint.url)],
+        "request": [only_to_origin(endpoint.url)],
         "response": [_in_turn(rank), on_response] if on_response else [_in_turn(rank)],
     }
     return PlainClient(

@@ -28,7 +28,7 @@ class RedirectRefused(openai.OpenAIError):
         self.origin = origin
 
 
-def only_to_origin_of(url: str) -> Callable[[httpx2.Request], Awaitable[None]]:
+def only_to_origin(url: str) -> Callable[[httpx2.Request], Awaitable[None]]:
     """Return a hook for requests that raises RedirectRefused for those to another origin than that of `url`."""
     named = httpx2.URL(url).origin
 

@@ -18,12 +18,12 @@ from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client
-from harness.endpoints.errors import failure_of, is_too_long, refusal_of
+from harness.endpoints.errors import as_refusal, is_too_long, read_failure
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.retries import NO_LIMIT, Stoppable, judge_retries
-from harness.endpoints.usage import usage_of
+from harness.endpoints.usage import read_usage
 from harness.judging.judge import AskFailed, ModelReply, Question
 from harness.judging.request_bodies import FORMS, Form, body_of, path_of, reply_of
 from harness.judging.slots import Slots
@@ -90,7 +90,7 @@ class EndpointAsk:
         await self._client.close()
 
     async def _hear(self, response: Any) -> None:
-        self._gate.heard(response.headers)
+        self._gate.note_headers(response.headers)
 
     async def _ask(self, prompt: Question, clock: Stoppable) -> ModelReply:
         with clock.stopped():
@@ -105,10 +105,10 @@ class EndpointAsk:
             except openai.OpenAIError as exc:
                 works = isinstance(exc, NoReply) and self._gate.has_answered  # for the agent, at this address
                 if self._model not in self._first.answered and not works:
-                    self._refusal = refusal_of(
+                    self._refusal = as_refusal(
                         exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by
                     )
-                raise self._refusal or AskFailed(failure_of(exc), self._in_its_place(exc)) from exc
+                raise self._refusal or AskFailed(read_failure(exc), self._in_its_place(exc)) from exc
         finally:
             self._places.leave(prompt.beginning)
 
@@ -116,7 +116,7 @@ class EndpointAsk:
         """Return what came in place of a model's reply; None if nothing came."""
         if not isinstance(exc, NoReply):
             return None
-        return ModelReply("", usage_of(exc.usage), FORMS[self._form], exc.text)
+        return ModelReply("", read_usage(exc.usage), FORMS[self._form], exc.text)
 
     async def _send_allowed(self, prompt: Question, clock: Stoppable) -> ModelReply:
         """Send; where the endpoint refuses an option or the form, send again without it or in the next form."""
@@ -188,5 +188,5 @@ class EndpointAsk:
         body = {**body_of(api, self._model, prompt, form, options), **self._extra}
         response = await self._client.send_bytes(path_of(api), to_json(body))
         answer = model_reply(response.content, response.request)
-        self._gate.heard_usage(answer.get("usage"))
+        self._gate.check_usage(answer.get("usage"))
         return reply_of(answer, form, tiered=self._tier != "default")

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from harness.core.records import Failure, Usage
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
-from harness.endpoints.reply_body import items_of, members_of, message_text
-from harness.endpoints.usage import usage_of
+from harness.endpoints.reply_body import as_list, as_object, message_text
+from harness.endpoints.usage import read_usage
 from harness.judging.judge import ModelReply, Question
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -52,10 +52,10 @@ def _schema(prompt: Question) -> dict[str, Any]:
 
 def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
-    answer = members_of(body)
+    answer = as_object(body)
     if "output" not in answer and "choices" not in answer:
         return _no_reply(body, form)
-    usage, raw = usage_of(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
+    usage, raw = read_usage(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
     tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
     if not isinstance(answer.get("choices"), list) and "output" in answer:
         return ModelReply(_output_text(answer, "output_text"), usage, form, raw, _withheld_response(answer), tier)
@@ -63,7 +63,7 @@ def reply_of(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
         return ModelReply("", usage, form, raw, failure, tier)
-    return ModelReply(message_text(members_of(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
+    return ModelReply(message_text(as_object(choice.get("message"))), usage, form, raw, _withheld(choice), tier)
 
 
 def _output_text(answer: Mapping[str, Any], kind: Literal["output_text", "refusal"]) -> str:
@@ -81,12 +81,12 @@ def _no_reply(body: Any, form: Form) -> ModelReply:
 
 def _withheld(choice: Mapping[str, Any]) -> Failure | None:
     """Return why a chat reply says nothing, where the endpoint tells."""
-    return _why_silent(_text(members_of(choice.get("message")), "refusal"), choice.get("finish_reason"))
+    return _why_silent(_text(as_object(choice.get("message")), "refusal"), choice.get("finish_reason"))
 
 
 def _withheld_response(answer: Mapping[str, Any]) -> Failure | None:
     """Return why a response of the Responses API says nothing, where the endpoint tells."""
-    return _why_silent(_output_text(answer, "refusal"), members_of(answer.get("incomplete_details")).get("reason"))
+    return _why_silent(_output_text(answer, "refusal"), as_object(answer.get("incomplete_details")).get("reason"))
 
 
 def _why_silent(refusal: str, reason: Any) -> Failure | None:
@@ -98,7 +98,7 @@ def _why_silent(refusal: str, reason: Any) -> Failure | None:
 
 
 def _each(value: Any) -> Iterator[Mapping[str, Any]]:
-    return map(members_of, items_of(value))
+    return map(as_object, as_list(value))
 
 
 def _text(members: Mapping[str, Any], name: str) -> str:

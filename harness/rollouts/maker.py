@@ -10,7 +10,7 @@ import anyio
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, Query, Rollout
-from harness.endpoints.errors import refusal_of
+from harness.endpoints.errors import as_refusal
 from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit
 from harness.rollouts.approval_gate import ChosenApprover
@@ -131,7 +131,7 @@ class RolloutsHere:
     def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
         calls, endpoint = attempt.recorder.calls, self.run_context.models.endpoint
         model = self.run_context.settings.model or (calls[0].model if calls else None) or "the default"
-        refusal = refusal_of(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
+        refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
         if refusal:
             attempt.drop()
             raise refusal from outcome.error

@@ -11,7 +11,7 @@ from harness.core.records import digest
 _SAMPLING = {"temperature", "top_p", "extra_body"}
 
 
-def request_of(
+def build_request(
     system: str | None,
     items: Any,
     tools: list[Any],
@@ -28,7 +28,7 @@ def request_of(
     }
 
 
-def fingerprint_of(request: Mapping[str, Any], settings: ModelSettings, model: str | None) -> str:
+def hash_agent(request: Mapping[str, Any], settings: ModelSettings, model: str | None) -> str:
     """Hash what makes the agent this agent: everything it sends but the query and the sampling."""
     fixed = {k: v for k, v in request.items() if k != "input"}
     fixed_settings = {k: v for k, v in settings.to_json_dict().items() if k not in _SAMPLING}
