@@ -34,13 +34,9 @@ def only_to_origin(url: str) -> Callable[[httpx2.Request], Awaitable[None]]:
 
     async def check_origin(request: httpx2.Request) -> None:
         if request.url.origin != named:
-            raise RedirectRefused(_written(request.url))
+            raise RedirectRefused(f"{request.url.scheme}://{request.url.netloc.decode('ascii', 'backslashreplace')}")
 
     return check_origin
-
-
-def _written(url: httpx2.URL) -> str:
-    return f"{url.scheme}://{url.netloc.decode('ascii', 'backslashreplace')}"
 
 
 OPENAI_URL = "https://api.openai.com/v1"

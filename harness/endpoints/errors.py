@@ -42,7 +42,7 @@ def as_refusal(  # noqa: PLR0911
         case openai.RateLimitError() if is_quota(exc):
             reason = _message(exc)
             return OutOfQuota(f"{host} says that {who} quota is used up ({reason}); top it up, or use another key")
-        case openai.BadRequestError() if not _is_about_one_request(exc):
+        case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
             return Refused(
                 f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)}); "
                 f"see what it takes, or name another model with {flag}"
@@ -116,11 +116,6 @@ def is_too_long(exc: openai.APIError) -> bool:
 def without_keys(text: str) -> str:
     """Return `text` without anything that looks like a key: endpoints quote keys in their refusals."""
     return _KEYS.sub("[key]", text)
-
-
-def _is_about_one_request(exc: openai.BadRequestError) -> bool:
-    """Return whether a 400 says nothing about the requests to come."""
-    return is_too_long(exc) or exc.code in _CONTENT_FILTER
 
 
 def _message(exc: BaseException) -> str:

@@ -41,18 +41,15 @@ def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
         return {**reply, "usage": usage}
     message = as_object(choice.get("message"))
     content = message_text(message) if isinstance(message.get("content"), list) else message.get("content")
+    # The SDK makes nothing of other annotations: it warns of them, and passes them over.
+    citations = [a for a in as_list(message.get("annotations")) if _is_citation(as_object(a).get("url_citation"))]
     whole = {
         "finish_reason": None,
         **choice,
-        "message": {"role": "assistant", **message, "content": content, "annotations": _citations(message)},
+        "message": {"role": "assistant", **message, "content": content, "annotations": citations},
         "logprobs": _with_alternatives(as_object(choice.get("logprobs"))),
     }
     return {**reply, "usage": usage, "choices": [whole, *reply["choices"][1:]]}
-
-
-def _citations(message: Mapping[str, Any]) -> list[Any]:
-    """Return the annotations that the SDK makes anything of; it warns of others, and passes them over."""
-    return [a for a in as_list(message.get("annotations")) if _is_citation(as_object(a).get("url_citation"))]
 
 
 def _is_citation(citation: Any) -> bool:
@@ -100,13 +97,11 @@ def _is_message(message: Any) -> bool:
     if not all(isinstance(members.get(name), str | None) for name in ("refusal", "reasoning_content")):
         return False
     content, calls = members.get("content"), members.get("tool_calls")
-    has_content = isinstance(content, str | list | None) and all(map(_is_part, as_list(content)))
+    has_content = isinstance(content, str | list | None) and all(
+        isinstance(part, dict) and isinstance(as_object(part).get("text"), str | None) for part in as_list(content)
+    )
     has_calls = isinstance(calls, list | None) and all(map(_is_call, as_list(calls)))
     return has_content and has_calls and _are(members.get("annotations"), _is_annotation)
-
-
-def _is_part(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(as_object(part).get("text"), str | None)
 
 
 def _is_call(call: Any) -> bool:
@@ -126,7 +121,7 @@ def _is_item(item: Any) -> bool:
         case "function_call":
             return _has_texts(members, "name", "arguments", "call_id") and bool(members["call_id"])
         case "reasoning":
-            return all(_are(members.get(name), _is_object) for name in ("summary", "content"))
+            return all(_are(members.get(name), lambda part: isinstance(part, dict)) for name in ("summary", "content"))
         case "web_search_call":
             return isinstance(members.get("action"), dict | None)
         case "custom_tool_call" | "computer_call" | "shell_call" | "apply_patch_call":
@@ -153,10 +148,6 @@ def _are_logprobs(logprobs: Any) -> bool:
 def _are(values: Any, is_one: Callable[[Any], bool]) -> bool:
     """Tell whether values are a list of such, or nothing."""
     return not values or (isinstance(values, list) and all(map(is_one, as_list(values))))
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _is_annotation(annotation: Any) -> bool:
@@ -205,7 +196,10 @@ def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = Tru
     `logprobs`: whether those of a chat reply have to be of their kind, too.
     """
     try:
-        body = _json(content)
+        try:
+            body: Any = from_json(content)
+        except ValueError:  # other encodings and lone surrogates are nothing to it
+            body = json.loads(content)
     except (ValueError, RecursionError):
         text = content.decode(errors="replace")
         raise NoReply(_not_json(text), request, text, is_page=_is_page(text)) from None
@@ -215,11 +209,15 @@ def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = Tru
 def checked_reply(body: Any, request: httpx2.Request, *, logprobs: bool = True) -> dict[str, Any]:
     """Return JSON that is a response by either API, if need be with its `logprobs`. Raises NoReply."""
     members = as_object(body)
-    first = first_choice(members)
-    failed = _is_unfinished(members) or first.get("finish_reason") == "error"
+    first, status = first_choice(members), members.get("status")
+    reason = as_object(members.get("incomplete_details")).get("reason")  # why it says of itself that it was cut short
+    unfinished = status in _NOT_DONE or (status == "incomplete" and not isinstance(reason, str))
+    failed = unfinished or first.get("finish_reason") == "error"
     if failed or not has_form(members, logprobs=logprobs):
-        error = first.get("error") or members.get("error")
-        raise NoReply(_no_reply(error, body), request, json.dumps(body), usage=members.get("usage"))
+        why = f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
+        if error := first.get("error") or members.get("error"):
+            why = f"with an error in place of a reply: {as_object(error).get('message') or error}"
+        raise NoReply(why, request, json.dumps(body), usage=members.get("usage"))
     return members
 
 
@@ -230,20 +228,6 @@ def check_api(reply: dict[str, Any], request: httpx2.Request) -> None:
         if path.endswith(ending) and not isinstance(reply.get(member), list):
             text = json.dumps(reply)
             raise NoReply(f"with no reply of {api}, which was asked: {_shown(text)}", request, text)
-
-
-def _is_unfinished(reply: dict[str, Any]) -> bool:
-    """Tell whether a response says of itself that it is not done, or cut short for no reason that it tells."""
-    reason = as_object(reply.get("incomplete_details")).get("reason")
-    status = reply.get("status")
-    return status in _NOT_DONE or (status == "incomplete" and not isinstance(reason, str))
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return from_json(content)
-    except ValueError:  # other encodings and lone surrogates are nothing to it
-        return json.loads(content)
 
 
 def _is_page(text: str) -> bool:
@@ -257,12 +241,6 @@ def _not_json(text: str) -> str:
         return f"with a stream of events, which was not asked for: {_shown(text)}"
     what = "with a web page" if _is_page(text) else "with a body that is cut short, or no JSON"
     return f"{what}: {_shown(text)}"
-
-
-def _no_reply(error: Any, body: Any) -> str:
-    if error:
-        return f"with an error in place of a reply: {as_object(error).get('message') or error}"
-    return f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
 
 
 def _shown(text: str) -> str:

@@ -61,18 +61,18 @@ def sdk_counts(counts: object, *, of_chat: bool) -> dict[str, Any] | None:
     """Return a reply's JSON of usage as the SDK can read it; None where it counts no tokens in, or none out."""
     if not isinstance(counts, Mapping):
         return None
-    told = cast("Mapping[str, Any]", counts)
+    given = cast("Mapping[str, Any]", counts)
     into, out = ("prompt_tokens", "completion_tokens") if of_chat else ("input_tokens", "output_tokens")
-    read, written, total = (_whole(told.get(name)) for name in (into, out, "total_tokens"))
+    read, written, total = (_whole(given.get(name)) for name in (into, out, "total_tokens"))
     if read is None or written is None:
         return None
     return {
-        **told,
+        **given,
         into: read,
         out: written,
         "total_tokens": read + written if total is None else total,
-        f"{into}_details": _sdk_details(told, into, "cached_tokens"),
-        f"{out}_details": _sdk_details(told, out, "reasoning_tokens"),
+        f"{into}_details": _sdk_details(given, into, "cached_tokens"),
+        f"{out}_details": _sdk_details(given, out, "reasoning_tokens"),
     }
 
 

@@ -1,4 +1,4 @@
-"""The SDK's run hooks and tool error formatter: what only they tell of a tool call."""
+"""The SDK's run hooks and tool error formatter: what only they know of a tool call."""
 
 import copy
 import inspect

@@ -103,7 +103,7 @@ class CallTotals:
     retries: int
     raw: tuple[RawCall, ...]
     tokens: tuple[SampledTokens | None, ...]
-    """Of each raw call, where its server told them whole."""
+    """Of each raw call, where its server sent all of them."""
     mcp_tools: dict[str, tuple[str, ...]]
 
     @property

@@ -50,7 +50,7 @@ class _Result:
 
 @dataclass
 class _Beside:
-    """The spans beside a reply that tell what became of its calls; each is taken by the call that it tells of."""
+    """The spans beside a reply that say what became of its calls; each is taken by the call that it is of."""
 
     functions: list[Span[Any]]
     handoffs: list[Span[Any]]
@@ -154,8 +154,11 @@ class _Trace:
             return self._ran(run, call, reply)
         if call.hosted:
             return _Result(tool_type="hosted", output=call.output, server=call.server, error=call.error)
-        handoffs = beside.handoffs if reply.recorded is None else reply.recorded.request["handoffs"]
-        if handoffs and (reply.recorded is None or any(h["name"] == call.tool for h in handoffs)):
+        if reply.recorded is None:
+            hands_over = bool(beside.handoffs)
+        else:
+            hands_over = any(h["name"] == call.tool for h in reply.recorded.request["handoffs"])
+        if hands_over:
             return self._handed_over(call, reply, beside)
         return _Result(output=self._sent(call, reply))
 
