@@ -134,10 +134,15 @@ def key_in(environ: Mapping[str, str], variable: str) -> str | None:
 
 
 def _origins(addresses: Iterable[object]) -> Iterable[httpx2.Origin]:
+    for url in each_address(addresses):
+        if isinstance(url, str) and url:
+            try:
+                yield origin_of(url)
+            except UsageError:
+                continue  # what would go there is refused where the address is used
+
+
+def each_address(addresses: Iterable[object]) -> Iterable[object]:
+    """Yield addresses one by one; several may stand in a list or a tuple."""
     for address in addresses:
-        for url in cast("Sequence[Any]", address) if isinstance(address, list | tuple) else (address,):
-            if isinstance(url, str) and url:
-                try:
-                    yield origin_of(url)
-                except UsageError:
-                    continue  # what would go there is refused where the address is used
+        yield from cast("Sequence[Any]", address) if isinstance(address, list | tuple) else (address,)

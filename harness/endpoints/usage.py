@@ -1,6 +1,6 @@
-"""Token counts as endpoints and the SDK tell them, read into `Usage` and turned from one of their forms to another.
+"""Token counts as endpoints and the SDK give them, read into `Usage` and turned from one of their forms to another.
 
-A count that was not told is None, never zero. Nor is a count believed that no reply can have: sums and money would be
+A count that was not given is None, never zero. Nor is a count believed that no reply can have: sums and money would be
 wrecked by it.
 """
 
@@ -17,7 +17,7 @@ MOST_TOKENS = 10**9
 
 
 def read_usage(counts: object) -> Usage:
-    """Return the usage of one reply, as the JSON of either API counts it; whatever is no count was not told."""
+    """Return the usage of one reply, as the JSON of either API counts it; whatever is no count was not given."""
     if not isinstance(counts, Mapping):
         return Usage(requests=1)
     counts = cast("Mapping[str, Any]", counts)
@@ -90,7 +90,7 @@ def is_beyond_belief(counts: object) -> bool:
 
 
 def usage_from_sdk(counts: SdkUsage) -> Usage:
-    """Return the usage of one reply as the SDK counts it. Zeros in and out mean that the endpoint told nothing.
+    """Return the usage of one reply as the SDK counts it. Zeros in and out mean that the endpoint counted nothing.
 
     `requests` is 1: the SDK also counts the attempts before a reply, which are calls of their own here.
     """

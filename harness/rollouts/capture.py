@@ -6,7 +6,7 @@ nothing of rollouts, unless uploads were asked for. Afterwards all is as it was.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +45,7 @@ class SpanLog(TracingProcessor):
         self._add(trace_id, watched)
         token = _rollout.set(watched)
         try:
-            with _GUARD.in_use():
+            with LOG_GUARD.in_use():
                 yield
         finally:
             _rollout.reset(token)
@@ -185,12 +185,8 @@ def _install() -> Callable[[], None]:
     return undo
 
 
-_GUARD = ProcessGuard(_install, _renew)
-
-
-def log_kept() -> AbstractContextManager[None]:
-    """Keep the span log in its place, so that what outlives its rollout is not uploaded either."""
-    return _GUARD.in_use()
+LOG_GUARD = ProcessGuard(_install, _renew)
+"""Keeps the span log in its place: what outlives its rollout is not uploaded either."""
 
 
 def check_tracing() -> None:

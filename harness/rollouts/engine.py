@@ -11,10 +11,10 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.tracebacks import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
-from harness.rollouts.capture import check_tracing, log_kept
+from harness.rollouts.capture import LOG_GUARD, check_tracing
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker
 from harness.rollouts.recorder import Recorder
-from harness.rollouts.sdk_runner import runner_kept
+from harness.rollouts.sdk_runner import RUNNER_GUARD
 
 _A_PAIR = 2
 
@@ -25,7 +25,7 @@ def sdk_in_hand() -> Generator[None]:
 
     Every rollout sees to that by itself. Around all of them, this stops what outlives its rollout: a thread of a tool.
     """
-    with runner_kept(), log_kept():
+    with RUNNER_GUARD.in_use(), LOG_GUARD.in_use():
         yield
 
 

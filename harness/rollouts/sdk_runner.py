@@ -5,7 +5,7 @@ A run that begins in any other task goes to the runner that was there before, as
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -100,15 +100,10 @@ def runs_taken_over(takeover: Takeover) -> Generator[None]:
     """In this task, and in the tasks and threads that the task starts, let `takeover` say how agents run."""
     token = _takeover.set(takeover)
     try:
-        with _GUARD.in_use():
+        with RUNNER_GUARD.in_use():
             yield
     finally:
         _takeover.reset(token)
-
-
-def runner_kept() -> AbstractContextManager[None]:
-    """Keep our runner in its place, so that a thread that outlives its rollout meets it too."""
-    return _GUARD.in_use()
 
 
 @contextmanager
@@ -167,4 +162,5 @@ def _install() -> Callable[[], None]:
     return undo
 
 
-_GUARD = ProcessGuard(_install, _renew)
+RUNNER_GUARD = ProcessGuard(_install, _renew)
+"""Keeps our runner in its place: a thread that outlives its rollout meets it too."""
