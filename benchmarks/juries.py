@@ -12,7 +12,7 @@ the correlation is more than .015 below that of the mean. No real judge is run.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -38,6 +38,8 @@ _NAMES = "create table names(name text primary key, file integer, offset integer
 TOTALS = """select (select count(*) from {0}queries), (select count(*) from {0}rollouts join {0}queries on id = query),
                    (select max(key) from {0}verdicts)"""
 """What tells that rows are missing, or bear other names."""
+IndexRow = TypeVar("IndexRow")
+"""What a row of the index is read as."""
 WORTH_KEEPING = 8_000_000
 """Bytes of segments from which on the index is kept: below, a scan takes a tenth of a second."""
 _MEMORY_KB = 4_000

@@ -138,14 +138,9 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST_QUOTED else f"{text[: _MOST_QUOTED - 3]}..."
 
 
-def _abridged() -> reprlib.Repr:
-    """Return what writes values down whole but for what is huge: many references to one list can stand for billions."""
-    writer = reprlib.Repr()
-    writer.maxstring = writer.maxother = writer.maxlong = _MOST_QUOTED
-    return writer
-
-
-_ABRIDGED = _abridged()
+_ABRIDGED = reprlib.Repr()
+"""Writes values down whole but for what is huge: many references to one list can stand for billions."""
+_ABRIDGED.maxstring = _ABRIDGED.maxother = _ABRIDGED.maxlong = _MOST_QUOTED
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

@@ -112,7 +112,8 @@ def profile_in(text: str, name: str) -> JudgeProfile:
     """
     try:
         members: Any = json.loads(text)
-        return JudgeProfile.model_validate_json(json.dumps(_record_in(members)))
+        holder = cast("dict[str, Any]", members) if isinstance(members, dict) else {}
+        return JudgeProfile.model_validate_json(json.dumps(holder.get("record", members)))
     except ValidationError as exc:
         reason = _first_fault(exc)
     except json.JSONDecodeError as exc:
@@ -137,11 +138,6 @@ def _first_fault(exc: ValidationError) -> str:
             return f"{place or 'it'} is no JSON object"
         case _:
             return f"{place}: {fault[:1].lower()}{fault[1:]}" if place else fault
-
-
-def _record_in(members: Any) -> Any:
-    holder = cast("dict[str, Any]", members) if isinstance(members, dict) else {}
-    return holder.get("record", members)
 
 
 def hash_of_judge(judge: str) -> str:

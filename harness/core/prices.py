@@ -57,7 +57,11 @@ def price_word(word: str) -> str:
 
 def prices_of(words: Iterable[str]) -> dict[str, Price]:
     """Return what `price_word` has checked, by model."""
-    return {model: _price(numbers) for model, numbers in map(_parts, words)}
+    prices: dict[str, Price] = {}
+    for model, numbers in map(_parts, words):
+        read, written, *cached = map(float, numbers.split("/"))
+        prices[model] = Price(read, written, cached[0] if cached else read)
+    return prices
 
 
 def added_prices(before: Any, now: Any) -> list[Any]:
@@ -88,8 +92,3 @@ def _parts(word: str) -> tuple[str, str]:
     if max(map(float, given)) > _DEAREST:
         raise ValueError(f"more than {_DEAREST:,.0f} USD a million tokens")
     return model, "/".join(given)
-
-
-def _price(numbers: str) -> Price:
-    read, written, *cached = map(float, numbers.split("/"))
-    return Price(read, written, cached[0] if cached else read)

@@ -30,9 +30,9 @@ class Progress(Protocol):
     def total(self, stage: Stage, low: int, high: int | None) -> None:
         """A stage takes from `low` to `high` pieces of work in all; `high` is None while nobody knows.
 
-        Of rollouts both are the same, and told once: queries times n, less what is kept; for a stream of queries once
-        the stream has ended. Of verdicts they close in on each other as queries are ranked. Where nothing is told of
-        a stage, what `expect` told is all.
+        Of rollouts both are the same, and known once: queries times n, less what is kept; for a stream of queries once
+        the stream has ended. Of verdicts they close in on each other as queries are ranked. Where this is not called
+        for a stage, what `expect` counted is all.
         """
         ...
 

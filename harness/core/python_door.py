@@ -129,10 +129,8 @@ def _with_settings(function: Callable[..., Any]) -> str:
     (settings,) = get_args(function.__annotations__.get("settings")) or (None,)
     if settings is None:
         return doc
-    lines = [_setting_line(name) for name in settings.__annotations__]
+    texts = [f"{name}: {SETTINGS[name].in_python}" if name in SETTINGS else name for name in settings.__annotations__]
+    lines = [
+        textwrap.fill(t, 116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False) for t in texts
+    ]
     return "\n".join([doc, "", "Settings:", *lines])
-
-
-def _setting_line(name: str) -> str:
-    text = f"{name}: {SETTINGS[name].in_python}" if name in SETTINGS else name
-    return textwrap.fill(text, 116, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False)

@@ -1,6 +1,6 @@
 """The frozen records that every room speaks.
 
-They hold plain values only: ids instead of objects, tuples instead of lists, None for "not told". A record is
+They hold plain values only: ids instead of objects, tuples instead of lists, None for "not known". A record is
 what the archive keeps, so a field that is added needs a default and none is ever renamed.
 """
 
@@ -67,7 +67,7 @@ def record_of(kind: type[RecordT], values: dict[str, Any]) -> RecordT:
     the many records that are made of other records.
     """
     record = kind.__new__(kind)
-    for name, value in (("__dict__", values), ("__pydantic_fields_set__", _fields_of(kind)), *_NOTHING_ELSE):
+    for name, value in (("__dict__", values), ("__pydantic_fields_set__", _field_names(kind)), *_NOTHING_ELSE):
         object.__setattr__(record, name, value)
     return record
 
@@ -76,7 +76,7 @@ _NOTHING_ELSE = (("__pydantic_extra__", None), ("__pydantic_private__", None))
 
 
 @cache
-def _fields_of(kind: type[Record]) -> set[str]:
+def _field_names(kind: type[Record]) -> set[str]:
     """Return the fields of a record: one set for all, as those of frozen records never change."""
     return set(kind.model_fields)
 
@@ -119,7 +119,7 @@ class Failure(Record):
 
 
 class Usage(Record):
-    """Tokens of one or more model calls; None where the endpoint did not tell."""
+    """Tokens of one or more model calls; None where the endpoint did not count."""
 
     requests: int = 0
     input: int | None = None
@@ -128,7 +128,7 @@ class Usage(Record):
     reasoning: int | None = None
 
     def __add__(self, other: Self) -> "Usage":
-        """Add two usages; what only one side told counts as that side told it."""
+        """Add two usages; what only one side counted stands as that side counted it."""
 
         def both(a: int | None, b: int | None) -> int | None:
             return b if a is None else a if b is None else a + b
@@ -143,7 +143,7 @@ class Usage(Record):
 
     @property
     def tokens(self) -> int | None:
-        """Input plus output tokens, None if neither was told."""
+        """Input plus output tokens, None if neither was counted."""
         return None if self.input is None and self.output is None else (self.input or 0) + (self.output or 0)
 
 
@@ -263,7 +263,7 @@ class Rollout(Record):
     turns: str | None = None
     """Blob with the messages that an imported rollout came with, as turns (harness.formats)."""
     sampled_tokens: str | None = Field(default=None, exclude_if=is_none)
-    """Blob with the tokens of the raw calls, where the server told them (harness.rollouts.token_blob)."""
+    """Blob with the tokens of the raw calls, where the server sent them (harness.rollouts.raw)."""
     status: Literal["ok", "failed"]
     failure: Failure | None = None
     capture: Literal["full", "partial"] = "full"

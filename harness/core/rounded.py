@@ -1,4 +1,4 @@
-"""Figures rounded for people, in the same way wherever the same figure stands."""
+"""Figures for people: sums with unknown parts, and rounding in the same way wherever the same figure stands."""
 
 import math
 from collections.abc import Iterable

@@ -22,17 +22,15 @@ def in_step(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     @wraps(function)
     def to_its_end(*args: P.args, **kwargs: P.kwargs) -> T:
         work = function(*args, **kwargs)
-        return _in_thread(work) if _loop_is_running() else asyncio.run(work)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            is_running = False
+        else:
+            is_running = True
+        return _in_thread(work) if is_running else asyncio.run(work)
 
     return to_its_end
-
-
-def _loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:

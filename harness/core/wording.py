@@ -136,7 +136,12 @@ def call(function: str, *words: object, **arguments: object) -> str:
         options = [option(name, value) for name, value in arguments.items()]
         inside = ", ".join([*(repr(str(word)) for word in words), *options])
         return f"`harness.{_FUNCTIONS.get(function, function)}({inside})`"
-    options = [_typed_option(name, value) for name, several in arguments.items() for value in _each(several)]
+    each = [
+        (name, value)
+        for name, several in arguments.items()  # a repeated option has several values
+        for value in (cast("tuple[object, ...]", several) if isinstance(several, tuple) else (several,))
+    ]
+    options = [_typed_option(name, value) for name, value in each]
     return f"`{' '.join([command(), function, *(shlex.quote(str(word)) for word in words), *options])}`"
 
 
@@ -144,11 +149,6 @@ def _typed_option(name: str, value: object) -> str:
     if value is False and name in SETTINGS and SETTINGS[name].off_flag:
         return str(SETTINGS[name].off_flag)
     return option(name, shlex.quote(value) if isinstance(value, str) else value)
-
-
-def _each(value: object) -> tuple[object, ...]:
-    """Return the values of an option that is repeated; of any other, its one value."""
-    return cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
 
 
 def as_spoken(text: str) -> str:

@@ -21,7 +21,7 @@ from harness.doctor.free_checks import Findings
 from harness.doctor.model_probe import PATIENCE_S, ModelProbe, ProbeReply
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.errors import failure_of, refusal_of
+from harness.endpoints.errors import as_refusal, read_failure
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec, member_keys
@@ -40,10 +40,10 @@ def failed_call(name: str, exc: BaseException | None, model: str, host: str, *, 
         case openai.APITimeoutError() | TimeoutError():
             return late_reply(name, after_s)
         case openai.OpenAIError():
-            if refusal := refusal_of(exc, model, host):
+            if refusal := as_refusal(exc, model, host):
                 return failed_check(name, refusal)
             code = f" ({exc.status_code})" if isinstance(exc, openai.APIStatusError) else ""
-            finding = f"{host} failed{code}: {failure_of(exc).message}"
+            finding = f"{host} failed{code}: {read_failure(exc).message}"
             return Check(name, "fail", finding, "ask again in a while; a run waits and tries again a few times")
         case _:
             return unreadable_reply(name, exc)

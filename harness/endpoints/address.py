@@ -48,10 +48,17 @@ def _fault(url: str) -> str | None:
         parts, called = urlsplit(url), httpx2.URL(url)
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except (ValueError, httpx2.InvalidURL):  # half a bracket, or a port that is no number
+        parts, called, is_address = None, None, False
+    if not is_address or parts is None or called is None:
         return f"is not an http(s) address; {_EXAMPLE}"
-    if not is_address:
-        return f"is not an http(s) address; {_EXAMPLE}"
-    return _fault_of_host(parts, called) or _fault_of_rest(url, parts)
+    if fault := _fault_of_host(parts, called):
+        return fault
+    if "?" in url or "#" in url:
+        return (
+            "has a query or fragment (after ? or #), which no call to a model can carry; leave that part out, and give "
+            f"a key for {parts.hostname} as OPENAI_API_KEY or HARNESS_JUDGE_API_KEY"
+        )
+    return None
 
 
 def _fault_of_host(parts: SplitResult, called: httpx2.URL) -> str | None:
@@ -64,15 +71,6 @@ def _fault_of_host(parts: SplitResult, called: httpx2.URL) -> str | None:
         return "can be read as another host than the one that would be called"
     if parts.username and parts.password is None and "." in parts.username:
         return f"has what looks like a host before its @, and would call {host}; write the host alone"
-    return None
-
-
-def _fault_of_rest(url: str, parts: SplitResult) -> str | None:
-    if "?" in url or "#" in url:
-        return (
-            "has a query or fragment (after ? or #), which no call to a model can carry; leave that part out, and give "
-            f"a key for {parts.hostname} as OPENAI_API_KEY or HARNESS_JUDGE_API_KEY"
-        )
     return None
 
 
@@ -180,7 +178,9 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     environ = credentials.environ
     agent_urls, has_agent_key = _agent_urls(settings, credentials), bool(key_in(environ, AGENT_KEY))
     agent_url = next(iter(agent_urls), None)
-    judge_url = _checked(_only(settings.judge_base_url, option("judge_base_url")), option("judge_base_url"))
+    flag = option("judge_base_url")
+    named_url = _only(settings.judge_base_url, flag)
+    judge_url = None if named_url is None else checked_base_url(named_url, flag)
     has_agent, has_judge_key = bool(agent_url or has_agent_key), bool(key_in(environ, JUDGE_KEY))
     if not (has_agent or judge_url or has_judge_key):
         return None
@@ -189,7 +189,6 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     variable = JUDGE_KEY if has_judge_key else AGENT_KEY if lends_key else None
     api = settings.judge_api or (settings.api if has_agent and base_url == agent_url else None)
     at_agent = bool(agent_url) and without_credentials(base_url) == without_credentials(agent_url)
-    flag = option("judge_base_url")
     return _endpoint(base_url, api, credentials, variable, flag, _agent_flag(settings) if at_agent else flag)
 
 
@@ -207,9 +206,10 @@ def _endpoint(
     base_url: str | None, api: Api | None, credentials: Credentials, variable: str | None, flag: str, named_by: str
 ) -> Endpoint:
     """Return an endpoint: `flag` would name its address today, `named_by` did."""
+    usual: Api = "responses" if base_url is None or urlsplit(base_url).hostname == OPENAI_HOST else "chat"
     return Endpoint(
         base_url=base_url,
-        api=api or _usual_api(base_url),
+        api=api or usual,
         key=credentials.key(variable, base_url, flag),
         certificates=Certificates.named_in(credentials.environ),
         named=credentials.may_go_to(base_url),
@@ -259,11 +259,3 @@ def _only(value: str | tuple[str, ...] | None, flag: str) -> str | None:
     if isinstance(value, tuple):
         raise UsageError(f"{len(value)} {flag} for one judge; name as many with {option('judge_model')}")
     return value
-
-
-def _usual_api(base_url: str | None) -> Api:
-    return "responses" if base_url is None or urlsplit(base_url).hostname == OPENAI_HOST else "chat"
-
-
-def _checked(url: str | None, flag: str) -> str | None:
-    return None if url is None else checked_base_url(url, flag)

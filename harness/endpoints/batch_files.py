@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError, Refused, UsageError
 from harness.core.wording import option, switch
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
-from harness.endpoints.errors import failure_of, refusal_of
+from harness.endpoints.errors import as_refusal, read_failure
 from harness.endpoints.retries import judge_retries
 
 MOST_BATCH_REQUESTS = 50_000
@@ -110,11 +110,11 @@ class BatchFiles:
             raise self._refusal(exc) from exc
         except openai.OpenAIError as exc:
             raise HarnessError(
-                f"no answer of {self._endpoint.host} to a new batch ({failure_of(exc).message})"
+                f"no answer of {self._endpoint.host} to a new batch ({read_failure(exc).message})"
             ) from exc
         return made.id
 
-    async def made_of(self, file: str) -> str | None:
+    async def find_batch(self, file: str) -> str | None:
         """Return the id of the batch that was made of a file, None where the provider lists none."""
         try:
             page = await self._again(lambda: self._client.batches.list(limit=_PAGE))
@@ -127,7 +127,7 @@ class BatchFiles:
         try:
             at = await self._again(lambda: self._client.batches.retrieve(batch))
         except openai.NotFoundError as exc:
-            return BatchStatus("gone", 0, 0, error=failure_of(exc).message)
+            return BatchStatus("gone", 0, 0, error=read_failure(exc).message)
         except openai.OpenAIError as exc:
             raise self._refusal(exc) from exc
         counts = at.request_counts
@@ -153,8 +153,8 @@ class BatchFiles:
         raise AssertionError("stamina either returns or raises")
 
     def _refusal(self, exc: openai.OpenAIError) -> HarnessError:
-        refusal = refusal_of(exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by)
-        return refusal or UsageError(f"{self._endpoint.host} refused a batch ({failure_of(exc).message})")
+        refusal = as_refusal(exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by)
+        return refusal or UsageError(f"{self._endpoint.host} refused a batch ({read_failure(exc).message})")
 
 
 def _lines(line: bytes) -> Iterator[BatchLine]:

@@ -42,7 +42,7 @@ class Breaker:
     ) -> None:
         """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read.
 
-        `on_end` hears why the endpoint is given up, and what the calls fail with from then on.
+        `on_end` gets why the endpoint is given up, and what the calls fail with from then on.
         """
         self._name, self._give_up_s, self._note, self._on_end = name, give_up_s, note, on_end
         self._failures = 0

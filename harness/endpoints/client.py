@@ -21,7 +21,7 @@ from openai._models import FinalRequestOptions
 
 from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
-from harness.endpoints.credentials import only_to_origin_of
+from harness.endpoints.credentials import only_to_origin
 from harness.endpoints.reply_tokens import ReplyTokens
 
 IN_A_POOL = 16
@@ -142,17 +142,14 @@ class PlainClient(openai.AsyncOpenAI):
 def _plain(create: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(create)
     def plain(**parameters: Any) -> Any:
-        return create(**_as_they_are(parameters))
+        # Long lists go into the body without the search; an empty list keeps their place there.
+        lists = {name: parameters[name] for name in _READ_BY_THE_MODEL if isinstance(parameters.get(name), list)}
+        if lists:
+            extra_body: dict[str, Any] = lists | (parameters.get("extra_body") or {})
+            parameters = parameters | dict.fromkeys(lists, ()) | {"extra_body": extra_body}
+        return create(**parameters)
 
     return plain
-
-
-def _as_they_are(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters whose long lists go into the body without the search; an empty list keeps their place there."""
-    lists = {name: parameters[name] for name in _READ_BY_THE_MODEL if isinstance(parameters.get(name), list)}
-    if not lists:
-        return parameters
-    return parameters | dict.fromkeys(lists, ()) | {"extra_body": lists | (parameters.get("extra_body") or {})}
 
 
 OnResponse = Callable[[Any], Awaitable[None]]
@@ -179,27 +176,24 @@ def openai_client(
     client when done.
     """
     hooks: dict[str, list[Any]] = {
-        "request": [only_to_origin_of(endpoint.url)],
+        "request": [only_to_origin(endpoint.url)],
         "response": [_in_turn(rank), on_response] if on_response else [_in_turn(rank)],
     }
+    verify = _context(endpoint.certificates.file, endpoint.certificates.folder)
+    if collector is None:
+        client = PooledClient(verify=verify, event_hooks=hooks)
+    else:
+        from harness.endpoints.token_client import TokenClient  # noqa: PLC0415 - a class that most runs do not need
+
+        client = TokenClient(collector, verify=verify, event_hooks=hooks)
     return PlainClient(
         base_url=endpoint.url,
         api_key=endpoint.key.get_secret_value(),
         max_retries=0,
         default_headers=None if endpoint.named else _NOBODYS,
         timeout=openai.NOT_GIVEN if timeout_s is None else timeout_s,
-        http_client=_http_client(
-            collector, verify=_context(endpoint.certificates.file, endpoint.certificates.folder), event_hooks=hooks
-        ),
+        http_client=client,
     )
-
-
-def _http_client(collector: Callable[[], ReplyTokens | None] | None, **options: Any) -> httpx2.AsyncClient:
-    if collector is None:
-        return PooledClient(**options)
-    from harness.endpoints.token_client import TokenClient  # noqa: PLC0415 - a class that most runs do not need
-
-    return TokenClient(collector, **options)
 
 
 def _in_turn(rank: int) -> OnResponse:

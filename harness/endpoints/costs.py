@@ -52,7 +52,7 @@ class PriceList:
         A list price is half in the tiers `flex` and `batch`; a price of the user's own holds in each tier.
 
         `models` are the names of the one model, the best first: as replied, as asked for. Unknown are: tokens that
-        the endpoint did not tell, a model without a price, an address of no listed provider (any local server).
+        the endpoint did not count, a model without a price, an address of no listed provider (any local server).
         """
         names = [name for name in models if name]
         if price := next((self.own[name] for name in names if name in self.own), None):
@@ -225,7 +225,9 @@ class Ceiling:
         """Return whether a purchase may begin; waits while that depends on purchases under way."""
         while self._usd is not None and not self.stopped and not self._fits(kind, self._usd):
             if not any(self._under_way.values()):
-                self.stopped = self._no_room(kind, self._usd)
+                ceiling, spent = option("max_cost", self._usd), f"${self.spent:.4f} spent"
+                next_one = f"the next {_IN_WORDS[kind]} could exceed {ceiling}: {spent}"
+                self.stopped = f"{ceiling} is reached: {spent}" if self.spent >= self._usd else next_one
                 break
             await self._ended.wait()
         if self.stopped:
@@ -251,12 +253,6 @@ class Ceiling:
             self._seen.add(kind)
         self._ended.set()
         self._ended = anyio.Event()
-
-    def _no_room(self, kind: Purchase, usd: float) -> str:
-        ceiling = option("max_cost", usd)
-        if self.spent >= usd:
-            return f"{ceiling} is reached: ${self.spent:.4f} spent"
-        return f"the next {_IN_WORDS[kind]} could exceed {ceiling}: ${self.spent:.4f} spent"
 
     def _fits(self, kind: Purchase, usd: float) -> bool:
         under_way = sum(n * self._dearest.get(k, 0.0) for k, n in self._under_way.items())

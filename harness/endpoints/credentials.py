@@ -28,19 +28,15 @@ class RedirectRefused(openai.OpenAIError):
         self.origin = origin
 
 
-def only_to_origin_of(url: str) -> Callable[[httpx2.Request], Awaitable[None]]:
+def only_to_origin(url: str) -> Callable[[httpx2.Request], Awaitable[None]]:
     """Return a hook for requests that raises RedirectRefused for those to another origin than that of `url`."""
     named = httpx2.URL(url).origin
 
     async def check_origin(request: httpx2.Request) -> None:
         if request.url.origin != named:
-            raise RedirectRefused(_written(request.url))
+            raise RedirectRefused(f"{request.url.scheme}://{request.url.netloc.decode('ascii', 'backslashreplace')}")
 
     return check_origin
-
-
-def _written(url: httpx2.URL) -> str:
-    return f"{url.scheme}://{url.netloc.decode('ascii', 'backslashreplace')}"
 
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -138,10 +134,15 @@ def key_in(environ: Mapping[str, str], variable: str) -> str | None:
 
 
 def _origins(addresses: Iterable[object]) -> Iterable[httpx2.Origin]:
+    for url in each_address(addresses):
+        if isinstance(url, str) and url:
+            try:
+                yield origin_of(url)
+            except UsageError:
+                continue  # what would go there is refused where the address is used
+
+
+def each_address(addresses: Iterable[object]) -> Iterable[object]:
+    """Yield addresses one by one; several may stand in a list or a tuple."""
     for address in addresses:
-        for url in cast("Sequence[Any]", address) if isinstance(address, list | tuple) else (address,):
-            if isinstance(url, str) and url:
-                try:
-                    yield origin_of(url)
-                except UsageError:
-                    continue  # what would go there is refused where the address is used
+        yield from cast("Sequence[Any]", address) if isinstance(address, list | tuple) else (address,)

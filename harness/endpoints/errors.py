@@ -20,7 +20,7 @@ _CONTENT_FILTER = {"content_filter", "content_policy_violation"}
 _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
 
 
-def refusal_of(  # noqa: PLR0911
+def as_refusal(  # noqa: PLR0911
     exc: BaseException | None, model: str, host: str, *, judge: bool = False, named_by: str | None = None
 ) -> Refused | None:
     """Return the one-line error for a call refused for its key, model or address; None for any other trouble.
@@ -42,7 +42,7 @@ def refusal_of(  # noqa: PLR0911
         case openai.RateLimitError() if is_quota(exc):
             reason = _message(exc)
             return OutOfQuota(f"{host} says that {who} quota is used up ({reason}); top it up, or use another key")
-        case openai.BadRequestError() if not _is_about_one_request(exc):
+        case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
             return Refused(
                 f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)}); "
                 f"see what it takes, or name another model with {flag}"
@@ -78,7 +78,7 @@ def _unreachable(exc: openai.APIConnectionError, host: str, *, judge: bool, name
     return f"cannot reach {host}{who} ({_root(exc)}); is the server up?{advice} The address comes from {source}"
 
 
-def failure_of(exc: BaseException) -> Failure:
+def read_failure(exc: BaseException) -> Failure:
     """Return the failure record for an error of the openai client."""
     kind: FailureKind = "api"
     if is_quota(exc):
@@ -92,7 +92,7 @@ def failure_of(exc: BaseException) -> Failure:
     return Failure(kind=kind, type=type(exc).__name__, message=_message(exc))
 
 
-def trouble_of(exc: openai.APIError, host: str) -> str:
+def describe_trouble(exc: openai.APIError, host: str) -> str:
     """Return in words what became of a call to `host` that got no reply, or an error of the server's."""
     if isinstance(exc, openai.APIStatusError):
         return f"{host} answered HTTP {exc.status_code}"
@@ -116,11 +116,6 @@ def is_too_long(exc: openai.APIError) -> bool:
 def without_keys(text: str) -> str:
     """Return `text` without anything that looks like a key: endpoints quote keys in their refusals."""
     return _KEYS.sub("[key]", text)
-
-
-def _is_about_one_request(exc: openai.BadRequestError) -> bool:
-    """Return whether a 400 says nothing about the requests to come."""
-    return is_too_long(exc) or exc.code in _CONTENT_FILTER
 
 
 def _message(exc: BaseException) -> str:

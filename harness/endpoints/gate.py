@@ -16,7 +16,7 @@ from harness.core.records import FailureKind
 from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker, EndpointDown, stays
-from harness.endpoints.errors import is_quota, trouble_of
+from harness.endpoints.errors import describe_trouble, is_quota
 from harness.endpoints.pace import Pace
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.retries import NO_LIMIT, Stoppable, retry_after_s
@@ -61,16 +61,21 @@ class Gate:
     """
 
     def __init__(self, name: str, patience: Patience, rng: random.Random, progress: Progress) -> None:
-        """Open the gate of the endpoint `name`; `progress` hears what the user should know while the work goes on."""
+        """Open the gate of the endpoint `name`; `progress` shows what the user should know meanwhile."""
         self.patience = patience
         self.name, self._progress, self._waiting = name, progress, 0
-        self.tell: Callable[[GateLesson], None] = lambda _: None
-        """Hears what the gate learns, so that it can be passed on to other processes."""
-        self._pace = Pace(rng, lambda pause_s: self.tell(GateLesson(name, pause_s)))
-        self._breaker = Breaker(name, patience.give_up_s, progress.note, self._tell_end)
+        self.share: Callable[[GateLesson], None] = lambda _: None
+        """Called with what the gate learns, to pass it on to other processes."""
+        self._pace = Pace(rng, lambda pause_s: self.share(GateLesson(name, pause_s)))
+        self._breaker = Breaker(
+            name,
+            patience.give_up_s,
+            progress.note,
+            lambda given_up, kind: self.share(GateLesson(name, given_up=given_up, kind=kind)),
+        )
         self._replied_at: float | None = None
         self._lock = threading.Lock()
-        self._told_of_counts = False
+        self._has_noted_counts = False
         self.hangs = False
         """Whether the last call to end got no reply in time."""
         self.last_error: str | None = None
@@ -116,14 +121,20 @@ class Gate:
         """
         began, refused = anyio.current_time(), 0
         while True:
-            tries = not self.open and await self._wait(clock, leaves)
+            tries = False
+            if not self.open:
+                self._breaker.raise_if_down()
+                with self._waits(clock):
+                    await self._pace.wait()
+                    tries = await self._breaker.wait(leaves)  # whether this call tries an endpoint that is down
             await my_turn(SENDING)
             sent_at = self._pace.sent()
             try:
                 return await self._attempt(call, clock)
             except openai.RateLimitError as exc:
-                self.last_error = trouble_of(exc, self.name)
-                left_s = self._patience_left_s(began)
+                self.last_error = describe_trouble(exc, self.name)
+                waited_s = anyio.current_time() - max(began, self._replied_at or began)
+                left_s = self.patience.give_up_s - waited_s
                 if is_quota(exc):
                     raise
                 if left_s <= 0:
@@ -146,20 +157,26 @@ class Gate:
 
     async def _attempt(self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable) -> _Reply:
         """Make a call once; note its reply, or that there was none before the limit on the caller's time."""
-        sent_at = anyio.current_time()
+        sent_at, most_s = anyio.current_time(), self.patience.request_s
+        if not self.has_answered and self.patience.give_up_s:  # no longer than the endpoint is waited for
+            most_s = min(most_s, max(self._breaker.left_s, _SHORTEST_ATTEMPT_S))
         try:
-            with anyio.move_on_after(self._attempt_s):
+            with anyio.move_on_after(most_s):
                 reply = await call()
-                self._replied()
+                self._replied_at, self.last_error, self.hangs = anyio.current_time(), None, False
+                self._breaker.replied()
+                self._pace.replied()
                 return reply
             raise openai.APITimeoutError(_NO_REQUEST)
         except NoReply as exc:  # the endpoint is there: the call may be made again, and others need not wait
-            self.last_error, self.hangs = trouble_of(exc, self.name), False
+            self.last_error, self.hangs = describe_trouble(exc, self.name), False
             raise
         except (openai.APIConnectionError, openai.InternalServerError) as exc:
-            self.last_error = trouble_of(exc, self.name)
+            self.last_error = describe_trouble(exc, self.name)
             self.hangs = isinstance(exc, openai.APITimeoutError)
-            self._breaker.failed(_short(exc), sent_at)
+            status = getattr(exc, "status_code", None)
+            short = "no reply in time" if self.hangs else f"HTTP {status}" if status else type(exc).__name__
+            self._breaker.failed(short, sent_at)
             if self.given_up:
                 self._pace.end()
             raise
@@ -181,32 +198,22 @@ class Gate:
         elif lesson.pause_s > 0:
             self._pace.pause(lesson.pause_s)
 
-    def _tell_end(self, given_up: str, kind: FailureKind) -> None:
-        self.tell(GateLesson(self.name, given_up=given_up, kind=kind))
-
     def retried(self) -> None:
         """Note that a call failed and is made again."""
         self._progress.retried()
 
-    def heard_usage(self, counts: object) -> None:
-        """Note the usage that a reply tells: counts that no reply can have are told to the user, once."""
-        if not self._told_of_counts and is_beyond_belief(counts):
-            self._told_of_counts = True
+    def check_usage(self, counts: object) -> None:
+        """Say once where a reply counts more tokens than a reply can have."""
+        if not self._has_noted_counts and is_beyond_belief(counts):
+            self._has_noted_counts = True
             self._progress.note(
                 f"{self.name} counts more tokens than a reply can have: such counts are left out, and what those calls "
                 "cost is unknown"
             )
 
-    def heard(self, headers: Mapping[str, str]) -> None:
+    def note_headers(self, headers: Mapping[str, str]) -> None:
         """Note what the headers of a reply say of the room that is left."""
-        self._pace.heard(headers)
-
-    async def _wait(self, clock: Stoppable, leaves: Callable[[], bool]) -> bool:
-        """Wait for this call's turn; return whether the call is the one that tries an endpoint that is down."""
-        self._breaker.raise_if_down()
-        with self._waits(clock):
-            await self._pace.wait()
-            return await self._breaker.wait(leaves)
+        self._pace.note_headers(headers)
 
     @contextmanager
     def _waits(self, clock: Stoppable) -> Generator[None]:
@@ -223,22 +230,6 @@ class Gate:
             self._waiting += more
             self._progress.waiting(self.name, self._waiting)
 
-    @property
-    def _attempt_s(self) -> float:
-        """The seconds for an attempt: as long as no reply ever came, no longer than the endpoint is waited for."""
-        if self.has_answered or not self.patience.give_up_s:
-            return self.patience.request_s
-        return min(self.patience.request_s, max(self._breaker.left_s, _SHORTEST_ATTEMPT_S))
-
-    def _replied(self) -> None:
-        self._replied_at, self.last_error, self.hangs = anyio.current_time(), None, False
-        self._breaker.replied()
-        self._pace.replied()
-
-    def _patience_left_s(self, began: float) -> float:
-        waited_s = anyio.current_time() - max(began, self._replied_at or began)
-        return self.patience.give_up_s - waited_s
-
 
 class Gates:
     """The gates of a command: one for each endpoint and key, which all of the command's calls go through."""
@@ -247,7 +238,7 @@ class Gates:
         """Make each gate when it is first asked for."""
         self._progress = progress
         self._gates: dict[tuple[str, str, str], Gate] = {}
-        self._tell: Callable[[GateLesson], None] = lambda _: None
+        self._share: Callable[[GateLesson], None] = lambda _: None
         self._together: list[Sequence[Gate]] = []
 
     @property
@@ -277,25 +268,19 @@ class Gates:
         gate = self._gates.get(place)
         if gate is None:
             gate = self._gates[place] = Gate(name, patience, rng, self._progress)
-            gate.tell = self._told
+            gate.share = self.share
         return gate
 
-    def pass_on(self, tell: Callable[[GateLesson], None]) -> None:
-        """Have `tell` called with all that any gate learns from now on; it may be called in any thread."""
-        self._tell = tell
+    def share(self, lesson: GateLesson) -> None:
+        """Pass on what a gate has learnt."""
+        self._share(lesson)
 
-    def _told(self, lesson: GateLesson) -> None:
-        self._tell(lesson)
+    def pass_on(self, share: Callable[[GateLesson], None]) -> None:
+        """Have `share` called with all that any gate learns from now on; it may be called in any thread."""
+        self._share = share
 
     def learn(self, lesson: GateLesson) -> None:
         """Have the gates of the lesson's endpoint go by it."""
         for gate in self._gates.values():
             if gate.name == lesson.endpoint:
                 gate.learn(lesson)
-
-
-def _short(error: openai.OpenAIError) -> str:
-    if isinstance(error, openai.APITimeoutError):
-        return "no reply in time"
-    status = getattr(error, "status_code", None)
-    return f"HTTP {status}" if status else type(error).__name__

@@ -6,6 +6,7 @@ it a little. Callers who wait are let in one after another, so that they do not 
 the old rate is tried again: 429s that come at any pace must not slow the calls for ever.
 """
 
+import math
 import random
 import threading
 from collections import deque
@@ -15,6 +16,7 @@ from contextlib import suppress
 import anyio
 
 from harness.endpoints.across_loops import LoopsEvent, LoopsQueue
+from harness.endpoints.retries import read_number
 
 _CALLS = 50
 """The latest calls, which count. Those without a reply yet count as let in: a refusal comes at once."""
@@ -61,7 +63,7 @@ nothing. Each trial that fails makes both larger."""
 _PROVEN = 100
 """Replies after which a trial has not failed."""
 _WINDOW_S = 1.0
-"""Calls of so many seconds tell the first rate."""
+"""The first rate is that of so many seconds."""
 _FASTEST = 1000.0
 """Calls a second from which on the pace is no limit any more."""
 
@@ -70,13 +72,13 @@ class Pace:
     """The pace of all calls to one endpoint, of all event loops. Without a 429 a call waits for nothing."""
 
     def __init__(self, rng: random.Random, on_pause: Callable[[float], None] = lambda _: None) -> None:
-        """Begin without a limit; `rng` spreads the pauses. `on_pause` hears for how many seconds all calls pause."""
+        """Begin without a limit; `rng` spreads the pauses. `on_pause` gets the seconds for which all calls pause."""
         self._rng, self._on_pause = rng, on_pause
         self._rate: float | None = None
         self._gain: float | None = None
         """Calls a second by which the rate grows in a second; None while it doubles."""
         self._share: RefusedShare | None = RefusedShare()
-        """Tells when the calls become too fast; None while every 429 says that they are."""
+        """Finds out when the calls become too fast; None while every 429 says that they are."""
         self._before = 0.0
         """The calls a second that were let in when they became too fast."""
         self._probe_at = 0.0
@@ -106,7 +108,12 @@ class Pace:
             while (now := anyio.current_time()) < self._next_at and not self._ended.is_set():
                 await self.rest(self._next_at - now)  # meanwhile the next call may be put off again
             with self._lock:
-                self._take_turn(now)
+                if self._share is None:
+                    self._probe(now)
+                if self._rate is not None:
+                    self._next_at = now + 1 / self._rate
+                    raised = self._rate + (_DOUBLING if self._gain is None else self._gain / self._rate)
+                    self._rate = raised if raised < _FASTEST else None
 
     async def rest(self, seconds: float) -> None:
         """Sleep, but not beyond the end."""
@@ -143,24 +150,18 @@ class Pace:
         """
         now, most_s = anyio.current_time(), min(most_s, LONGEST_PAUSE_S)
         with self._lock:
-            if self._slows_all(now, sent_at, wished_s, most_s):
+            with suppress(ValueError):  # so long ago that it is no longer counted
+                self._let_in.remove(sent_at)
+            if sent_at < self._old_until:
+                if wished_s:
+                    self._put_off(now, min(wished_s, most_s))
+                if self._share is None and self._gain is None:  # it turns out only now how many were let in together
+                    self._rate = _DECREASE * self._let_in_a_second(now)
+                return 0.0
+            if not self._share or self._share.refused():
+                self._slow_down(now, wished_s, most_s)
                 return 0.0
             return self._rng.uniform(1.0, 1.5) * min(wished_s or _FIRST_REST_S * 2 ** min(before, 10), most_s)
-
-    def _slows_all(self, now: float, sent_at: float, wished_s: float | None, most_s: float) -> bool:
-        """Slow all calls down after a 429, if that says that they come too fast; return whether it does."""
-        with suppress(ValueError):  # so long ago that it is no longer counted
-            self._let_in.remove(sent_at)
-        if sent_at < self._old_until:
-            if wished_s:
-                self._put_off(now, min(wished_s, most_s))
-            if self._share is None and self._gain is None:  # it turns out only now how many were let in together
-                self._rate = _DECREASE * self._let_in_a_second(now)
-        elif self._share and not self._share.refused():
-            return False
-        else:
-            self._slow_down(now, wished_s, most_s)
-        return True
 
     def _slow_down(self, now: float, wished_s: float | None, most_s: float) -> None:
         self._lowered += 1
@@ -185,23 +186,15 @@ class Pace:
     def _let_in_a_second(self, now: float) -> float:
         return max(1, sum(at > now - _WINDOW_S for at in self._let_in)) / _WINDOW_S
 
-    def heard(self, headers: Mapping[str, str]) -> None:
+    def note_headers(self, headers: Mapping[str, str]) -> None:
         """Note what a reply's headers say: with no request left, the next call waits for the next place."""
         room = room_left(headers)
         if room is not None and room > 0:
             with self._lock:
                 self._put_off(anyio.current_time(), min(room, LONGEST_PAUSE_S))
 
-    def _take_turn(self, now: float) -> None:
-        if self._share is None:
-            self._probe(now)
-        if self._rate is not None:
-            self._next_at = now + 1 / self._rate
-            raised = self._rate + (_DOUBLING if self._gain is None else self._gain / self._rate)
-            self._rate = raised if raised < _FASTEST else None
-
     def pause(self, pause_s: float) -> None:
-        """Let no call go for so long: another process was told to wait."""
+        """Let no call go for so long: a server asked another process to wait."""
         with self._lock:
             self._wait_out(anyio.current_time(), pause_s)
 
@@ -218,18 +211,15 @@ def room_left(headers: Mapping[str, str]) -> float | None:
 
     OpenAI's `reset` is the time until all `limit` places are free again, so the first is free after that part of it.
     """
-    waits = [_wait_for(headers, kind) for kind in ("requests", "tokens")]
-    told = [wait for wait in waits if wait is not None]
-    return max(told) if told else None
-
-
-def _wait_for(headers: Mapping[str, str], kind: str) -> float | None:
-    remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
-    if remaining is None or remaining > 0:
-        return None if remaining is None else 0.0
-    reset_s = duration_s(headers.get(f"x-ratelimit-reset-{kind}", ""))
-    limit = _number(headers.get(f"x-ratelimit-limit-{kind}")) if kind == "requests" else None
-    return None if reset_s is None else reset_s / max(1.0, limit or 1.0)
+    waits_s: list[float] = []
+    for kind in ("requests", "tokens"):
+        remaining = read_number(headers.get(f"x-ratelimit-remaining-{kind}"))
+        if remaining is not None and remaining > 0:
+            waits_s.append(0.0)
+        elif remaining is not None and (reset := duration_s(headers.get(f"x-ratelimit-reset-{kind}", ""))) is not None:
+            limit = read_number(headers.get(f"x-ratelimit-limit-{kind}")) if kind == "requests" else None
+            waits_s.append(reset / max(1.0, limit or 1.0))
+    return max(waits_s, default=None)
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -255,8 +245,5 @@ def duration_s(text: str) -> float | None:
 
 
 def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if 0 <= number < float("inf") else None
+    number = read_number(text)
+    return None if number is None or math.isinf(number) else number

@@ -1,11 +1,13 @@
-"""Settings that a model refuses: each is found out by one call, remembered, and left out from then on."""
+"""The settings that a call sends. What a model refuses is found out by one call, and left out from then on."""
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 import openai
+from agents import ModelSettings
 
 from harness.core.errors import Refused
 from harness.core.wording import option, switch
@@ -15,6 +17,48 @@ from harness.endpoints.retries import NO_LIMIT, Stoppable
 _Reply = TypeVar("_Reply")
 OPENS_AFTER_S = 5.0
 """For so long the first call goes alone."""
+
+
+REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
+
+
+def names_set(settings: ModelSettings) -> tuple[str, ...]:
+    """Return which of the refusable settings a call sends, in a fixed order."""
+    values = settings.temperature, settings.top_p, seed_in(settings), settings.include_usage
+    return tuple(name for name, value in zip(REFUSABLE, values, strict=True) if value is not None)
+
+
+def without(settings: ModelSettings, names: Collection[str]) -> ModelSettings:
+    """Return settings without the refusable ones among `names`."""
+    changes: dict[str, Any] = {name: None for name in ("temperature", "top_p") if name in names}
+    if "stream_options" in names:
+        changes["include_usage"] = None
+    if "seed" in names and seed_in(settings) is not None:
+        changes["extra_body"] = {k: v for k, v in _extra_body(settings).items() if k != "seed"} or None
+    return dataclasses.replace(settings, **changes) if changes else settings
+
+
+def seed_in(settings: ModelSettings) -> int | None:
+    """Return the seed that settings carry in the request's extra body."""
+    return _extra_body(settings).get("seed")
+
+
+def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
+    """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
+    return settings if seed is None else with_body(settings, {**_extra_body(settings), "seed": seed})
+
+
+def with_body(settings: ModelSettings, body: dict[str, Any]) -> ModelSettings:
+    """Return settings with another extra body of their requests."""
+    # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
+    changed = object.__new__(type(settings))
+    changed.__dict__.update(settings.__dict__)
+    changed.extra_body = body
+    return changed
+
+
+def _extra_body(settings: ModelSettings) -> dict[str, Any]:
+    return cast("dict[str, Any]", settings.extra_body or {})
 
 
 @dataclass(frozen=True)
@@ -31,11 +75,11 @@ class RefusedSettings:
     """Which settings each model has refused, with the server's words."""
 
     def __init__(self, note: Callable[[str], None] | None = None, *, strict: bool = False) -> None:
-        """Tell `note` once of each refused setting; with `strict` a refused temperature is an error instead."""
+        """Call `note` once for each refused setting; with `strict` a refused temperature is an error instead."""
         self._note, self._strict = note, strict
         self._by_model: dict[str | None, dict[str, str]] = {}
-        self.tell: Callable[[SettingLesson], None] = lambda _: None
-        """Hears each refusal that a call of this process met, so that it can be passed on to other processes."""
+        self.share: Callable[[SettingLesson], None] = lambda _: None
+        """Called with each refusal that a call of this process met, to pass it on to other processes."""
 
     def of(self, model: str | None) -> Mapping[str, str]:
         """Return the settings that `model` has refused, each with the server's message."""
@@ -56,15 +100,15 @@ class RefusedSettings:
             )
         if name not in self.of(model):
             lesson = SettingLesson(model, name, error.message)
-            self.hear(lesson)
-            self.tell(lesson)
+            self.note(lesson)
+            self.share(lesson)
             if self._note:
                 greedy = "; its anchor is not greedy" if name == "temperature" else ""
                 self._note(f"model {model!r} refuses the setting {name}: going on without it{greedy}")
         return True
 
-    def hear(self, lesson: SettingLesson) -> None:
-        """Go by what a call of another process was refused; it is told to nobody."""
+    def note(self, lesson: SettingLesson) -> None:
+        """Go by what a call of another process was refused; it is passed on to nobody."""
         self._by_model.setdefault(lesson.model, {}).setdefault(lesson.setting, lesson.message)
 
 
@@ -102,21 +146,19 @@ class FirstAlone:
         """
         opens_at = self._opens_at.setdefault(kind, anyio.current_time() + self._alone_s)
         with clock.stopped(), anyio.move_on_after(opens_at - anyio.current_time()):
-            while kind not in self.answered and kind in self._under_way and not self._is_open(kind):
+            while kind not in self.answered and kind in self._under_way and anyio.current_time() < self._opens_at[kind]:
                 await self._under_way[kind].wait()
-        return await self._answer(kind, call) if kind not in self.answered else await call()
-
-    def _is_open(self, kind: Hashable) -> bool:
-        return anyio.current_time() >= self._opens_at[kind]
-
-    async def _answer(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
+        if kind in self.answered:
+            return await call()
         ended = anyio.Event()
         self._under_way.setdefault(kind, ended)
         try:
             reply = await call()
             self.answered.add(kind)
         except BaseException as exc:
-            if _is_without_reply(exc):
+            causes = exc, exc.__cause__
+            no_reply = any(isinstance(cause, openai.APIConnectionError | EndpointDown) for cause in causes)
+            if no_reply or not isinstance(exc, Exception):  # it was cancelled
                 self._opens_at[kind] = anyio.current_time()
             raise
         finally:
@@ -124,11 +166,3 @@ class FirstAlone:
                 del self._under_way[kind]
             ended.set()
         return reply
-
-
-def _is_without_reply(error: BaseException) -> bool:
-    """Return whether a call was cancelled, or ended without a reply of the server's."""
-    if not isinstance(error, Exception):
-        return True
-    causes = error, error.__cause__
-    return any(isinstance(cause, openai.APIConnectionError | EndpointDown) for cause in causes)

@@ -25,7 +25,7 @@ def has_form(reply: Mapping[str, Any], *, logprobs: bool = True) -> bool:
         is_whole = _is_message(message) or (message is None and choice.get("finish_reason") == "content_filter")
         return is_whole and (not logprobs or _are_logprobs(choice.get("logprobs")))
     output = reply.get("output")
-    return isinstance(output, list) and all(map(_is_item, items_of(output)))
+    return isinstance(output, list) and all(map(_is_item, as_list(output)))
 
 
 def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,24 +39,21 @@ def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
     usage = sdk_counts(reply.get("usage"), of_chat=bool(choice))
     if not choice:
         return {**reply, "usage": usage}
-    message = members_of(choice.get("message"))
+    message = as_object(choice.get("message"))
     content = message_text(message) if isinstance(message.get("content"), list) else message.get("content")
+    # The SDK makes nothing of other annotations: it warns of them, and passes them over.
+    citations = [a for a in as_list(message.get("annotations")) if _is_citation(as_object(a).get("url_citation"))]
     whole = {
         "finish_reason": None,
         **choice,
-        "message": {"role": "assistant", **message, "content": content, "annotations": _citations(message)},
-        "logprobs": _with_alternatives(members_of(choice.get("logprobs"))),
+        "message": {"role": "assistant", **message, "content": content, "annotations": citations},
+        "logprobs": _with_alternatives(as_object(choice.get("logprobs"))),
     }
     return {**reply, "usage": usage, "choices": [whole, *reply["choices"][1:]]}
 
 
-def _citations(message: Mapping[str, Any]) -> list[Any]:
-    """Return the annotations that the SDK makes anything of; it warns of others, and passes them over."""
-    return [a for a in items_of(message.get("annotations")) if _is_citation(members_of(a).get("url_citation"))]
-
-
 def _is_citation(citation: Any) -> bool:
-    members = members_of(citation)
+    members = as_object(citation)
     return _has_texts(members, "url", "title") and all(
         isinstance(members.get(name), int) for name in ("start_index", "end_index")
     )
@@ -64,7 +61,7 @@ def _is_citation(citation: Any) -> bool:
 
 def _with_alternatives(logprobs: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the logprobs of the text with their alternatives, which some servers leave out; None without any."""
-    tokens = map(members_of, items_of(logprobs.get("content")))
+    tokens = map(as_object, as_list(logprobs.get("content")))
     content: list[dict[str, Any]] = [{**token, "top_logprobs": token.get("top_logprobs") or []} for token in tokens]
     return {"content": content} if content else None
 
@@ -73,24 +70,24 @@ def message_text(message: Mapping[str, Any]) -> str:
     """Return the text of a chat message, which some gateways give in parts."""
     content = message.get("content")
     if isinstance(content, list):
-        texts = (members_of(part).get("text") for part in items_of(content))
+        texts = (as_object(part).get("text") for part in as_list(content))
         return "".join(text for text in texts if isinstance(text, str))
     return content if isinstance(content, str) else ""
 
 
-def members_of(value: Any) -> dict[str, Any]:
+def as_object(value: Any) -> dict[str, Any]:
     """Return a JSON object itself, not a copy; an empty one for any other value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def items_of(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """Return a JSON array itself, whatever is in it; an empty one for any other value."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the first choice of a chat reply; nothing for any other reply."""
-    return members_of(next(iter(items_of(reply.get("choices"))), None))
+    return as_object(next(iter(as_list(reply.get("choices"))), None))
 
 
 def _is_message(message: Any) -> bool:
@@ -100,33 +97,31 @@ def _is_message(message: Any) -> bool:
     if not all(isinstance(members.get(name), str | None) for name in ("refusal", "reasoning_content")):
         return False
     content, calls = members.get("content"), members.get("tool_calls")
-    has_content = isinstance(content, str | list | None) and all(map(_is_part, items_of(content)))
-    has_calls = isinstance(calls, list | None) and all(map(_is_call, items_of(calls)))
+    has_content = isinstance(content, str | list | None) and all(
+        isinstance(part, dict) and isinstance(as_object(part).get("text"), str | None) for part in as_list(content)
+    )
+    has_calls = isinstance(calls, list | None) and all(map(_is_call, as_list(calls)))
     return has_content and has_calls and _are(members.get("annotations"), _is_annotation)
 
 
-def _is_part(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(members_of(part).get("text"), str | None)
-
-
 def _is_call(call: Any) -> bool:
-    members = members_of(call)
+    members = as_object(call)
     return isinstance(members.get("id"), str) and (
-        members.get("type") == "custom" or _has_texts(members_of(members.get("function")), "name", "arguments")
+        members.get("type") == "custom" or _has_texts(as_object(members.get("function")), "name", "arguments")
     )
 
 
 def _is_item(item: Any) -> bool:
     """Tell whether an item of a response's output holds what every item of its type does."""
-    members = members_of(item)
+    members = as_object(item)
     match members.get("type"):
         case "message":
             content = members.get("content")
-            return isinstance(content, list) and all(map(_is_output_part, items_of(content)))
+            return isinstance(content, list) and all(map(_is_output_part, as_list(content)))
         case "function_call":
             return _has_texts(members, "name", "arguments", "call_id") and bool(members["call_id"])
         case "reasoning":
-            return all(_are(members.get(name), _is_object) for name in ("summary", "content"))
+            return all(_are(members.get(name), lambda part: isinstance(part, dict)) for name in ("summary", "content"))
         case "web_search_call":
             return isinstance(members.get("action"), dict | None)
         case "custom_tool_call" | "computer_call" | "shell_call" | "apply_patch_call":
@@ -136,7 +131,7 @@ def _is_item(item: Any) -> bool:
 
 
 def _is_output_part(part: Any) -> bool:
-    members = members_of(part)
+    members = as_object(part)
     named = {"output_text": "text", "refusal": "refusal"}.get(str(members.get("type")))
     if not isinstance(members.get("type"), str) or (named and not _has_texts(members, named)):
         return False
@@ -147,28 +142,24 @@ def _are_logprobs(logprobs: Any) -> bool:
     """Tell whether the logprobs of a chat reply are; of a server's that tells none they may be empty."""
     if logprobs and not isinstance(logprobs, dict):
         return False
-    return all(_are(members_of(logprobs).get(name), _is_logprob) for name in ("content", "refusal"))
+    return all(_are(as_object(logprobs).get(name), _is_logprob) for name in ("content", "refusal"))
 
 
 def _are(values: Any, is_one: Callable[[Any], bool]) -> bool:
     """Tell whether values are a list of such, or nothing."""
-    return not values or (isinstance(values, list) and all(map(is_one, items_of(values))))
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
+    return not values or (isinstance(values, list) and all(map(is_one, as_list(values))))
 
 
 def _is_annotation(annotation: Any) -> bool:
-    return _has_texts(members_of(annotation), "type")
+    return _has_texts(as_object(annotation), "type")
 
 
 def _is_logprob(token: Any) -> bool:
-    return _is_token(token) and _are(members_of(token).get("top_logprobs"), _is_token)
+    return _is_token(token) and _are(as_object(token).get("top_logprobs"), _is_token)
 
 
 def _is_token(token: Any) -> bool:
-    members = members_of(token)
+    members = as_object(token)
     return (
         _has_texts(members, "token")
         and type(members.get("logprob")) in {int, float}
@@ -205,7 +196,10 @@ def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = Tru
     `logprobs`: whether those of a chat reply have to be of their kind, too.
     """
     try:
-        body = _json(content)
+        try:
+            body: Any = from_json(content)
+        except ValueError:  # other encodings and lone surrogates are nothing to it
+            body = json.loads(content)
     except (ValueError, RecursionError):
         text = content.decode(errors="replace")
         raise NoReply(_not_json(text), request, text, is_page=_is_page(text)) from None
@@ -214,12 +208,16 @@ def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = Tru
 
 def checked_reply(body: Any, request: httpx2.Request, *, logprobs: bool = True) -> dict[str, Any]:
     """Return JSON that is a response by either API, if need be with its `logprobs`. Raises NoReply."""
-    members = members_of(body)
-    first = first_choice(members)
-    failed = _is_unfinished(members) or first.get("finish_reason") == "error"
+    members = as_object(body)
+    first, status = first_choice(members), members.get("status")
+    reason = as_object(members.get("incomplete_details")).get("reason")  # why it says of itself that it was cut short
+    unfinished = status in _NOT_DONE or (status == "incomplete" and not isinstance(reason, str))
+    failed = unfinished or first.get("finish_reason") == "error"
     if failed or not has_form(members, logprobs=logprobs):
-        error = first.get("error") or members.get("error")
-        raise NoReply(_no_reply(error, body), request, json.dumps(body), usage=members.get("usage"))
+        why = f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
+        if error := first.get("error") or members.get("error"):
+            why = f"with an error in place of a reply: {as_object(error).get('message') or error}"
+        raise NoReply(why, request, json.dumps(body), usage=members.get("usage"))
     return members
 
 
@@ -230,20 +228,6 @@ def check_api(reply: dict[str, Any], request: httpx2.Request) -> None:
         if path.endswith(ending) and not isinstance(reply.get(member), list):
             text = json.dumps(reply)
             raise NoReply(f"with no reply of {api}, which was asked: {_shown(text)}", request, text)
-
-
-def _is_unfinished(reply: dict[str, Any]) -> bool:
-    """Tell whether a response says of itself that it is not done, or cut short for no reason that it tells."""
-    reason = members_of(reply.get("incomplete_details")).get("reason")
-    status = reply.get("status")
-    return status in _NOT_DONE or (status == "incomplete" and not isinstance(reason, str))
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return from_json(content)
-    except ValueError:  # other encodings and lone surrogates are nothing to it
-        return json.loads(content)
 
 
 def _is_page(text: str) -> bool:
@@ -257,12 +241,6 @@ def _not_json(text: str) -> str:
         return f"with a stream of events, which was not asked for: {_shown(text)}"
     what = "with a web page" if _is_page(text) else "with a body that is cut short, or no JSON"
     return f"{what}: {_shown(text)}"
-
-
-def _no_reply(error: Any, body: Any) -> str:
-    if error:
-        return f"with an error in place of a reply: {members_of(error).get('message') or error}"
-    return f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
 
 
 def _shown(text: str) -> str:

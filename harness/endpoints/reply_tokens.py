@@ -22,8 +22,8 @@ from pydantic_core import from_json
 from harness.core.errors import Refused
 from harness.core.turns import SampledTokens, TokenPolicy
 from harness.core.wording import option
-from harness.endpoints.reply_body import items_of, members_of
-from harness.endpoints.usage import with_body
+from harness.endpoints.refused_settings import with_body
+from harness.endpoints.reply_body import as_list, as_object
 
 ASKED: Mapping[str, bool] = {
     "logprobs": True,
@@ -42,13 +42,13 @@ class TokenRequests:
     """What the agent calls of a run ask their server for, so that a refusal costs one call."""
 
     def __init__(self, policy: TokenPolicy, note: Callable[[str], None]) -> None:
-        """Tell `note` once of each thing that keeps token ids from being there."""
+        """Call `note` once for each thing that keeps token ids from being there."""
         self.wanted = policy != "off"
         self._required = policy == "require"
-        self._tell = note
+        self._note = note
         self._whole = ASKED if self.wanted else NOTHING
         self._streamed = _IN_A_STREAM if self.wanted else NOTHING
-        self.told = False
+        self.any_came = False
         """Whether any reply came with tokens."""
         self._noted = set[str]()
 
@@ -73,34 +73,32 @@ class TokenRequests:
         """Ask no more: a call that was refused with `error` was taken without asking. Raises Refused if required."""
         self._end(f"the server refuses to tell token ids ({error.message})")
 
-    def heard(self, tokens: SampledTokens | str | None) -> None:
-        """Hear the tokens of a reply that was asked for them. Raises Refused where tokens are required and not told."""
+    def check(self, tokens: SampledTokens | str | None) -> None:
+        """Check the tokens of a reply that was asked for them. Raises Refused where they are required and missing."""
         if isinstance(tokens, SampledTokens):
-            self.told = True
+            self.any_came = True
             if tokens.logprobs is None:
                 self.note("the server tells token ids without logprobs")
-        elif not self.told:
+        elif not self.any_came:
             self._end(f"the server tells no token ids that can be used ({tokens or 'it ignores return_token_ids'})")
         else:
             self.note(f"the token ids of some replies were dropped ({tokens or 'none were told'})")
 
-    def cannot(self, why: str) -> None:
-        """Hear of a call that cannot be asked for tokens. Raises Refused where they are required."""
+    def skip(self, why: str) -> None:
+        """Note that a call cannot be asked for tokens. Raises Refused where they are required."""
         if self._required:
-            raise Refused(_required(why))
+            raise Refused(f"{option('tokens', 'require')}: {why}; {option('tokens', 'auto')} goes on without them")
         self.note(f"no token ids are recorded: {why}")
 
     def note(self, message: str) -> None:
-        """Tell the user something about tokens, once."""
+        """Show the user a message about tokens, once."""
         if message not in self._noted:
             self._noted.add(message)
-            self._tell(message)
+            self._note(message)
 
     def _end(self, why: str) -> None:
-        if self._required:
-            raise Refused(_required(why))
+        self.skip(why)
         self._whole = self._streamed = NOTHING
-        self.note(f"no token ids are recorded: {why}")
 
 
 def asking_for(settings: ModelSettings, fields: Mapping[str, bool]) -> ModelSettings:
@@ -117,10 +115,6 @@ def asks_for_logprobs(settings: ModelSettings) -> bool:
 def asks_for_tokens(settings: ModelSettings) -> bool:
     """Return whether settings ask for token ids."""
     return not {"return_token_ids", "return_input_ids"}.isdisjoint(cast("dict[str, Any]", settings.extra_body or {}))
-
-
-def _required(why: str) -> str:
-    return f"{option('tokens', 'require')}: {why}; {option('tokens', 'auto')} goes on without them"
 
 
 _Cut = tuple[Any, bytes]
@@ -152,8 +146,8 @@ def read_body(content: bytes, *, logprobs: bool) -> Any | None:
     arrays, rest = {"token_ids": reply[0]}, reply[1]
     if prompt := _cut_ids(b'"prompt_token_ids":', rest):
         arrays["prompt_token_ids"], rest = prompt
-    if logprobs and (told := _cut_logprobs(rest, len(reply[0]))):
-        arrays["logprobs"], rest = told
+    if logprobs and (cut := _cut_logprobs(rest, len(reply[0]))):
+        arrays["logprobs"], rest = cut
     try:
         body: Any = from_json(rest)
     except ValueError:
@@ -215,7 +209,7 @@ class ReplyTokens:
     def __init__(self, *, keep_logprobs: bool = False) -> None:
         """Begin with nothing. With `keep_logprobs`, which the agent asked for itself, they stay in the reply, too."""
         self.on_body: Callable[[dict[str, Any]], None] = lambda _: None
-        """Hears what is left of a whole body."""
+        """Called with what is left of a whole body."""
         self.keep_logprobs = keep_logprobs
         self._prompt: list[Any] | None = None
         self._ids: list[Any] | None = None
@@ -225,13 +219,13 @@ class ReplyTokens:
     def take(self, body: dict[str, Any]) -> None:
         """Take the tokens out of a body, or a chunk of a stream."""
         self._note_prompt(body.pop("prompt_token_ids", None))
-        self._usage = members_of(body.get("usage")) or self._usage
-        extension = members_of(body.pop("sglext", None))
+        self._usage = as_object(body.get("usage")) or self._usage
+        extension = as_object(body.pop("sglext", None))
         self._note_prompt(extension.get("input_ids"))
         self._add(_first(extension.get("output_ids")))
-        choice = members_of(_first(body.get("choices")))
+        choice = as_object(_first(body.get("choices")))
         self._note_prompt(choice.pop("prompt_token_ids", None))
-        ids, meta = choice.pop("token_ids", None), members_of(choice.pop("meta_info", None))
+        ids, meta = choice.pop("token_ids", None), as_object(choice.pop("meta_info", None))
         pairs = meta.get("output_token_logprobs")
         logprobs = choice.get("logprobs") if self.keep_logprobs else choice.pop("logprobs", None)
         if isinstance(pairs, list):
@@ -240,7 +234,7 @@ class ReplyTokens:
             self._logprobs += [logprob for logprob, _ in of_meta]
         else:
             self._add(ids)
-            self._logprobs += _each_logprob(items_of(members_of(logprobs).get("content")))
+            self._logprobs += _each_logprob(as_list(as_object(logprobs).get("content")))
 
     def tokens(self) -> SampledTokens | str | None:
         """Return the tokens; in words why they cannot be used; None if the server told none."""
@@ -257,14 +251,11 @@ class ReplyTokens:
                 return f"{len(listed)} ids where usage counts {counted} {name}"
         if not (_are_ids(prompt) and _are_ids(ids)):
             return "an id that is no id"
-        return SampledTokens(tuple(prompt), tuple(ids), self._told_logprobs(len(ids)))
-
-    def _told_logprobs(self, count: int) -> tuple[float, ...] | None:
-        """Return the logprobs, None unless there is a number for each id."""
-        if len(self._logprobs) != count or not set(map(type, self._logprobs)) <= {int, float}:
-            return None
-        logprobs = tuple(map(float, self._logprobs))
-        return logprobs if all(map(math.isfinite, logprobs)) else None
+        logprobs: tuple[float, ...] | None = None
+        if len(self._logprobs) == len(ids) and set(map(type, self._logprobs)) <= {int, float}:
+            numbers = tuple(map(float, self._logprobs))
+            logprobs = numbers if all(map(math.isfinite, numbers)) else None
+        return SampledTokens(tuple(prompt), tuple(ids), logprobs)
 
     def _note_prompt(self, ids: Any) -> None:
         if self._prompt is None and isinstance(ids, list):
@@ -287,7 +278,7 @@ def _first(several: Any) -> Any:
 
 
 def _at(several: Any, place: int) -> Any:
-    listed = items_of(several)
+    listed = as_list(several)
     return listed[place] if len(listed) > place else None
 
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -153,11 +153,17 @@ def retry_after_s(error: BaseException) -> float | None:
     if not isinstance(error, openai.APIStatusError):
         return None
     headers = error.response.headers
-    milliseconds = _number(headers.get("retry-after-ms"))
+    milliseconds = read_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    seconds = _number(headers.get("retry-after"))
-    return _until_date(headers) if seconds is None else seconds
+    seconds = read_number(headers.get("retry-after"))
+    if seconds is not None:
+        return seconds
+    try:
+        later = parsedate_to_datetime(headers["retry-after"])
+        return max(0.0, (later - parsedate_to_datetime(headers["date"])).total_seconds())
+    except (KeyError, TypeError, ValueError):  # no such header, or no date in it
+        return None
 
 
 def agent_retries(
@@ -167,7 +173,7 @@ def agent_retries(
 
     A Retry-After is honoured. Otherwise the wait doubles from half a second and is spread by `rng`, so that rollouts
     that failed together do not come back together. While no model `has_answered`, an address that cannot be reached is
-    tried once more only: the address is more likely wrong than its server resting. `retried` hears of each.
+    tried once more only: the address is more likely wrong than its server resting. `retried` is called for each.
     """
 
     def policy(context: RetryPolicyContext) -> bool | RetryDecision:
@@ -195,9 +201,13 @@ def judge_retries(retries: int, has_answered: Callable[[], bool]) -> AsyncIterat
     failures = count(1)
 
     def wait(error: Exception) -> bool | float:
-        if next(failures) > 1 and _is_unreachable(error) and not has_answered():
+        no_reply = isinstance(error, openai.APIConnectionError)
+        unreachable = no_reply and not isinstance(error, openai.APITimeoutError)
+        if next(failures) > 1 and unreachable and not has_answered():
             return False
-        return _judge_wait(error)
+        if isinstance(error, openai.APIStatusError) and may_succeed_later(error.status_code, no_reply=False):
+            return min(retry_after_s(error) or 0.0, LONGEST_WAIT_S) or True
+        return no_reply
 
     attempts = stamina.retry_context(on=wait, attempts=retries + 1, timeout=None)
     return _LoggedByUs(attempts.__aiter__())
@@ -230,34 +240,14 @@ def _log_retry(details: RetryDetails) -> None:
 
 
 def _of_others(hook: RetryHook) -> RetryHook:
-    """Return a hook that hears of all retries but ours."""
+    """Return a hook that is called for all retries but ours."""
     return lambda details: None if _OURS.get() else hook(details)
 
 
-def _is_unreachable(error: Exception) -> bool:
-    return isinstance(error, openai.APIConnectionError) and not isinstance(error, openai.APITimeoutError)
-
-
-def _judge_wait(error: Exception) -> bool | float:
-    """Return whether to try again, or after how many seconds."""
-    if isinstance(error, openai.APIStatusError):
-        if not may_succeed_later(error.status_code, no_reply=False):
-            return False
-        return min(retry_after_s(error) or 0.0, LONGEST_WAIT_S) or True
-    return isinstance(error, openai.APIConnectionError)
-
-
-def _number(text: str | None) -> float | None:
+def read_number(text: str | None) -> float | None:
+    """Return a header's number; None for what is no number from 0."""
     try:
         number = float(text or "")
     except ValueError:
         return None
     return number if number >= 0 else None
-
-
-def _until_date(headers: Mapping[str, str]) -> float | None:
-    try:
-        later = parsedate_to_datetime(headers["retry-after"])
-        return max(0.0, (later - parsedate_to_datetime(headers["date"])).total_seconds())
-    except (KeyError, TypeError, ValueError):  # no such header, or no date in it
-        return None

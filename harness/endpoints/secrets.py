@@ -1,15 +1,14 @@
 """What a command holds that must be neither kept nor shown: keys, and passwords in addresses."""
 
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
 from urllib.parse import unquote, urlsplit
 
 import httpx2
 
 from harness.core.settings import JUDGE_KEY
 from harness.endpoints.address import AGENT_KEY
-from harness.endpoints.credentials import AGENT_URL
+from harness.endpoints.credentials import AGENT_URL, each_address
 
 
 def secrets_in(environ: Mapping[str, str], *addresses: object) -> tuple[str, ...]:
@@ -21,7 +20,9 @@ def secrets_in(environ: Mapping[str, str], *addresses: object) -> tuple[str, ...
     """
     values = [environ.get(name) or "" for name in (AGENT_KEY, JUDGE_KEY)]
     keys = [key.strip() for value in values for key in (value, *value.split(","))]
-    credentials = [each for url in _urls((*addresses, environ.get(AGENT_URL))) for each in secrets_in_address(url)]
+    credentials = [
+        each for url in each_address((*addresses, environ.get(AGENT_URL))) for each in secrets_in_address(url)
+    ]
     return tuple(dict.fromkeys(filter(None, (*keys, *credentials))))
 
 
@@ -50,8 +51,3 @@ def _basic(user: str, password: str) -> Iterable[str]:
     for encode in (b64encode, urlsafe_b64encode):
         value = encode(pair).decode("ascii")
         yield from (value, value.rstrip("="))
-
-
-def _urls(addresses: Iterable[object]) -> Iterable[object]:
-    for address in addresses:
-        yield from cast("Sequence[Any]", address) if isinstance(address, list | tuple) else (address,)

@@ -10,10 +10,9 @@ from agents import ModelSettings
 
 from harness.endpoints.breaker import stays
 from harness.endpoints.gate import Gate
-from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
+from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, names_set, without
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
 from harness.endpoints.retries import NO_LIMIT, Stoppable
-from harness.endpoints.usage import names_set, without
 
 _Reply = TypeVar("_Reply")
 Send = Callable[[ModelSettings], Awaitable[_Reply]]
@@ -57,9 +56,9 @@ class EndpointState:
         """What became of the last call, in words; None if the call got a reply."""
         return self._gate.last_error
 
-    def heard_usage(self, counts: object) -> None:
-        """Note the usage that a reply tells."""
-        self._gate.heard_usage(counts)
+    def check_usage(self, counts: object) -> None:
+        """Say once where a reply counts more tokens than a reply can have."""
+        self._gate.check_usage(counts)
 
     def has_answered(self) -> bool:
         """Return whether any model has answered in this run."""
@@ -106,7 +105,7 @@ class EndpointState:
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
                     continue
-                if not asked or self.tokens.told:
+                if not asked or self.tokens.any_came:
                     raise
                 doubted = exc  # it may be about the tokens without a word of them: the call is made once without
             else:

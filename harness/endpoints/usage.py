@@ -1,72 +1,23 @@
-"""Token counts as endpoints and the SDK tell them, read into `Usage` and turned from one of their forms to another.
+"""Token counts as endpoints and the SDK give them, read into `Usage` and turned from one of their forms to another.
 
-A count that was not told is None, never zero. Nor is a count believed that no reply can have: sums and money would be
+A count that was not given is None, never zero. Nor is a count believed that no reply can have: sums and money would be
 wrecked by it.
 """
 
-import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
-from agents import ModelSettings
 from agents import Usage as SdkUsage
 from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
 
-REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
-
-
-def names_set(settings: ModelSettings) -> tuple[str, ...]:
-    """Return which of the refusable settings a call sends, in a fixed order."""
-    return tuple(name for name in REFUSABLE if _value(settings, name) is not None)
-
-
-def without(settings: ModelSettings, names: Collection[str]) -> ModelSettings:
-    """Return settings without the refusable ones among `names`."""
-    changes: dict[str, Any] = {name: None for name in ("temperature", "top_p") if name in names}
-    if "stream_options" in names:
-        changes["include_usage"] = None
-    if "seed" in names and seed_of(settings) is not None:
-        changes["extra_body"] = {k: v for k, v in _extra_body(settings).items() if k != "seed"} or None
-    return dataclasses.replace(settings, **changes) if changes else settings
-
-
-def seed_of(settings: ModelSettings) -> int | None:
-    """Return the seed that settings carry in the request's extra body."""
-    return _extra_body(settings).get("seed")
-
-
-def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
-    """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
-    return settings if seed is None else with_body(settings, {**_extra_body(settings), "seed": seed})
-
-
-def with_body(settings: ModelSettings, body: dict[str, Any]) -> ModelSettings:
-    """Return settings with another extra body of their requests."""
-    # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
-    changed = object.__new__(type(settings))
-    changed.__dict__.update(settings.__dict__)
-    changed.extra_body = body
-    return changed
-
-
-def _extra_body(settings: ModelSettings) -> dict[str, Any]:
-    return cast("dict[str, Any]", settings.extra_body or {})
-
-
-def _value(settings: ModelSettings, name: str) -> Any:
-    if name == "seed":
-        return seed_of(settings)
-    return getattr(settings, "include_usage" if name == "stream_options" else name)
-
-
 MOST_TOKENS = 10**9
 """A reply that counts more is not believed: no model reads or writes as many at once."""
 
 
-def usage_of(counts: object) -> Usage:
-    """Return the usage of one reply, as the JSON of either API counts it; whatever is no count was not told."""
+def read_usage(counts: object) -> Usage:
+    """Return the usage of one reply, as the JSON of either API counts it; whatever is no count was not given."""
     if not isinstance(counts, Mapping):
         return Usage(requests=1)
     counts = cast("Mapping[str, Any]", counts)
@@ -110,18 +61,18 @@ def sdk_counts(counts: object, *, of_chat: bool) -> dict[str, Any] | None:
     """Return a reply's JSON of usage as the SDK can read it; None where it counts no tokens in, or none out."""
     if not isinstance(counts, Mapping):
         return None
-    told = cast("Mapping[str, Any]", counts)
+    given = cast("Mapping[str, Any]", counts)
     into, out = ("prompt_tokens", "completion_tokens") if of_chat else ("input_tokens", "output_tokens")
-    read, written, total = (_whole(told.get(name)) for name in (into, out, "total_tokens"))
+    read, written, total = (_whole(given.get(name)) for name in (into, out, "total_tokens"))
     if read is None or written is None:
         return None
     return {
-        **told,
+        **given,
         into: read,
         out: written,
         "total_tokens": read + written if total is None else total,
-        f"{into}_details": _sdk_details(told, into, "cached_tokens"),
-        f"{out}_details": _sdk_details(told, out, "reasoning_tokens"),
+        f"{into}_details": _sdk_details(given, into, "cached_tokens"),
+        f"{out}_details": _sdk_details(given, out, "reasoning_tokens"),
     }
 
 
@@ -138,8 +89,8 @@ def is_beyond_belief(counts: object) -> bool:
     return any(isinstance(number, int | float) and number > MOST_TOKENS for number in numbers)
 
 
-def usage_of_sdk(counts: SdkUsage) -> Usage:
-    """Return the usage of one reply as the SDK counts it. Zeros in and out mean that the endpoint told nothing.
+def usage_from_sdk(counts: SdkUsage) -> Usage:
+    """Return the usage of one reply as the SDK counts it. Zeros in and out mean that the endpoint counted nothing.
 
     `requests` is 1: the SDK also counts the attempts before a reply, which are calls of their own here.
     """
@@ -154,7 +105,7 @@ def usage_of_sdk(counts: SdkUsage) -> Usage:
     )
 
 
-def usage_of_span(counts: Mapping[str, Any] | None) -> Usage:
+def usage_from_span(counts: Mapping[str, Any] | None) -> Usage:
     """Return the usage of one reply as its span's data has it."""
     counts = counts or {}
     return Usage(requests=1, input=_count(counts, "input_tokens"), output=_count(counts, "output_tokens"))

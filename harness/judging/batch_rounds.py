@@ -105,7 +105,7 @@ class BatchRounds:
 
     async def _adopt(self, batch: BatchOnRecord, files: BatchFiles) -> bool:
         """Find the batch that was made of an uploaded file and never noted; return whether there is one."""
-        identity = await files.made_of(batch.uploaded.file) if batch.uploaded else None
+        identity = await files.find_batch(batch.uploaded.file) if batch.uploaded else None
         if identity:
             self._keep(BatchSubmitted(batch=batch.made.batch, at=self.clock(), id=identity))
             self.store.settle()

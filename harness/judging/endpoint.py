@@ -23,14 +23,20 @@ from harness.core.wording import option
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client
-from harness.endpoints.errors import failure_of, is_too_long, refusal_of
+from harness.endpoints.errors import as_refusal, is_too_long, read_failure
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.retries import NO_LIMIT, Stoppable, judge_retries
-from harness.endpoints.usage import usage_of
+from harness.endpoints.usage import read_usage
 from harness.judging.judge_model import SAMPLING, AskFailed, ModelReply, Question
-from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
+from harness.judging.request_bodies import (
+    FORMS,
+    Form,
+    api_path,
+    read_reply_body,
+    request_body,
+)
 from harness.judging.slots import Slots
 
 _CACHE_KEY = "prompt_cache_key"
@@ -103,7 +109,7 @@ class EndpointAsk:
         rank = JUDGED if math.isinf(alone_s) else UNDER_WAY  # before a deadline no rollout's reply goes before
 
         async def note_limits(response: Any) -> None:
-            gate.heard(response.headers)
+            gate.note_headers(response.headers)
 
         self._client = openai_client(endpoint, timeout_s=gate.patience.request_s, on_response=note_limits, rank=rank)
         self._slots = Slots(limit)
@@ -150,15 +156,15 @@ class EndpointAsk:
             except openai.OpenAIError as exc:
                 works = isinstance(exc, NoReply) and self._gate.has_answered  # for the agent, at this address
                 if self._model not in self._first.answered and not works:
-                    self._refusal = refusal_of(
+                    self._refusal = as_refusal(
                         exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by
                     )
                 instead = (  # what came in place of a model's reply
-                    ModelReply("", usage_of(exc.usage), FORMS[self._form], exc.text)
+                    ModelReply("", read_usage(exc.usage), FORMS[self._form], exc.text)
                     if isinstance(exc, NoReply)
                     else None
                 )
-                raise self._refusal or AskFailed(failure_of(exc), instead) from exc
+                raise self._refusal or AskFailed(read_failure(exc), instead) from exc
         finally:
             self._slots.leave(prompt.beginning)
 
@@ -228,5 +234,5 @@ class EndpointAsk:
         body = {**request_body(api, self._model, prompt, form, options), **self._extra}
         response = await self._client.send_bytes(api_path(api), to_json(body))
         answer = model_reply(response.content, response.request)
-        self._gate.heard_usage(answer.get("usage"))
+        self._gate.check_usage(answer.get("usage"))
         return read_reply_body(answer, form, tiered=self._tier != "default")

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from harness.core.records import Failure, Usage
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
-from harness.endpoints.reply_body import items_of, members_of, message_text
-from harness.endpoints.usage import usage_of
+from harness.endpoints.reply_body import as_list, as_object, message_text
+from harness.endpoints.usage import read_usage
 from harness.judging.judge_model import ModelReply, Question
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -34,20 +34,20 @@ def request_body(api: Api, model: str, prompt: Question, form: Form, options: Ma
 
 def read_reply_body(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
-    answer = members_of(body)
+    answer = as_object(body)
     if "output" not in answer and "choices" not in answer:
         return _no_reply(body, form)
-    usage, raw = usage_of(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
+    usage, raw = read_usage(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
     tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
     if not isinstance(answer.get("choices"), list) and "output" in answer:
-        details = members_of(answer.get("incomplete_details"))
+        details = as_object(answer.get("incomplete_details"))
         withheld = _withheld(_output_text(answer, "refusal"), details.get("reason"))
         return ModelReply(_output_text(answer, "output_text"), usage, form, raw, withheld, tier)
     choice = next(_each(answer.get("choices")), None)
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
         return ModelReply("", usage, form, raw, failure, tier)
-    message = members_of(choice.get("message"))
+    message = as_object(choice.get("message"))
     withheld = _withheld(_text(message, "refusal"), choice.get("finish_reason"))
     return ModelReply(message_text(message), usage, form, raw, withheld, tier)
 
@@ -75,7 +75,7 @@ def _withheld(refusal: str, reason: Any) -> Failure | None:
 
 
 def _each(value: Any) -> Iterator[Mapping[str, Any]]:
-    return map(members_of, items_of(value))
+    return map(as_object, as_list(value))
 
 
 def _text(members: Mapping[str, Any], name: str) -> str:

@@ -100,7 +100,7 @@ class RolloutWorker:
         try:
             run_context = await self._run_context()
             for lesson in order.refused:
-                run_context.models.state.refused.hear(lesson)
+                run_context.models.state.refused.note(lesson)
             return await self._made(order, replace(run_context, store=MemoryStore(run_context.store.redact)))
         except HarnessError as exc:
             return _refusal(exc)
@@ -141,7 +141,7 @@ class RolloutWorker:
             store = MemoryStore(make_redactor(spec.loaded, settings, run_env.environ))
             async with open_local_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:
                 refused = engine.run_context.models.state.refused
-                refused.tell = self._line.post
+                refused.share = self._line.post
                 opened.set_result(engine.run_context)
                 await self._line.listen(partial(self._learn, refused))
         except Exception as exc:  # noqa: BLE001 - each order that waits for it gets it
@@ -152,7 +152,7 @@ class RolloutWorker:
         if isinstance(news, GateLesson):
             self._run_env.gates.learn(news)
         elif isinstance(news, SettingLesson):
-            refused.hear(news)
+            refused.note(news)
 
     @cached_property
     def _run_env(self) -> RunEnvironment:

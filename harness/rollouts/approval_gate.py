@@ -147,7 +147,7 @@ Note = Callable[[TimedDecision], None]
 def put_gates(tools: list[Tool], approver: Approver, note: Note, on_error: Callable[[Exception], None]) -> None:
     """Let `approver` decide on the calls of all tools in the list that it covers. The SDK runs the tools of that list.
 
-    `note` hears of each decision, within the span of the tool call; `on_error` of what the approver raised.
+    `note` is called with each decision, within the span of the tool call; `on_error` with what the approver raised.
     """
     tools[:] = [gated(tool, approver, note, on_error) for tool in tools]
 

@@ -32,14 +32,15 @@ from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.model_calls import CallTotals, gaps_of, keep_calls, total_calls
+from harness.rollouts.mcp_servers import mcp_errors
+from harness.rollouts.model_calls import capture_gaps, keep_calls, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.reply_items import split_think
-from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
-from harness.rollouts.steps import steps_of
-from harness.rollouts.tool_threads import on_no_thread
+from harness.rollouts.sdk_runner import runs_taken_over
+from harness.rollouts.steps import read_steps
+from harness.rollouts.tool_threads import noting_no_thread
 from harness.rollouts.witnessed_calls import WitnessedCall, witnessed_calls
 
 ANCHOR_TEMPERATURE = 0.0
@@ -136,24 +137,21 @@ class Attempt:
 
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
-        uploaded = self.run_context.settings.upload_traces
-        with (
-            span_log().watch(self.trace_id, uploaded=uploaded),
-            stray_replies(self.stray_replies),
-            mcp_errors(self.recorder.hooks.note_error),
-        ):
-            token = on_no_thread.set(self._note_no_thread)
-            try:
-                return await self._run()
-            finally:
-                on_no_thread.reset(token)
-
-    async def _run(self) -> AgentOutcome:
         outcome: AgentOutcome | None = None
         limit = self.recorder.limit
-        with limit.within():
+        with (
+            span_log().watch(self.trace_id, uploaded=self.run_context.settings.upload_traces),
+            stray_replies(self.stray_replies),
+            mcp_errors(self.recorder.hooks.note_error),
+            noting_no_thread(self.recorder.note_no_thread),
+            limit.within(),
+        ):
             try:
-                outcome = self._ended(await self._drive())
+                result = await self._drive()
+                self.recorder.raise_if_fatal()
+                outcome = read_outcome(result)
+                if not (outcome.failure or outcome.is_json):
+                    outcome = replace(outcome, failure=not_whole(self.recorder))
             except Exception as exc:  # noqa: BLE001 - whatever ends a rollout is data
                 cause = self.recorder.fatal or exc
                 if isinstance(cause, Refused):
@@ -163,9 +161,6 @@ class Attempt:
             return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome
 
-    def _note_no_thread(self) -> None:
-        self.recorder.no_thread = True
-
     def drop(self) -> None:
         """Forget the attempt without a record: nothing was spent on it."""
         span_log().take(self.trace_id)
@@ -173,25 +168,25 @@ class Attempt:
     async def settle(self, outcome: AgentOutcome) -> Rollout:
         """Make the record, ask the agent's file for its reward, and store it; no cancellation comes between."""
         left_s = max(0.0, self.run_context.deadline.at - anyio.current_time())
-        return self._keep(
-            await verified(self.run_context.loaded, self._made(outcome), self.query, min(REWARD_S, left_s))
-        )
+        rollout = self._build(outcome)
+        return self._keep(await verified(self.run_context.loaded, rollout, self.query, min(REWARD_S, left_s)))
 
     def record(self, outcome: AgentOutcome) -> Rollout:
         """Make the record and store it, at once and without a reward."""
-        return self._keep(self._made(outcome))
+        return self._keep(self._build(outcome))
 
-    def _made(self, outcome: AgentOutcome) -> Rollout:
+    def _build(self, outcome: AgentOutcome) -> Rollout:
         run_context, spans = self.run_context, span_log().take(self.trace_id)
         models = run_context.models
         replies = witnessed_calls(spans, self.recorder.calls)
         costs = total_calls(spans, replies, self.recorder.hooks.notes, self.requested.temperature)
-        gaps = gaps_of(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
+        gaps = capture_gaps(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
         try:
             trajectory = self._trajectory(spans, replies, outcome)
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
+        first_request = self.recorder.calls[0].request if self.recorder.calls else {}
         raw_calls, sampled_tokens = keep_calls(costs.raw, costs.tokens, run_context.store, models.state.tokens.note)
         return Rollout(
             run=run_context.run_id,
@@ -211,14 +206,14 @@ class Attempt:
             capture_gaps=gaps,
             retries=costs.retries,
             usage=costs.usage,
-            price_usd=self._price(costs),
+            price_usd=0.0 if models.offline else costs.price_usd(run_context.prices, models.base_url),
             served_by=models.endpoint.host if run_context.alternatives and models.endpoint else None,
             clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
-            duration_s=self._seconds(),
+            duration_s=max(0.0, (run_context.clock() - self.started).total_seconds()),  # the clock may have jumped back
             fingerprint=self.recorder.fingerprint,
-            instructions=self._first_request("instructions", None),
-            tool_names=tuple(t["name"] for t in self._first_request("tools", [])),
+            instructions=first_request.get("instructions"),
+            tool_names=tuple(t["name"] for t in first_request.get("tools", ())),
         )
 
     def _keep(self, rollout: Rollout) -> Rollout:
@@ -237,38 +232,33 @@ class Attempt:
         lifted, rest = split_think(outcome.answer)
         return Trajectory(
             query=self.query.text,
-            path=steps_of(spans, replies, self.recorder.hooks.notes, finished=finished),
+            path=read_steps(spans, replies, self.recorder.hooks.notes, finished=finished),
             answer=rest if lifted else outcome.answer,
             answer_type="json" if outcome.is_json else "text",
         )
 
     async def _drive(self) -> RunResult:
-        env = self._env()
-        runs = self._runs(self._config(env))  # before the agent draws from the rng: its own draws change nothing
-        with runs_taken_over(runs):
-            try:
-                return await self._run_agent(env, runs.config)
-            finally:
-                runs.over = True
-
-    async def _run_agent(self, env: AgentEnv, config: RunConfig) -> RunResult:
-        loaded, run_id = self.run_context.loaded, self.run_context.run_id
-        async with set_up(loaded, env, self.query, self.scope, lambda agent: recorded(agent, self.recorder)) as agent:
-            with trace(loaded.name, trace_id=self.trace_id, group_id=run_id or None):
-                return await Runner.run(
-                    agent,
-                    self.query.agent_input(),
-                    context=self.scope.context,
-                    max_turns=self.run_context.settings.max_turns,
-                    run_config=config,
-                    hooks=self.recorder.hooks,
-                )
-
-    def _runs(self, config: RunConfig) -> RolloutRuns:
-        models = self.run_context.models
-        return RolloutRuns(
+        env, models, loaded = self._env(), self.run_context.models, self.run_context.loaded
+        config = self._config(env)  # before the agent draws from the rng: its own draws change nothing
+        runs = RolloutRuns(
             config, self.recorder, models.elsewhere, self._note_override, brings_models=models.endpoint is None
         )
+        with runs_taken_over(runs):
+            try:
+                async with set_up(
+                    loaded, env, self.query, self.scope, lambda agent: recorded(agent, self.recorder)
+                ) as agent:
+                    with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
+                        return await Runner.run(
+                            agent,
+                            self.query.agent_input(),
+                            context=self.scope.context,
+                            max_turns=self.run_context.settings.max_turns,
+                            run_config=config,
+                            hooks=self.recorder.hooks,
+                        )
+            finally:
+                runs.over = True
 
     def _note_override(self, agent: Agent[Any]) -> None:
         """Say once a run that an agent's own temperature gives way."""
@@ -293,9 +283,17 @@ class Attempt:
         )
 
     def _config(self, env: AgentEnv) -> RunConfig:
-        run_context = self.run_context
+        run_context, sampling = self.run_context, self.requested
         if self.role not in run_context.configs:
-            run_context.configs[self.role] = _run_config(run_context, self.requested)
+            rng = random.Random(f"{run_context.settings.seed}/retries")
+            has_answered, retried = run_context.models.state.has_answered, run_context.progress.retried
+            retries = agent_retries(run_context.settings.retries, rng, has_answered, retried)
+            run_context.configs[self.role] = RunConfig(
+                model=sampling.model,
+                trace_include_sensitive_data=True,
+                workflow_name=run_context.loaded.name,
+                model_settings=ModelSettings(temperature=sampling.temperature, top_p=sampling.top_p, retry=retries),
+            )
         config = copy.copy(run_context.configs[self.role])
         if run_context.models.offline:
             config.model = RecordedModel(OfflineModel(env.rng), self.recorder)
@@ -303,34 +301,8 @@ class Attempt:
         config.tool_error_formatter = self.recorder.hooks.on_tool_error
         return config
 
-    def _ended(self, result: RunResult) -> AgentOutcome:
-        if self.recorder.fatal:
-            raise self.recorder.fatal
-        outcome = outcome_of(result)
-        if outcome.failure or outcome.is_json:
-            return outcome
-        return replace(outcome, failure=not_whole(self.recorder))
 
-    def _price(self, costs: CallTotals) -> float | None:
-        """Return what the model calls cost; the address of models that the agent brought is unknown."""
-        models = self.run_context.models
-        if models.offline:
-            return 0.0
-        if models.endpoint is None and not costs.calls:
-            return None
-        return costs.price_usd(
-            self.run_context.prices, models.endpoint.base_url if models.endpoint else UNKNOWN_ADDRESS
-        )
-
-    def _seconds(self) -> float:
-        """Return how long it took; 0 where the clock has jumped back."""
-        return max(0.0, (self.run_context.clock() - self.started).total_seconds())
-
-    def _first_request(self, part: str, otherwise: Any) -> Any:
-        return self.recorder.calls[0].request[part] if self.recorder.calls else otherwise
-
-
-def outcome_of(result: RunResult) -> AgentOutcome:
+def read_outcome(result: RunResult) -> AgentOutcome:
     """Return how a run that raised nothing ended: with a text, with JSON, or waiting for an approval."""
     if result.interruptions:
         message = waits_for(result.interruptions)
@@ -339,18 +311,6 @@ def outcome_of(result: RunResult) -> AgentOutcome:
     if final is None or isinstance(final, str):
         return AgentOutcome(answer=final or "")
     return AgentOutcome(answer=TypeAdapter(Any).dump_json(final).decode(), is_json=True)
-
-
-def _run_config(run_context: RunContext, sampling: Sampling) -> RunConfig:
-    rng = random.Random(f"{run_context.settings.seed}/retries")
-    has_answered, retried = run_context.models.state.has_answered, run_context.progress.retried
-    retries = agent_retries(run_context.settings.retries, rng, has_answered, retried)
-    return RunConfig(
-        model=sampling.model,
-        trace_include_sensitive_data=True,
-        workflow_name=run_context.loaded.name,
-        model_settings=ModelSettings(temperature=sampling.temperature, top_p=sampling.top_p, retry=retries),
-    )
 
 
 def sampling_seed(run_context: RunContext, query: Query, index: int) -> int | None:

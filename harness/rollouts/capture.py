@@ -1,12 +1,12 @@
 """The SDK's tracing hooks, one trace a rollout: every span is kept until the rollout takes its own.
 
 While rollouts are under way, a processor of ours stands before those that are registered: it keeps the rollouts' spans,
-whatever processors the user sets meanwhile, and passes everything on. Only the SDK's default exporter to OpenAI hears
+whatever processors the user sets meanwhile, and passes everything on. Only the SDK's default exporter to OpenAI gets
 nothing of rollouts, unless uploads were asked for. Afterwards all is as it was.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +45,7 @@ class SpanLog(TracingProcessor):
         self._add(trace_id, watched)
         token = _rollout.set(watched)
         try:
-            with _GUARD.in_use():
+            with LOG_GUARD.in_use():
                 yield
         finally:
             _rollout.reset(token)
@@ -102,7 +102,7 @@ def span_log() -> SpanLog:
 
 
 class _Before(SynchronousMultiTracingProcessor):
-    """Stands before the processors of a provider: lets the span log hear first, and hides rollouts from the exporter.
+    """Stands before the processors of a provider: calls the span log first, and hides rollouts from the exporter.
 
     Whatever is set or added goes to those behind.
     """
@@ -123,17 +123,17 @@ class _Before(SynchronousMultiTracingProcessor):
 
     def on_trace_start(self, trace: Trace) -> None:
         _LOG.on_trace_start(trace)
-        self._listeners(trace).on_trace_start(trace)
+        self._behind(trace).on_trace_start(trace)
 
     def on_trace_end(self, trace: Trace) -> None:
-        self._listeners(trace).on_trace_end(trace)
+        self._behind(trace).on_trace_end(trace)
 
     def on_span_start(self, span: Span[Any]) -> None:
         _LOG.on_span_start(span)
-        self._listeners(span).on_span_start(span)
+        self._behind(span).on_span_start(span)
 
     def on_span_end(self, span: Span[Any]) -> None:
-        self._listeners(span).on_span_end(span)
+        self._behind(span).on_span_end(span)
 
     def shutdown(self, timeout: float | None = None) -> None:
         self.behind.shutdown(timeout)
@@ -141,7 +141,7 @@ class _Before(SynchronousMultiTracingProcessor):
     def force_flush(self) -> None:
         self.behind.force_flush()
 
-    def _listeners(self, item: Trace | Span[Any]) -> SynchronousMultiTracingProcessor:
+    def _behind(self, item: Trace | Span[Any]) -> SynchronousMultiTracingProcessor:
         if not _LOG.is_private(item):
             return self.behind
         present = self._processors
@@ -157,19 +157,19 @@ def _renew() -> None:
     provider: Any = get_trace_provider()
     # The SDK has no public way to list its processors; without the private one the user's would have to go.
     behind = getattr(provider, "_multi_processor", None)
-    if isinstance(behind, _Before) or any(provider is p for p in _told):
+    if isinstance(behind, _Before) or any(provider is p for p in _joined):
         return
     if isinstance(behind, SynchronousMultiTracingProcessor):
         provider._multi_processor = _Before(behind)  # noqa: SLF001
         _changed.append(provider)
     else:  # a provider of the user's own: what it does with processors is its own affair
         add_trace_processor(_LOG)
-        _told.append(provider)
+        _joined.append(provider)
 
 
 _changed: list[Any] = []
 """Providers whose processors we stand before."""
-_told: list[Any] = []
+_joined: list[Any] = []
 """Providers of classes of the user's own, which have the span log among their processors."""
 
 
@@ -185,12 +185,8 @@ def _install() -> Callable[[], None]:
     return undo
 
 
-_GUARD = ProcessGuard(_install, _renew)
-
-
-def log_kept() -> AbstractContextManager[None]:
-    """Keep the span log in its place, so that what outlives its rollout is not uploaded either."""
-    return _GUARD.in_use()
+LOG_GUARD = ProcessGuard(_install, _renew)
+"""Keeps the span log in its place: what outlives its rollout is not uploaded either."""
 
 
 def check_tracing() -> None:

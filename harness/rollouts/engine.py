@@ -11,10 +11,10 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.tracebacks import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
-from harness.rollouts.capture import check_tracing, log_kept
+from harness.rollouts.capture import LOG_GUARD, check_tracing
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker
 from harness.rollouts.recorder import Recorder
-from harness.rollouts.sdk_runner import runner_kept
+from harness.rollouts.sdk_runner import RUNNER_GUARD
 
 _A_PAIR = 2
 
@@ -25,25 +25,17 @@ def sdk_in_hand() -> Generator[None]:
 
     Every rollout sees to that by itself. Around all of them, this stops what outlives its rollout: a thread of a tool.
     """
-    with runner_kept(), log_kept():
+    with RUNNER_GUARD.in_use(), LOG_GUARD.in_use():
         yield
-
-
-def _nobody() -> None:
-    """Tell nobody."""
-
-
-def _no_one(group: Group) -> None:
-    """Tell nobody of a group."""
 
 
 @dataclass(frozen=True)
 class GroupWatch:
-    """What whoever waits for a group hears of it while it is rolled out."""
+    """What is called for whoever waits for a group while it is rolled out."""
 
-    placed: Callable[[], None] = _nobody
+    placed: Callable[[], None] = lambda: None
     """No rollout of the group waits for a place any more."""
-    ended: Callable[[Group], None] = _no_one
+    ended: Callable[[Group], None] = lambda _: None
     """A rollout has ended and is in the store: the group so far, with what was kept of it."""
 
 
@@ -84,7 +76,7 @@ class Engine:
                     if not in_line:
                         watch.placed()
                     leads = await self.first_call.lead_or_wait()
-                    await self._within_ceiling(query, index, done, leads=leads)
+                    await self._attempt(query, index, done, leads=leads)
             finally:
                 self.run_context.progress.done("rollouts")
             tasks.cancel_scope.deadline = self._waits_until(done)
@@ -103,15 +95,24 @@ class Engine:
         ended_well = sum(rollout.status == "ok" for rollout in done.values())
         return deadline.at if ended_well < _A_PAIR else deadline.rollouts_at
 
-    async def _within_ceiling(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
+    async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
+        """Make a rollout, unless the ceiling has no room, the endpoint was given up or the user asked to stop."""
         ceiling = self.run_context.ceiling
         usd: float | None = 0.0
+
+        def is_late() -> bool:
+            return anyio.current_time() >= self._waits_until(done)
+
         if self.run_context.stop.asked or self.run_context.given_up or not await ceiling.begin("agent"):
             if leads:
                 self.first_call.over()
             return
         try:
-            await self._attempt(query, index, done, leads=leads)
+            await my_turn(index + 1 if self.run_context.deadline.is_set else BEGINNING)  # else a free place goes first
+            await self.maker.make(BegunRollout(query, index, self.first_call, done, is_late, leads=leads))
+            await self.run_context.store.commit()
+            if (failure := done[index].failure) and failure.kind == "quota":
+                raise OutOfQuota(f"the endpoint says that the quota is used up ({failure.message})")
             usd = done[index].price_usd
         finally:
             ceiling.end("agent", usd)
@@ -123,15 +124,3 @@ class Engine:
         await attempt.run()
         attempt.drop()
         return recorder.fingerprint
-
-    async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
-        await my_turn(index + 1 if self.run_context.deadline.is_set else BEGINNING)  # else a free place is filled first
-
-        def is_late() -> bool:
-            return anyio.current_time() >= self._waits_until(done)
-
-        await self.maker.make(BegunRollout(query, index, self.first_call, done, is_late, leads=leads))
-        await self.run_context.store.commit()
-        failure = done[index].failure
-        if failure and failure.kind == "quota":
-            raise OutOfQuota(f"the endpoint says that the quota is used up ({failure.message})")

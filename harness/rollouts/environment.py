@@ -1,4 +1,4 @@
-"""What an agent's file is told about the run it is loaded for."""
+"""What an agent's file knows about the run it is loaded for, and the examples."""
 
 import random
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from harness.core.settings import Api
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 EXAMPLES = frozenset({"extractor", "manager", "mcp_notes", "search", "triage"})
-"""PosteriorSummary apart by name: in a checkout the examples lie where people put agents of their own."""
+"""Listed by name: in a checkout the examples lie where people put agents of their own."""
 
 
 def examples_folder() -> Path:

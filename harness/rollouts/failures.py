@@ -8,7 +8,7 @@ import openai
 from harness.core.records import Failure, FailureKind
 from harness.core.unicode import valid_unicode
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.errors import failure_of
+from harness.endpoints.errors import read_failure
 from harness.rollouts.model_request import input_items
 from harness.rollouts.recorder import Recorder
 
@@ -29,7 +29,7 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
     """Return the failure record for an exception out of a run; its turn is how many replies had come in."""
     turn = sum(c.response is not None for c in recorder.calls)
     if isinstance(exc, openai.OpenAIError):
-        return failure_of(exc).model_copy(update={"turn": turn})
+        return read_failure(exc).model_copy(update={"turn": turn})
     if isinstance(exc, agents.ModelBehaviorError) and (cut := not_whole(recorder)):
         return cut.model_copy(update={"turn": turn})
     if isinstance(exc, UnicodeEncodeError) and (tool := _surrogate_tool(recorder)):

@@ -83,14 +83,6 @@ def hands_off_unseen(agent: Agent[Any]) -> bool:
     return any(isinstance(h, Handoff) and not isinstance(h.on_invoke_handoff, CopiedHandoff) for h in agent.handoffs)
 
 
-def _copied_handoff(handoff: Any, change: Change, seen: Copies) -> Any:
-    if isinstance(handoff, Agent):
-        return _copied(cast("Agent[Any]", handoff), change, seen)
-    twin = copy.copy(handoff)
-    twin.on_invoke_handoff = CopiedHandoff(handoff.on_invoke_handoff, change, seen)
-    return twin
-
-
 def _copied(agent: Agent[Any], change: Change, seen: Copies) -> Agent[Any]:
     if id(agent) not in seen:
         # Not clone(): that validates the settings anew, which takes longer than a turn of the SDK itself.
@@ -99,5 +91,12 @@ def _copied(agent: Agent[Any], change: Change, seen: Copies) -> Agent[Any]:
         twin.tools, twin.mcp_servers = [*agent.tools], [*agent.mcp_servers]
         for name, value in change(agent).items():
             setattr(twin, name, value)
-        twin.handoffs = [_copied_handoff(h, change, seen) for h in agent.handoffs]
+        handoffs: list[Any] = []
+        for handoff in agent.handoffs:
+            if isinstance(handoff, Agent):
+                handoffs.append(_copied(handoff, change, seen))
+            else:
+                handoffs.append(copy.copy(handoff))
+                handoffs[-1].on_invoke_handoff = CopiedHandoff(handoff.on_invoke_handoff, change, seen)
+        twin.handoffs = handoffs
     return seen[id(agent)][1]

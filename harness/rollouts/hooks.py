@@ -1,8 +1,8 @@
-"""The SDK's run hooks and tool error formatter: what only they tell of a tool call."""
+"""The SDK's run hooks and tool error formatter: what only they know of a tool call."""
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +18,12 @@ from harness.rollouts.approval_gate import TimedDecision
 class ToolNotes:
     """What the spans of tool calls leave out: which call a function span answers, and what a tool really raised."""
 
-    call_of_span: Mapping[str, str] = field(default_factory=dict[str, str])
-    errors: Mapping[str, str] = field(default_factory=dict[str, str])
+    call_of_span: dict[str, str] = field(default_factory=dict[str, str])
+    errors: dict[str, str] = field(default_factory=dict[str, str])
     """By the function span's id."""
-    decisions: Mapping[str, TimedDecision] = field(default_factory=dict[str, TimedDecision])
+    decisions: dict[str, TimedDecision] = field(default_factory=dict[str, TimedDecision])
     """What was decided on calls that need approval, by the function span's id."""
-    timeout_texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_texts: dict[str, str] = field(default_factory=dict[str, str])
     """What the SDK tells the model if the tool is not done in time, by the function span's id."""
 
 
@@ -32,24 +32,17 @@ class ToolHooks(RunHooks[Any]):
 
     def __init__(self) -> None:
         """Note nothing yet."""
-        self._calls: dict[str, str] = {}
-        self._errors: dict[str, str] = {}
-        self._decisions: dict[str, TimedDecision] = {}
-        self._timeout_texts: dict[str, str] = {}
-
-    @property
-    def notes(self) -> ToolNotes:
+        self.notes = ToolNotes()
         """What was noted so far."""
-        return ToolNotes(self._calls, self._errors, self._decisions, self._timeout_texts)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note which call the current function span answers."""
         del agent
         span, call_id = get_current_span(), getattr(context, "tool_call_id", None)
         if span is not None and call_id:
-            self._calls[span.span_id] = call_id
+            self.notes.call_of_span[span.span_id] = call_id
             if isinstance(tool, FunctionTool) and tool.timeout_seconds is not None:
-                self._timeout_texts[span.span_id] = default_tool_timeout_error_message(
+                self.notes.timeout_texts[span.span_id] = default_tool_timeout_error_message(
                     tool_name=tool.name, timeout_seconds=tool.timeout_seconds
                 )
 
@@ -57,7 +50,7 @@ class ToolHooks(RunHooks[Any]):
         """Note what was decided on the call that the current function span is of."""
         span = get_current_span()
         if span is not None:
-            self._decisions[span.span_id] = decision
+            self.notes.decisions[span.span_id] = decision
 
     def on_tool_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Note what a tool raised. Returns None, so that the SDK's own message goes to the model."""
@@ -69,7 +62,7 @@ class ToolHooks(RunHooks[Any]):
         """Note what went wrong in the tool call that is under way here."""
         span = get_current_span()
         if span is not None:
-            self._errors[span.span_id] = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+            self.notes.errors[span.span_id] = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
 
     def with_timeouts_noted(self, tool: Tool) -> Tool:
         """Return a tool that notes its timeouts: a copy, where the tool words them by a function of its own."""

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from harness.core.turns import SampledTokens
-from harness.endpoints.reply_body import check_api, first_choice, for_sdk, model_reply
+from harness.endpoints.reply_body import as_object, check_api, first_choice, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
 
 Finish = Literal["length", "content_filter"]
@@ -29,7 +29,7 @@ class WireReply:
     tokens: ReplyTokens | None = None
     """Collects the reply's tokens, if the call asked for them."""
     sampled: SampledTokens | None = None
-    """The reply in tokens, where they were told and are complete."""
+    """The reply in tokens, where the server sent all of them."""
 
 
 def capture_reply(
@@ -72,36 +72,27 @@ async def note_response(response: Any) -> None:
     if reply is None and (strays := _stray.get()) is not None:
         strays.append(response.url.path)
     if reply is None or reply.tokens:
-        return  # who takes the tokens out of a reply reads the body anyway, and tells what is in it
+        return  # who takes the tokens out of a reply reads the body anyway, and notes what is in it
     is_stream = reply.streamed and "event-stream" in response.headers.get("content-type", "")
     if response.is_success and not is_stream:
         body = model_reply(await response.aread(), response.request)
         check_api(body, response.request)
         _note_body(reply, body)
-        response.json = partial(_as_sdk_reads, body)
+
+        def read(**_: Any) -> dict[str, Any]:
+            return for_sdk(body)
+
+        response.json = read  # its own reading would parse the body once more
         response.headers["content-type"] = "application/json"  # which some servers do not call it
 
 
-def _as_sdk_reads(body: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Stand in for a response's own reading of its body, which would parse it once more."""
-    return for_sdk(body)
-
-
 def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
-    reply.model, reply.finish = _str(body.get("model")), _finish(body)
-
-
-def _finish(body: dict[str, Any]) -> Finish | None:
-    details = body.get("incomplete_details")
-    reason: Any = cast("dict[str, Any]", details).get("reason") if isinstance(details, dict) else None
-    match first_choice(body).get("finish_reason") or reason:
+    model = body.get("model")
+    reply.model = model if isinstance(model, str) else None
+    match first_choice(body).get("finish_reason") or as_object(body.get("incomplete_details")).get("reason"):
         case "length" | "max_output_tokens":
-            return "length"
+            reply.finish = "length"
         case "content_filter":
-            return "content_filter"
+            reply.finish = "content_filter"
         case _:
-            return None
-
-
-def _str(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+            reply.finish = None

@@ -77,7 +77,7 @@ async def set_up(
     nobody has connected get a connection of this rollout's own.
 
     `after_rollout(query, context)` runs also when the rollout failed or was cancelled. If it raises, the rollout's
-    own result stands, and the error is told beside it.
+    own result stands, and the error is kept beside it.
     """
     scope.context = await _called(loaded.context, query)
     try:

@@ -14,9 +14,9 @@ import traceback
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 from agents import Agent
@@ -80,7 +80,7 @@ class LoadedAgent:
     rubric: str | None = None
     """`RUBRIC = "research"`: what a run is judged by where its user names nothing; a file's path is absolute."""
     instructions: str | None = None
-    """What the starting agent is told in place of its own instructions (--instructions)."""
+    """What stands in place of the starting agent's own instructions (--instructions)."""
     word: str | None = None
     """What the user typed after --agent: enough to load the agent again from the folder `here`."""
     here: Path | None = None
@@ -92,7 +92,15 @@ class LoadedAgent:
 
         Raises UsageError if what was named is no Agent and makes none.
         """
-        made = await self._made(env)
+        made: Any = self.source
+        try:
+            if callable(made):  # an Agent is not
+                made = made(env) if _takes_env(made) else made()
+            made = await made if inspect.isawaitable(made) else made
+        except UsageError:
+            raise
+        except Exception as exc:
+            raise _users_error(f"build() of agent {self.name!r}", exc, self.file) from exc
         async with AsyncExitStack() as open_until_the_end:
             if hasattr(made, "__aenter__"):
                 try:
@@ -100,17 +108,6 @@ class LoadedAgent:
                 except Exception as exc:
                     raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
             yield self._checked(made)
-
-    async def _made(self, env: AgentEnv) -> Any:
-        made: Any = self.source
-        try:
-            if callable(made):  # an Agent is not
-                made = made(env) if _takes_env(made) else made()
-            return await made if inspect.isawaitable(made) else made
-        except UsageError:
-            raise
-        except Exception as exc:
-            raise _users_error(f"build() of agent {self.name!r}", exc, self.file) from exc
 
     def _checked(self, made: Any) -> Agent[Any]:
         if not isinstance(made, Agent):
@@ -155,9 +152,10 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
     if place.endswith(".py"):
         path = Path(os.path.realpath(here / place))  # Path.resolve raises RuntimeError for a link to itself
         if not is_file(path):
+            files = [p.name for p in path.parent.glob("*.py")] if is_folder(path.parent) else []
+            near = did_you_mean(path.name, files)
             raise NoSuchAgent(
-                f"no file {on_a_line(place)}{_near_file(path)}; {option('agent')} takes NAME, module:attr "
-                "or path.py:attr"
+                f"no file {on_a_line(place)}{near}; {option('agent')} takes NAME, module:attr or path.py:attr"
             )
         _refuse_in_run(here / place)
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
@@ -169,7 +167,13 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
             _refuse_in_run(path)
             return _from_module(_import_file(path, here), "", path, name=word, packaged=is_example(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
-        return _from_object_or_module(_load_entry(entry), word)
+        try:
+            loaded = entry.load()
+        except (Exception, SystemExit) as exc:
+            raise _users_error(f"loading entry point {entry.value}", exc, None) from exc
+        if isinstance(loaded, ModuleType):
+            return _from_module(loaded, "", None, name=word)
+        return LoadedAgent(name=word, source=loaded)
     names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
     raise NoSuchAgent(
         f"no agent {quoted(word)}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
@@ -192,10 +196,6 @@ def _refuse_in_run(path: Path) -> None:
             f"{path} is inside of the run folder {run}, and nothing is loaded from there: if you trust the file, copy "
             f"it elsewhere and name the copy with {option('agent')}"
         )
-
-
-def _near_file(path: Path) -> str:
-    return did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")]) if is_folder(path.parent) else ""
 
 
 def _import_file(path: Path, here: Path) -> ModuleType:
@@ -245,26 +245,15 @@ def _places_of_module(name: str) -> list[Path]:
     return [path for path in map(Path, places) if path.is_absolute()]
 
 
-def _load_entry(entry: EntryPoint) -> Any:
-    try:
-        return entry.load()
-    except (Exception, SystemExit) as exc:
-        raise _users_error(f"loading entry point {entry.value}", exc, None) from exc
-
-
 def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError:
-    file, line = _users_line(exc.__traceback__, path)
+    frames = traceback.extract_tb(exc.__traceback__)
+    frames = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
+    users = [f for f in frames if path and Path(f.filename) == path] or frames  # the user's own file, if it is there
+    file, line = (users[-1].filename, users[-1].lineno) if users else (None, None)
     if isinstance(exc, SyntaxError):
         return UsageError(f"{what} raised SyntaxError: {exc.msg} ({exc.filename}, line {exc.lineno})")
     message = short_message(" ".join(str(exc).split())) or "no message"
     return UsageError(f"{what} raised {type(exc).__name__}: {message} ({file}, line {line})")
-
-
-def _users_line(trace: TracebackType | None, path: Path | None) -> tuple[str | None, int | None]:
-    """Return the last place in the user's own file, or the last one outside the import machinery."""
-    frames = [f for f in traceback.extract_tb(trace) if "importlib" not in f.filename and f.filename != __file__]
-    users = [f for f in frames if path and Path(f.filename) == path] or frames
-    return (users[-1].filename, users[-1].lineno) if users else (None, None)
 
 
 def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False) -> LoadedAgent:
@@ -312,12 +301,6 @@ def _hook(module: ModuleType, name: str) -> Callable[..., Any] | None:
     if hook is not None and not callable(hook):
         raise UsageError(f"{module.__file__}: {name!r} must be a function, not a {type(hook).__name__}")
     return hook
-
-
-def _from_object_or_module(loaded: Any, name: str) -> LoadedAgent:
-    if isinstance(loaded, ModuleType):
-        return _from_module(loaded, "", None, name=name)
-    return LoadedAgent(name=name, source=loaded)
 
 
 def _takes_env(build: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Making one rollout whose turn has come: in this process, or wherever another maker does it."""
+"""Making one rollout whose turn has come, here or wherever another maker does it; the first of a run goes ahead."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ import anyio
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, Query, Rollout
-from harness.endpoints.errors import refusal_of
+from harness.endpoints.errors import as_refusal
 from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit
 from harness.rollouts.approval_gate import ChosenApprover
@@ -84,16 +84,12 @@ class RolloutMaker(Protocol):
         ...
 
 
-def _nowhere_else(_failure: Failure, _recorder: Recorder) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class RolloutsHere:
     """Makes rollouts in this process, on this event loop."""
 
     run_context: RunContext
-    goes_elsewhere: Callable[[Failure, Recorder], bool] = _nowhere_else
+    goes_elsewhere: Callable[[Failure, Recorder], bool] = lambda _failure, _recorder: False
     """Whether a rollout that failed is made again on another server, and leaves no record here."""
     other_is_up: Callable[[], bool] = lambda: False
     """Whether a rollout without a reply need not wait for a server that is down."""
@@ -114,7 +110,10 @@ class RolloutsHere:
         try:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
-            begun.done[index] = attempt.record(_late(run_context) if begun.is_late() else _CANCELLED)
+            error = run_context.models.state.last_error
+            late = f"{_LATE}; the last error: {error}" if error else _LATE
+            outcome = AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=late))
+            begun.done[index] = attempt.record(outcome if begun.is_late() else _CANCELLED)
             raise
         except Refused:
             attempt.drop()
@@ -131,7 +130,7 @@ class RolloutsHere:
     def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
         calls, endpoint = attempt.recorder.calls, self.run_context.models.endpoint
         model = self.run_context.settings.model or (calls[0].model if calls else None) or "the default"
-        refusal = refusal_of(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
+        refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
         if refusal:
             attempt.drop()
             raise refusal from outcome.error
@@ -155,9 +154,3 @@ def on_this_thread(function: Callable[[], None]) -> Callable[[], None]:
             loop.call_soon_threadsafe(function)
 
     return call
-
-
-def _late(run_context: RunContext) -> AgentOutcome:
-    error = run_context.models.state.last_error
-    message = f"{_LATE}; the last error: {error}" if error else _LATE
-    return AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=message))

@@ -1,7 +1,7 @@
 """What a rollout's model calls were really sent and really cost."""
 
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import Any
@@ -13,47 +13,40 @@ from harness.core.records import Effective, ModelCall, Usage
 from harness.core.rounded import sum_if_known
 from harness.core.turns import SampledTokens
 from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
-from harness.endpoints.usage import seed_of, usage_of_sdk, usage_of_span
+from harness.endpoints.refused_settings import seed_in
+from harness.endpoints.usage import usage_from_sdk, usage_from_span
 from harness.rollouts.hooks import ToolNotes
 from harness.rollouts.raw import RawCall, pack, pack_tokens
-from harness.rollouts.recorder import RecordedCall
 from harness.rollouts.steps import agent_around, function_around
 from harness.rollouts.witnessed_calls import WitnessedCall
 
 
-def gaps_of(
+def capture_gaps(
     spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], stray_replies: Sequence[str], *, ended_well: bool
 ) -> tuple[str, ...]:
     """Return what the record of a rollout lacks, in words; nothing where all three accounts agree.
 
     `stray_replies` are the addresses of replies that came over the run's own client and belong to no recorded call.
     """
-    return tuple(_gaps(spans, replies, stray_replies, ended_well=ended_well))
-
-
-def _gaps(
-    spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], stray_replies: Sequence[str], *, ended_well: bool
-) -> Iterator[str]:
+    gaps: list[str] = []
     unrecorded = sum(r.recorded is None for r in replies)
     if unrecorded:
-        yield f"{_calls(unrecorded)} on a model that was not recorded: the request and the whole reply are missing"
+        gaps.append(
+            f"{_calls(unrecorded)} on a model that was not recorded: the request and the whole reply are missing"
+        )
     if stray_replies:
-        yield f"{_calls(len(stray_replies))} on the run's client past the recorded models: nothing of it is kept"
-    present = {s.span_id for s in spans}
-    untraced = sum(r.span is None and r.parent not in present for r in replies)
+        gaps.append(f"{_calls(len(stray_replies))} on the run's client past the recorded models: nothing of it is kept")
+    by_id, called = {s.span_id: s for s in spans}, {r.parent for r in replies}
+    untraced = sum(r.span is None and r.parent not in by_id for r in replies)
     if untraced:
-        yield f"{_calls(untraced)} while tracing was off: times, guardrails and the errors of tools are missing"
-    silent = _silent_turns(spans, replies) if ended_well else 0
+        gaps.append(f"{_calls(untraced)} while tracing was off: times, guardrails and the errors of tools are missing")
+    turns = [s for s in spans if s.span_data.type == "turn" and s.span_id not in called] if ended_well else []
+    silent = sum(s.error is None and function_around(s.span_id, by_id) is None for s in turns)
     if silent:
-        yield f"{silent} {'turn' if silent == 1 else 'turns'} of the agent of whose model call there is no record"
-
-
-def _silent_turns(spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall]) -> int:
-    """Return how many turns of the outermost run no model call was seen in."""
-    by_id = {s.span_id: s for s in spans}
-    heard = {r.parent for r in replies}
-    turns = [s for s in spans if s.span_data.type == "turn" and s.span_id not in heard]
-    return sum(s.error is None and function_around(s.span_id, by_id) is None for s in turns)
+        gaps.append(
+            f"{silent} {'turn' if silent == 1 else 'turns'} of the agent of whose model call there is no record"
+        )
+    return tuple(gaps)
 
 
 def _calls(number: int) -> str:
@@ -68,7 +61,7 @@ def keep_calls(
 ) -> tuple[str | None, str | None]:
     """Keep a rollout's calls and tokens, and return the names of both blobs; None for what there is none of.
 
-    Tokens say all that the texts say. So they are not kept where any text of the calls was redacted; `note` hears that.
+    Tokens say all that the texts say. Where any text of the calls was redacted they are not kept, and `note` says so.
     """
     if not calls:
         return None, None
@@ -110,7 +103,7 @@ class CallTotals:
     retries: int
     raw: tuple[RawCall, ...]
     tokens: tuple[SampledTokens | None, ...]
-    """Of each raw call, where its server told them whole."""
+    """Of each raw call, where its server sent all of them."""
     mcp_tools: dict[str, tuple[str, ...]]
 
     @property
@@ -150,6 +143,7 @@ def total_calls(
         if tool and within:
             call = call.model_copy(update={"within": within, "within_raw": asked_by.get(tool.parent_id)})
         calls.append(call)
+    listed = [s.span_data for s in spans if s.span_data.type == "mcp_tools"]
     return CallTotals(
         calls=tuple(calls),
         usages=tuple(_usage(r) for r in replies),
@@ -157,7 +151,7 @@ def total_calls(
         retries=sum(a.error is not None and a.parent == b.parent for a, b in pairwise(replies)),
         raw=tuple(raw),
         tokens=tuple(c.wire.sampled for c in replied),
-        mcp_tools=_listed(spans),
+        mcp_tools={str(d.server): tuple(d.result) for d in listed if d.server and d.result},
     )
 
 
@@ -165,37 +159,29 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None) -> ModelCall:
     recorded, data = made.recorded, made.span.span_data if made.span else None
     reply: Any = getattr(data, "response", None)
     config: Any = getattr(data, "model_config", None) or {}
-    settings = recorded.settings if recorded else None
+    settings, error = recorded.settings if recorded else None, None
+    if recorded and recorded.response is None:  # a call still under way ends with its rollout
+        cause = recorded.error or CancelledError("the rollout ended before the reply came")
+        error = f"{type(cause).__name__}: {' '.join(str(cause).split())}"[:300]
     return ModelCall(
         model=recorded.model if recorded else getattr(data, "model", None),
         replied_model=getattr(reply, "model", None) or (recorded.wire.model if recorded else None),
         temperature=settings.temperature if settings else config.get("temperature"),
         replied_temperature=getattr(reply, "temperature", None),
         top_p=settings.top_p if settings else config.get("top_p"),
-        seed=seed_of(settings) if settings else None,
-        error=_error(recorded) if recorded and recorded.response is None else None,
+        seed=seed_in(settings) if settings else None,
+        error=error,
         raw=raw,
         agent=agent,
         own_model=recorded.own_model if recorded else None,
     )
 
 
-def _listed(spans: Sequence[Span[Any]]) -> dict[str, tuple[str, ...]]:
-    listed = [s.span_data for s in spans if s.span_data.type == "mcp_tools"]
-    return {str(d.server): tuple(d.result) for d in listed if d.server and d.result}
-
-
 def _usage(reply: WitnessedCall) -> Usage:
     recorded = reply.recorded
     if recorded and recorded.response:
-        return usage_of_sdk(recorded.response.usage)
-    return usage_of_span(getattr(reply.span.span_data, "usage", None)) if reply.span and not recorded else Usage()
-
-
-def _error(call: RecordedCall) -> str:
-    """Return the error of a call without a reply: one still under way ends with its rollout."""
-    error = call.error or CancelledError("the rollout ended before the reply came")
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+        return usage_from_sdk(recorded.response.usage)
+    return usage_from_span(getattr(reply.span.span_data, "usage", None)) if reply.span and not recorded else Usage()
 
 
 def _effective(calls: Sequence[ModelCall], requested: float | None) -> Effective:

@@ -11,7 +11,7 @@ from harness.core.records import digest
 _SAMPLING = {"temperature", "top_p", "extra_body"}
 
 
-def request_of(
+def build_request(
     system: str | None,
     items: Any,
     tools: list[Any],
@@ -22,13 +22,20 @@ def request_of(
     return {
         "instructions": system,
         "input": items if isinstance(items, str) else list(items),
-        "tools": [_tool(t) for t in tools],
+        "tools": [
+            {"name": t.name, "description": t.description, "schema": t.params_json_schema}
+            if isinstance(t, FunctionTool)
+            else {"name": t.name}
+            for t in tools
+        ],
         "handoffs": [{"name": h.tool_name, "schema": h.input_json_schema} for h in handoffs],
-        "output_schema": _schema(output_schema),
+        "output_schema": None
+        if output_schema is None or output_schema.is_plain_text()
+        else output_schema.json_schema(),
     }
 
 
-def fingerprint_of(request: Mapping[str, Any], settings: ModelSettings, model: str | None) -> str:
+def hash_agent(request: Mapping[str, Any], settings: ModelSettings, model: str | None) -> str:
     """Hash what makes the agent this agent: everything it sends but the query and the sampling."""
     fixed = {k: v for k, v in request.items() if k != "input"}
     fixed_settings = {k: v for k, v in settings.to_json_dict().items() if k not in _SAMPLING}
@@ -46,10 +53,10 @@ def input_items(request: Mapping[str, Any]) -> Sequence[Any]:
 
 def common_start(before: Sequence[Any], after: Sequence[Any]) -> int:
     """Return how many items two lists begin with alike."""
-    same = 0
-    while same < min(len(before), len(after)) and before[same] == after[same]:
-        same += 1
-    return same
+    shorter = min(len(before), len(after))
+    if before[:shorter] == after[:shorter]:  # as mostly, and quicker than item by item
+        return shorter
+    return next((place for place in range(shorter) if before[place] != after[place]), shorter)
 
 
 def sent_output(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | None) -> Any:
@@ -70,13 +77,3 @@ def sent_output(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | N
 def _answers(item: Any, call_id: str) -> bool:
     fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     return str(fields.get("type", "")).endswith("_call_output") and fields.get("call_id") == call_id
-
-
-def _schema(output: AgentOutputSchemaBase | None) -> dict[str, Any] | None:
-    return None if output is None or output.is_plain_text() else output.json_schema()
-
-
-def _tool(tool: Any) -> dict[str, Any]:
-    if isinstance(tool, FunctionTool):
-        return {"name": tool.name, "description": tool.description, "schema": tool.params_json_schema}
-    return {"name": tool.name}

@@ -1,10 +1,10 @@
 """The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 from agents import (
@@ -17,6 +17,7 @@ from agents import (
     OpenAIChatCompletionsModel,
     OpenAIProvider,
     OpenAIResponsesModel,
+    Tool,
 )
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.multi_provider import MultiProvider
@@ -27,14 +28,16 @@ from harness.core.turns import SampledTokens
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate
+from harness.endpoints.refused_settings import with_seed
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
 from harness.endpoints.retries import FromAfar, Stoppable
 from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply
-from harness.endpoints.usage import with_seed
 from harness.rollouts.http_capture import WireReply, capture_reply, collector, note_response, stop_capture
-from harness.rollouts.model_request import fingerprint_of, request_of
+from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
+
+_Reply = TypeVar("_Reply")
 
 
 class RecordedModel(Model):
@@ -67,11 +70,8 @@ class RecordedModel(Model):
         **more: Any,
     ) -> ModelResponse:
         """Call the inner model."""
-        request = request_of(system_instructions, input, tools, output_schema, handoffs)
-        self._note_first(request, model_settings)
-        self._recorder.let_decide(tools)
-
-        stream = False if self._asks_tokens() else None
+        request = build_request(system_instructions, input, tools, output_schema, handoffs)
+        self._note_request(request, model_settings, tools)
 
         async def send(settings: ModelSettings) -> ModelResponse:
             wire, token = capture_reply(self._reply_tokens(settings, model_settings))
@@ -80,8 +80,8 @@ class RecordedModel(Model):
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
-                self._state.heard_usage(response.usage)
-                self._hear_tokens(wire)  # before it counts as a reply, which lets others go
+                self._state.check_usage(response.usage)
+                self._take_tokens(wire)  # before it counts as a reply, which lets others go
             except BaseException as exc:
                 self._recorder.end(call, error=exc)
                 raise
@@ -90,12 +90,7 @@ class RecordedModel(Model):
             self._recorder.end(call, response)
             return response
 
-        try:
-            seeded = self._sent(model_settings)
-            return await self._state.call(self.model, seeded, send, self._clock, stream, self._recorder.leaves)
-        except Refused as exc:
-            self._recorder.fatal = exc
-            raise
+        return await self._call(self._settings_to_send(model_settings), send, streamed=False)
 
     async def stream_response(
         self,
@@ -109,19 +104,16 @@ class RecordedModel(Model):
         **more: Any,
     ) -> AsyncIterator[Any]:
         """Stream from the inner model, with the usage at the end: only an agent's own nested runs stream."""
-        request = request_of(system_instructions, input, tools, output_schema, handoffs)
-        self._note_first(request, model_settings)
-        self._recorder.let_decide(tools)
-        seeded = self._sent(model_settings)
-        if seeded.include_usage is None:
-            seeded = replace(seeded, include_usage=True)
-
-        stream = True if self._asks_tokens() else None
+        request = build_request(system_instructions, input, tools, output_schema, handoffs)
+        self._note_request(request, model_settings, tools)
+        settings_to_send = self._settings_to_send(model_settings)
+        if settings_to_send.include_usage is None:
+            settings_to_send = replace(settings_to_send, include_usage=True)
 
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
             wire, token = capture_reply(
                 self._reply_tokens(settings, model_settings), streamed=True
-            )  # the events tell all else
+            )  # all else is in the events
             call = self._begin(settings, request, wire)
             events = self._inner.stream_response(
                 system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
@@ -134,20 +126,15 @@ class RecordedModel(Model):
             finally:
                 stop_capture(token)
 
-        try:
-            call, events, event = await self._state.call(
-                self.model, seeded, send, self._clock, stream, self._recorder.leaves
-            )
-        except Refused as exc:
-            self._recorder.fatal = exc
-            raise
+        call, events, event = await self._call(settings_to_send, send, streamed=True)
         reply = StreamedReply()
         try:
             while event is not None:
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
-                    self._name(call, reply)
-                    self._state.heard_usage(reply.response.usage if reply.response else None)
-                    self._hear_tokens(call.wire)
+                    if isinstance(self._inner, OpenAIResponsesModel):  # on Chat the SDK names the requested model there
+                        call.wire.model = reply.model
+                    self._state.check_usage(reply.response.usage if reply.response else None)
+                    self._take_tokens(call.wire)
                     self._recorder.end(call, reply.response, reply.error)
                 yield event
                 event = await anext(events, None)
@@ -158,7 +145,20 @@ class RecordedModel(Model):
                 self._recorder.end(call, error=exc)
             raise
         finally:
-            await _closed(events, quietly=reply.over)
+            close = getattr(events, "aclose", None)
+            with suppress(*([Exception] if reply.over else [])):  # as the SDK does, once the reply is in
+                await close() if close else None
+
+    async def _call(
+        self, settings: ModelSettings, send: Callable[[ModelSettings], Awaitable[_Reply]], *, streamed: bool
+    ) -> _Reply:
+        """Make a call through the endpoint's gate. Raises Refused where it ends the rollout."""
+        stream = streamed if self._asks_tokens() else None
+        try:
+            return await self._state.call(self.model, settings, send, self._clock, stream, self._recorder.leaves)
+        except Refused as exc:
+            self._recorder.fatal = exc
+            raise
 
     def _asks_tokens(self) -> bool:
         """Return whether a call may ask for token ids. Raises Refused where they are required and it may not."""
@@ -166,7 +166,7 @@ class RecordedModel(Model):
             return False
         if not self._own and isinstance(self._inner, OpenAIChatCompletionsModel):
             return True
-        self._state.tokens.cannot("only Chat Completions of the run's own endpoint tell them")
+        self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
         return False
 
     def _reply_tokens(self, sent: ModelSettings, asked: ModelSettings) -> ReplyTokens | None:
@@ -175,29 +175,33 @@ class RecordedModel(Model):
             return ReplyTokens(keep_logprobs=asks_for_logprobs(asked))
         return None
 
-    def _hear_tokens(self, wire: WireReply) -> None:
-        """Hear what tokens a reply came with. Raises Refused where they are required and there are none."""
+    def _take_tokens(self, wire: WireReply) -> None:
+        """Take the tokens that a reply came with. Raises Refused where they are required and there are none."""
         if wire.tokens is None:
             return
-        told, wire.tokens = wire.tokens.tokens(), None
-        wire.sampled = told if isinstance(told, SampledTokens) else None
+        tokens, wire.tokens = wire.tokens.tokens(), None
+        wire.sampled = tokens if isinstance(tokens, SampledTokens) else None
         try:
-            self._state.tokens.heard(told)
+            self._state.tokens.check(tokens)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
 
-    def _sent(self, settings: ModelSettings) -> ModelSettings:
+    def _settings_to_send(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings to send: with the rollout's seed, and for the anchor without a top_p."""
         seeded = with_seed(settings, self._recorder.seed)
         return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
-    def _note_first(self, request: dict[str, Any], settings: ModelSettings) -> None:
-        """Take the fingerprint if this is the first call. Raises StoppedBeforeFirstCall if no more is wanted."""
+    def _note_request(self, request: dict[str, Any], settings: ModelSettings, tools: list[Tool]) -> None:
+        """Take the fingerprint if this is the first call, and put gates before the tools that need approval.
+
+        Raises StoppedBeforeFirstCall if no more is wanted.
+        """
         if self._recorder.fingerprint is None:
-            self._recorder.fingerprint = fingerprint_of(request, settings, self.model)
+            self._recorder.fingerprint = hash_agent(request, settings, self.model)
         if self._recorder.stop_before_first_call:
             raise StoppedBeforeFirstCall
+        self._recorder.let_decide(tools)
 
     def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: WireReply) -> RecordedCall:
         """Note a call that begins."""
@@ -205,11 +209,6 @@ class RecordedModel(Model):
         call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
         call.own_model = type(self._inner).__name__ if self._own else None
         return self._recorder.begin(call)
-
-    def _name(self, call: RecordedCall, reply: StreamedReply) -> None:
-        """Note the model that a stream names. On Chat the SDK puts the requested name there, so none is noted."""
-        if isinstance(self._inner, OpenAIResponsesModel):
-            call.wire.model = reply.model
 
     def get_retry_advice(self, request: Any) -> Any:
         """Pass on: without it the SDK's retries lose what the provider advises."""
@@ -221,13 +220,6 @@ class RecordedModel(Model):
     async def close(self) -> None:
         """Pass on."""
         await self._inner.close()
-
-
-async def _closed(events: AsyncIterator[Any], *, quietly: bool) -> None:
-    """Close a stream. With `quietly`, once its reply is in, errors of closing are dropped, as the SDK does."""
-    close = getattr(events, "aclose", None)
-    with suppress(*([Exception] if quietly else [])):
-        await close() if close else None
 
 
 class RecordedProvider(ModelProvider):
@@ -261,7 +253,7 @@ def provider_for(
 ) -> tuple[ModelProvider, openai.AsyncOpenAI | None]:
     """Return the provider of an endpoint's models, and the client to close at the end.
 
-    `gate` hears what the replies' headers say. With `tokens` calls may ask for token ids.
+    `gate` goes by what the replies' headers say. With `tokens` calls may ask for token ids.
 
     At an address of the user's, a model name with a slash is the server's, never a prefix of the SDK's. Without an
     endpoint the SDK's defaults serve (`set_default_openai_client`, prefixes with keys of their own).
@@ -269,14 +261,14 @@ def provider_for(
     if endpoint is None:
         return MultiProvider(), None
 
-    async def hear(response: Any) -> None:
-        gate.heard(response.headers)
+    async def on_response(response: Any) -> None:
+        gate.note_headers(response.headers)
         await note_response(response)
 
     client = openai_client(
         endpoint,
         timeout_s=gate.patience.request_s,
-        on_response=hear,
+        on_response=on_response,
         collector=collector if tokens else None,
     )
     responses = endpoint.api == "responses"

@@ -48,7 +48,7 @@ class RolloutRuns:
     elsewhere: Callable[[], LoopModels]
     """Makes the rollout's models for another event loop, such as that of a run in a thread."""
     on_agent: Callable[[Agent[Any]], None]
-    """Hears of each agent that runs, or may be handed over to."""
+    """Called with each agent that runs, or may be handed over to."""
     brings_models: bool
     """Whether the rollout has no endpoint: all models are the agent's own."""
     through_usual_runner: bool = True
@@ -63,8 +63,9 @@ class RolloutRuns:
             self.on_agent(each)
         theirs, close = as_config(options), None
         state = self.recorder.state
-        if _is_of_this_loop(theirs):
-            config = theirs
+        provider = theirs.model_provider
+        if isinstance(provider, RecordedProvider) and provider.thread == threading.get_ident():
+            config = theirs  # one of ours, made for this thread: nested runs inherit it
         elif threading.get_ident() == self._thread:
             config = self._pinned(theirs, cast("RecordedProvider", self.config.model_provider), state, agent)
         else:
@@ -72,8 +73,12 @@ class RolloutRuns:
             state, close = models.state, models.close
             config = self._pinned(theirs, RecordedProvider(models.provider, self.recorder, state), state, agent)
         hooks = options.get("hooks") or self.recorder.hooks
-        if not isinstance(given_input, RunState):
-            agent = self._recorded(agent, state)
+
+        def changes(of: Agent[Any]) -> dict[str, Any]:
+            return recorded(of, self.recorder, state)
+
+        if not isinstance(given_input, RunState) and any(changes(a) or hands_off_unseen(a) for a in _agents(agent)):
+            agent = copied(agent, changes)
         return TakenRun(agent, options | {"run_config": config, "hooks": hooks}, close)
 
     def _pinned(self, theirs: RunConfig, ours: RecordedProvider, state: EndpointState, agent: Any) -> RunConfig:
@@ -100,14 +105,6 @@ class RolloutRuns:
         chosen = type(provider) not in _SDK_PROVIDERS or self.brings_models
         return chosen and not isinstance(provider, RecordedProvider)
 
-    def _recorded(self, agent: Any, state: EndpointState) -> Any:
-        """Return the agent, as a copy where Model objects of its own are to be recorded."""
-
-        def changes(of: Agent[Any]) -> dict[str, Any]:
-            return recorded(of, self.recorder, state)
-
-        return copied(agent, changes) if any(changes(a) or hands_off_unseen(a) for a in _agents(agent)) else agent
-
 
 def _agents(agent: Any) -> list[Agent[Any]]:
     return reachable(cast("Agent[Any]", agent)) if isinstance(agent, Agent) else []
@@ -119,12 +116,6 @@ def as_config(options: Options) -> RunConfig:
     if isinstance(config, RunConfig):
         return config
     return RunConfig(**cast("Mapping[str, Any]", config or {}))
-
-
-def _is_of_this_loop(config: RunConfig) -> bool:
-    """Return whether a configuration is one of ours, made for this thread: nested runs inherit it."""
-    provider = config.model_provider
-    return isinstance(provider, RecordedProvider) and provider.thread == threading.get_ident()
 
 
 def _both(note: ToolErrorFormatter, theirs: ToolErrorFormatter | None) -> ToolErrorFormatter:

@@ -38,7 +38,7 @@ class _PackedTokens(Record):
     logprobs: str | None = None
 
 
-_PACKED_of_token_blob = TypeAdapter(list[_PackedTokens | None])
+_TOKENS = TypeAdapter(list[_PackedTokens | None])
 
 
 def pack_tokens(turns: Sequence[SampledTokens | None]) -> str:
@@ -49,9 +49,9 @@ def pack_tokens(turns: Sequence[SampledTokens | None]) -> str:
         if tokens is None:
             packed.append("null")
             continue
-        kept = _common(before, tokens.prompt_ids)
-        prompt, ids = _text("I", tokens.prompt_ids[kept:]), _text("I", tokens.ids)
-        logprobs = "" if tokens.logprobs is None else f',"logprobs":"{_text("d", tokens.logprobs)}"'
+        kept = common_start(before, tokens.prompt_ids)
+        prompt, ids = _as_base64("I", tokens.prompt_ids[kept:]), _as_base64("I", tokens.ids)
+        logprobs = "" if tokens.logprobs is None else f',"logprobs":"{_as_base64("d", tokens.logprobs)}"'
         packed.append(f'{{"kept":{kept},"prompt":"{prompt}","ids":"{ids}"{logprobs}}}')  # base64 needs no escapes
         before = tokens.all_ids
     return f"[{','.join(packed)}]"
@@ -59,39 +59,31 @@ def pack_tokens(turns: Sequence[SampledTokens | None]) -> str:
 
 def unpack_tokens(text: str, where: object = "tokens") -> list[SampledTokens | None]:
     """Return what `pack_tokens` was given. Raises ArchiveDamaged naming `where` for a text that it never gave."""
-    return checked(text, _unpacked_of_token_blob, where)
+
+    def read(text: str) -> list[SampledTokens | None]:
+        turns: list[SampledTokens | None] = []
+        before: tuple[int, ...] = ()
+        total = 0
+        for packed in _TOKENS.validate_python(json.loads(text)):
+            if packed is None:
+                turns.append(None)
+                continue
+            prompt, ids = _numbers("I", packed.prompt), _numbers("I", packed.ids)
+            total += packed.kept + len(prompt)
+            if packed.kept > len(before) or total > _MOST_IDS:
+                raise ValueError("more ids are kept than there are")
+            logprobs = None if packed.logprobs is None else _numbers("d", packed.logprobs)
+            if logprobs is not None and len(logprobs) != len(ids):
+                raise ValueError("there is not one logprob for each id")
+            tokens = SampledTokens(before[: packed.kept] + prompt, ids, logprobs)
+            turns.append(tokens)
+            before = tokens.all_ids
+        return turns
+
+    return checked(text, read, where)
 
 
-def _unpacked_of_token_blob(text: str) -> list[SampledTokens | None]:
-    turns: list[SampledTokens | None] = []
-    before: tuple[int, ...] = ()
-    total = 0
-    for packed in _PACKED_of_token_blob.validate_python(json.loads(text)):
-        if packed is None:
-            turns.append(None)
-            continue
-        prompt, ids = _numbers("I", packed.prompt), _numbers("I", packed.ids)
-        total += packed.kept + len(prompt)
-        if packed.kept > len(before) or total > _MOST_IDS:
-            raise ValueError("more ids are kept than there are")
-        logprobs = None if packed.logprobs is None else _numbers("d", packed.logprobs)
-        if logprobs is not None and len(logprobs) != len(ids):
-            raise ValueError("there is not one logprob for each id")
-        tokens = SampledTokens(before[: packed.kept] + prompt, ids, logprobs)
-        turns.append(tokens)
-        before = tokens.all_ids
-    return turns
-
-
-def _common(before: Sequence[int], after: Sequence[int]) -> int:
-    """Return how many ids two lists begin with alike."""
-    shorter = min(len(before), len(after))
-    if before[:shorter] == after[:shorter]:
-        return shorter
-    return next(place for place in range(shorter) if before[place] != after[place])
-
-
-def _text(kind: str, numbers: Sequence[float]) -> str:
+def _as_base64(kind: str, numbers: Sequence[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(numbers)}{kind}", *numbers)).decode()
 
 
@@ -119,7 +111,7 @@ class _PackedCall(Record):
     reply: dict[str, Any]
 
 
-_PACKED = TypeAdapter(list[_PackedCall])
+_CALLS = TypeAdapter(list[_PackedCall])
 _MARKS = {"$text", "$json", "$own"}
 
 
@@ -163,31 +155,29 @@ def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") ->
 
     Raises ArchiveDamaged naming `where` for a text that `pack` never gave.
     """
-    return checked(text, lambda packed: _unpacked(packed, get), where)
 
+    def read(text: str) -> list[RawCall]:
+        calls: list[RawCall] = []
+        request: dict[str, Any] = {"input": ()}
+        for packed in _CALLS.validate_python(json.loads(text)):
+            changed = {k: _whole(v, get) for k, v in packed.changed.items()}
+            items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
+            request = request | changed | {"input": items[0] if packed.text else items}
+            calls.append(RawCall(request, _RESPONSE.validate_python(_whole(packed.reply, get))))
+        return calls
 
-def _unpacked(text: str, get: Callable[[str], str]) -> list[RawCall]:
-    calls: list[RawCall] = []
-    request: dict[str, Any] = {"input": ()}
-    for packed in _PACKED.validate_python(json.loads(text)):
-        changed = {k: _whole(v, get) for k, v in packed.changed.items()}
-        items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
-        request = request | changed | {"input": items[0] if packed.text else items}
-        calls.append(RawCall(request, _RESPONSE.validate_python(_whole(packed.reply, get))))
-    return calls
+    return checked(text, read, where)
 
 
 def parts(text: str, where: object = "raw calls") -> list[str]:
     """Return the names of the texts that a packed one refers to. Raises ArchiveDamaged as `unpack` does."""
-    if '"$' not in text:
-        return []
-    return checked(text, _named_in, where)
 
+    def read(packed: str) -> list[str]:
+        calls = json.loads(packed)
+        _CALLS.validate_python(calls)
+        return list(_names(calls))
 
-def _named_in(packed: str) -> list[str]:
-    calls = json.loads(packed)
-    _PACKED.validate_python(calls)
-    return list(_names(calls))
+    return checked(text, read, where) if '"$' in text else []
 
 
 def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str]) -> str:

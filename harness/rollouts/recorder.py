@@ -16,11 +16,6 @@ from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.http_capture import WireReply
 
 
-def _time_iso() -> str:
-    """Return the time as spans have it."""
-    return get_trace_provider().time_iso()
-
-
 @dataclass
 class RecordedCall:
     """One model call: its request, its reply, and its span. Without reply and error the call is under way."""
@@ -36,7 +31,7 @@ class RecordedCall:
     """When it began, in the seconds that count for the rollout."""
     own_model: str | None = None
     """The class of the Model object, or the provider, that the agent brought along for the call."""
-    started_at: str = field(default_factory=_time_iso)
+    started_at: str = field(default_factory=lambda: get_trace_provider().time_iso())
     ended_at: str | None = None
 
 
@@ -83,7 +78,7 @@ class Recorder:
         self, call: RecordedCall, response: ModelResponse | None = None, error: BaseException | None = None
     ) -> None:
         """Note how a call ended."""
-        call.response, call.error, call.ended_at = response, error, _time_iso()
+        call.response, call.error, call.ended_at = response, error, get_trace_provider().time_iso()
         if response is None:
             self._failed_s = self.limit.spent_s
             self._lost_s += self._failed_s - call.began_s
@@ -103,11 +98,21 @@ class Recorder:
 
     def let_decide(self, tools: list[Tool]) -> None:
         """Put gates before the tools that a request offers, where somebody decides on calls that need approval."""
-        if self.approver:
-            put_gates(tools, self.approver, self.hooks.on_decision, self._end_with)
 
-    def _end_with(self, error: Exception) -> None:
-        self.fatal = error
+        def end_with(error: Exception) -> None:
+            self.fatal = error
+
+        if self.approver:
+            put_gates(tools, self.approver, self.hooks.on_decision, end_with)
+
+    def raise_if_fatal(self) -> None:
+        """Raise what has to end the run, also where the SDK made it a message to the model."""
+        if self.fatal:
+            raise self.fatal
+
+    def note_no_thread(self) -> None:
+        """Note that a tool was given up before any thread was free for it."""
+        self.no_thread = True
 
     def lost_s(self) -> float:
         """Return the seconds that went on calls without a reply, and on the waits before their next attempts."""

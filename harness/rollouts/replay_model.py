@@ -11,7 +11,7 @@ from agents.tool import ToolOriginType, get_function_tool_origin
 from harness.core.records import Step
 from harness.endpoints.streams import completed
 from harness.rollouts.approval_gate import Decision, gated
-from harness.rollouts.model_request import request_of
+from harness.rollouts.model_request import build_request
 from harness.rollouts.recording import Recording
 from harness.rollouts.request_diff import Divergence
 
@@ -70,7 +70,7 @@ class ReplayModel(Model):
     ) -> ModelResponse:
         """Return the recorded reply. Raises Diverged, EndOfRecording."""
         del model_settings, tracing, more
-        request = request_of(system_instructions, input, tools, output_schema, handoffs)
+        request = build_request(system_instructions, input, tools, output_schema, handoffs)
         call = await self._recording.answer(request)
         # The SDK runs the tools of the very list that it offers, whoever's agent it is: also those of agents inside
         # handoff() and as_tool(), which nothing else can reach.

@@ -29,7 +29,7 @@ def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None)
         if model is None and isinstance(each.model, Model):
             if isinstance(each.model, OpenAIChatCompletionsModel):
                 raise UsageError(f"{what}: give the agent an OpenAIResponsesModel, or other tools")
-        elif _speaks_chat(endpoint):
+        elif endpoint.api == "chat" if endpoint else not _openai_shared.get_use_responses_by_default():
             raise UsageError(
                 f"{what}: call the model with {option('api', 'responses')}, if its server knows that API, or give the "
                 "agent other tools (`env.api` in `build(env)` says which API a run calls)"
@@ -42,10 +42,6 @@ def _is_taken(tool: Any) -> bool:
     except UserError:
         return False
     return True
-
-
-def _speaks_chat(endpoint: Endpoint | None) -> bool:
-    return endpoint.api == "chat" if endpoint else not _openai_shared.get_use_responses_by_default()
 
 
 _THINK = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
@@ -134,7 +130,7 @@ def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
     """Read a hosted tool's call, which carries its own result."""
     output = _first(item, _OUTPUTS)
     if kind == "image_generation":
-        # The picture itself is in the raw reply's blob; a judge of text is told that there is one, and how large.
+        # The picture itself is in the raw reply's blob; a judge of text reads that there is one, and how large.
         size = len(str(item.get("result") or "")) * 3 // 4
         output = f"an image of about {size} bytes" if size else None
     if kind == "web_search":

@@ -5,72 +5,16 @@ A run that begins in any other task goes to the runner that was there before, as
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from types import coroutine
 from typing import Any, Protocol, cast
 
-from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
 from harness.rollouts.lifecycle import ProcessGuard
-
-_KINDS: tuple[type[MCPServer], ...] = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
-
-NoteError = Callable[[BaseException | str], None]
-
-_note: ContextVar[NoteError | None] = ContextVar("harness_mcp_errors", default=None)
-
-
-@contextmanager
-def mcp_errors(note: NoteError) -> Generator[None]:
-    """In this task and those that it starts, tell `note` of each call that an MCP server refuses or fails."""
-    token = _note.set(note)
-    try:
-        with _GUARD_of_mcp_errors.in_use():
-            yield
-    finally:
-        _note.reset(token)
-
-
-def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    async def call_tool(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
-        note = _note.get()
-        if note is None:
-            return await original(self, *args, **kwargs)
-        try:
-            result = await original(self, *args, **kwargs)
-        except Exception as exc:
-            note(exc)
-            raise
-        if getattr(result, "is_error", False) or getattr(result, "isError", False):
-            texts = [str(part.text) for part in result.content if getattr(part, "text", None)]
-            note(f"the MCP server says that the call failed: {' '.join(texts)}"[:1000])
-        return result
-
-    return call_tool
-
-
-def _install_of_mcp_errors() -> Callable[[], None]:
-    before = [(kind, kind.__dict__.get("call_tool")) for kind in _KINDS]
-    for kind, _ in before:
-        setattr(kind, "call_tool", _noting(kind.call_tool))  # noqa: B010 - an assignment would need the method's type
-
-    def undo() -> None:
-        for kind, method in before:
-            if method is None:
-                delattr(kind, "call_tool")  # the method was inherited
-            else:
-                setattr(kind, "call_tool", method)  # noqa: B010
-
-    return undo
-
-
-_GUARD_of_mcp_errors = ProcessGuard(_install_of_mcp_errors)
-
 
 Options = dict[str, Any]
 """The keyword arguments of a run."""
@@ -114,8 +58,12 @@ class TakingRunner(AgentRunner):
         if takeover is None:
             return await self.usual.run(starting_agent, input, **options)
         taken = takeover.take(starting_agent, input, options)
+
+        async def run() -> Any:
+            return await self._runner(takeover).run(taken.agent, input, **taken.options)
+
         try:
-            return await _tasks_begun(self._made(takeover, taken, input))
+            return await _tasks_begun(run())
         finally:
             if taken.close:
                 await taken.close()
@@ -134,12 +82,14 @@ class TakingRunner(AgentRunner):
             return self.usual.run_streamed(starting_agent, input, **options)
         taken = takeover.take(starting_agent, input, options)
         result = self._runner(takeover).run_streamed(taken.agent, input, **taken.options)
-        if taken.close and result.run_loop_task:
-            _after(result.run_loop_task, taken.close)
-        return result
+        if (close := taken.close) and result.run_loop_task:
 
-    async def _made(self, takeover: Takeover, taken: TakenRun, given_input: Any) -> Any:
-        return await self._runner(takeover).run(taken.agent, given_input, **taken.options)
+            async def closing() -> None:
+                await close()
+
+            closings: list[asyncio.Task[None]] = []  # the callback holds them: the loop itself keeps no hold on a task
+            result.run_loop_task.add_done_callback(lambda _: closings.append(asyncio.ensure_future(closing())))
+        return result
 
     def _runner(self, takeover: Takeover) -> AgentRunner:
         return self.usual if takeover.through_usual_runner else _PLAIN
@@ -150,15 +100,10 @@ def runs_taken_over(takeover: Takeover) -> Generator[None]:
     """In this task, and in the tasks and threads that the task starts, let `takeover` say how agents run."""
     token = _takeover.set(takeover)
     try:
-        with _GUARD.in_use():
+        with RUNNER_GUARD.in_use():
             yield
     finally:
         _takeover.reset(token)
-
-
-def runner_kept() -> AbstractContextManager[None]:
-    """Keep our runner in its place, so that a thread that outlives its rollout meets it too."""
-    return _GUARD.in_use()
 
 
 @contextmanager
@@ -189,26 +134,14 @@ def _tasks_begun(run: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
             return end.value
         try:
             if isinstance(awaited, asyncio.Task):
-                yield from _one_turn(cast("asyncio.Task[object]", awaited))
+                task = cast("asyncio.Task[object]", awaited)
+                try:
+                    yield  # a turn of the loop for the task; a cancellation meanwhile reaches the task after that
+                except asyncio.CancelledError:
+                    task.cancel()
             step = partial(run.send, (yield awaited))
         except BaseException as exc:  # noqa: BLE001 - the run decides what becomes of it
             step = partial(run.throw, exc)
-
-
-def _one_turn(task: asyncio.Task[object]) -> Generator[None]:
-    """Let a task have a turn of the loop. A cancellation that comes meanwhile is passed on to the task after that."""
-    try:
-        yield
-    except asyncio.CancelledError:
-        task.cancel()
-
-
-def _after(task: asyncio.Task[Any], close: Callable[[], Awaitable[None]]) -> None:
-    async def closing() -> None:
-        await close()
-
-    closings: list[asyncio.Task[None]] = []  # the callback holds them: the loop itself keeps no hold on a task
-    task.add_done_callback(lambda _: closings.append(asyncio.ensure_future(closing())))
 
 
 def _renew() -> None:
@@ -229,4 +162,5 @@ def _install() -> Callable[[], None]:
     return undo
 
 
-_GUARD = ProcessGuard(_install, _renew)
+RUNNER_GUARD = ProcessGuard(_install, _renew)
+"""Keeps our runner in its place: a thread that outlives its rollout meets it too."""

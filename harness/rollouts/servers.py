@@ -108,7 +108,7 @@ class RolloutsOnServers:
             server.served(rollout.failure.kind if rollout.failure else None, anyio.current_time())
 
     def _note(self, server: ServerAtWork, kind: str, why: str) -> None:
-        """Note that a rollout goes elsewhere; the user hears of it when the server begins to fail."""
+        """Note that a rollout goes elsewhere; the user reads of it when the server begins to fail."""
         progress, endpoint = server.run_context.progress, server.run_context.models.endpoint
         if not server.failures and endpoint:
             progress.note(f"{endpoint.host} rests, and other servers are asked: {why}")

@@ -23,7 +23,7 @@ _IGNORED = "Multiple handoffs detected, ignoring this one."
 """What the SDK answers a handoff with that is not the first of its reply."""
 
 
-def steps_of(
+def read_steps(
     trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolNotes, *, finished: bool
 ) -> tuple[Step, ...]:
     """Return the steps in order. The last text of a finished run is its answer, and no step.
@@ -31,15 +31,6 @@ def steps_of(
     The steps of an agent used as a tool stand inside that tool's step.
     """
     return _Trace(trace, replies, notes).steps(None, answered=finished)
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A call in a reply, with the reasoning that led to it and the agent that made it."""
-
-    item: ReplyItem
-    reasoning: str | None
-    agent: str | None
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class _Result:
 
 @dataclass
 class _Beside:
-    """The spans beside a reply that tell what became of its calls; each is taken by the call that it tells of."""
+    """The spans beside a reply that say what became of its calls; each is taken by the call that it is of."""
 
     functions: list[Span[Any]]
     handoffs: list[Span[Any]]
@@ -96,7 +87,18 @@ class _Trace:
             if not any(reply is r for r in retried):
                 answers = answered and reply is replies[-1]
                 timed += [(reply.started_at or "", step) for step in self._of_reply(reply, answers=answers)]
-        timed += [(s.started_at or "", self._guardrail(s)) for s in spans if s.span_data.type == "guardrail"]
+        for span in spans:
+            if span.span_data.type == "guardrail":
+                step = Step(
+                    kind="guardrail",
+                    tool_name=span.span_data.name,
+                    tool_output="tripped" if span.span_data.triggered else "passed",
+                    agent=agent_around(span.span_id, self._by_id),
+                    started_at=_when(span.started_at),
+                    duration_s=_seconds(span),
+                    error=span_error(span),
+                )
+                timed.append((span.started_at or "", step))
         return tuple(step for _, step in sorted(timed, key=lambda pair: pair[0]))
 
     def _of_reply(self, reply: WitnessedCall, *, answers: bool) -> Iterator[Step]:
@@ -112,11 +114,24 @@ class _Trace:
         )
         for item in reply.items():
             if item.tool:
-                call = _Call(item, _joined(before), agent)
                 result = self._result(item, reply, beside)
                 if result.approval:
                     yield result.approval.step(tool=item.tool, agent=agent, call_id=item.call_id)
-                yield _step(call, result)
+                yield Step(
+                    kind=result.kind,
+                    reasoning=_joined(before),
+                    tool_name=item.tool,
+                    tool_input=item.arguments,
+                    tool_output=result.output,
+                    tool_type=result.tool_type,
+                    agent=agent,
+                    call_id=item.call_id,
+                    error=result.error,
+                    server=result.server,
+                    inner=result.inner,
+                    started_at=result.started_at,
+                    duration_s=result.duration_s,
+                )
                 before = []
             else:
                 before.append(item)
@@ -133,13 +148,17 @@ class _Trace:
 
     def _result(self, call: ReplyItem, reply: WitnessedCall, beside: _Beside) -> _Result:
         """Return what became of a call, and take the span that tells it out of its list."""
-        run = self._run_of(call, beside.functions)
+        run = self._find_run(call, beside.functions)
         if run is not None:
             beside.functions.remove(run)
             return self._ran(run, call, reply)
         if call.hosted:
             return _Result(tool_type="hosted", output=call.output, server=call.server, error=call.error)
-        if _is_handoff(call, reply, beside):
+        if reply.recorded is None:
+            hands_over = bool(beside.handoffs)
+        else:
+            hands_over = any(h["name"] == call.tool for h in reply.recorded.request["handoffs"])
+        if hands_over:
             return self._handed_over(call, reply, beside)
         return _Result(output=self._sent(call, reply))
 
@@ -150,7 +169,7 @@ class _Trace:
             beside.handed_over = True
             target, several = (
                 span.span_data.to_agent,
-                (span.error or {}).get("message") == "Multiple handoffs requested",
+                (span.error or {}).get("message") == _SEVERAL,
             )
             error = None if several else span_error(span)
             return _Result(kind="handoff", output=f"handed over to {target}" if target else None, error=error)
@@ -164,7 +183,7 @@ class _Trace:
         at = next(i for i, c in enumerate(self._calls) if c is reply.recorded)
         return as_text(sent_output([c.request for c in self._calls], at, call.call_id))
 
-    def _run_of(self, call: ReplyItem, functions: Sequence[Span[Any]]) -> Span[Any] | None:
+    def _find_run(self, call: ReplyItem, functions: Sequence[Span[Any]]) -> Span[Any] | None:
         """Return the span of a call: by its id where a hook noted it, else by name and arguments, else by name."""
         noted = self._notes.call_of_span
         for span in functions:
@@ -200,42 +219,6 @@ class _Trace:
         siblings = (s for s in self._under.get(run.parent_id, ()) if s.span_data.type == "function")
         raised = next((s.span_data.name for s in siblings if s is not run and s.error), None)
         return f"cancelled, because the tool {raised!r} beside it raised" if raised else None
-
-    def _guardrail(self, span: Span[Any]) -> Step:
-        verdict = "tripped" if span.span_data.triggered else "passed"
-        return Step(
-            kind="guardrail",
-            tool_name=span.span_data.name,
-            tool_output=verdict,
-            agent=agent_around(span.span_id, self._by_id),
-            started_at=_when(span.started_at),
-            duration_s=_seconds(span),
-            error=span_error(span),
-        )
-
-
-def _is_handoff(call: ReplyItem, reply: WitnessedCall, beside: _Beside) -> bool:
-    if reply.recorded is None:
-        return bool(beside.handoffs)
-    return any(h["name"] == call.tool for h in reply.recorded.request["handoffs"])
-
-
-def _step(call: _Call, result: _Result) -> Step:
-    return Step(
-        kind=result.kind,
-        reasoning=call.reasoning,
-        tool_name=call.item.tool,
-        tool_input=call.item.arguments,
-        tool_output=result.output,
-        tool_type=result.tool_type,
-        agent=call.agent,
-        call_id=call.item.call_id,
-        error=result.error,
-        server=result.server,
-        inner=result.inner,
-        started_at=result.started_at,
-        duration_s=result.duration_s,
-    )
 
 
 def agent_around(span_id: str | None, by_id: Mapping[str, Span[Any]]) -> str | None:

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,7 +37,7 @@ class LoopWatch:
     """Watches the running loop from a thread, and notes once a place what held the loop for more than a second."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        """Tell `note`, on the loop, once it goes on."""
+        """Call `note` on the loop, once the loop goes on."""
         self._note = note
         self._noted: set[str] = set()
         self._over = threading.Event()
@@ -72,31 +72,36 @@ class LoopWatch:
 
 def users_place(frame: FrameType | None) -> str | None:
     """Return the function, file and line of the innermost frame that is the user's own, None without one."""
-    for inner in _outwards(frame):
-        file = inner.f_code.co_filename
-        if not file.startswith(("<", *_NOT_THE_USERS)):
-            return f"{inner.f_code.co_name} ({file}, line {inner.f_lineno})"
-    return None
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame:
-        yield frame
+        file = frame.f_code.co_filename
+        if not file.startswith(("<", *_NOT_THE_USERS)):
+            return f"{frame.f_code.co_name} ({file}, line {frame.f_lineno})"
         frame = frame.f_back
+    return None
 
 
 MOST_LOST = 256
 """Lost threads that are made up for. Beyond that, tools wait for a place."""
 
-on_no_thread: ContextVar[Callable[[], None] | None] = ContextVar("harness_on_no_thread", default=None)
+_on_no_thread: ContextVar[Callable[[], None] | None] = ContextVar("harness_on_no_thread", default=None)
 """Called in a rollout whose tool was given up before any thread was free for it."""
+
+
+@contextmanager
+def noting_no_thread(note: Callable[[], None]) -> Generator[None]:
+    """In this task and those that it starts, call `note` where a tool is given up before a thread was free for it."""
+    token = _on_no_thread.set(note)
+    try:
+        yield
+    finally:
+        _on_no_thread.reset(token)
 
 
 class ToolThreads(ThreadPoolExecutor):
     """An executor of daemon threads: none of them keeps the process from ending."""
 
     def __init__(self, width: int, note: Callable[[str], None]) -> None:
-        """Run `width` functions at a time; `note` hears of lost threads."""
+        """Run `width` functions at a time; `note` is called with a message about lost threads."""
         super().__init__(max_workers=1)  # asyncio takes no other kind of executor; its own threads are never started
         self.width, self._note = width, note
         self._changed = threading.Condition()
@@ -230,7 +235,7 @@ class _Work(Future[Any]):
     def __init__(self, threads: ToolThreads, function: Callable[[], Any]) -> None:
         super().__init__()
         self._pool, self._function = threads, function
-        self._on_no_thread = on_no_thread.get()
+        self._note_no_thread = _on_no_thread.get()
         self._lost = False
 
     def cancel(self) -> bool:
@@ -238,8 +243,8 @@ class _Work(Future[Any]):
         if self.done():
             return super().cancel()
         if super().cancel():
-            if self._on_no_thread:
-                self._on_no_thread()
+            if self._note_no_thread:
+                self._note_no_thread()
             return True
         if not self._lost and not self.done():
             self._lost = True

@@ -1,4 +1,4 @@
-"""The model calls of a rollout, each as its span and our recording together tell of it; either may be missing.
+"""The model calls of a rollout, each as its span and our recording together show it; either may be missing.
 
 A Model of the agent's own need not open a span, and where the agent's code switches tracing off there are none at all.
 """

@@ -389,7 +389,7 @@ def test_with_no_room_left_the_next_call_waits_without_a_429() -> None:
 
     async def work() -> float:
         await at.send(Bucket(1, 1, latency_s=0))
-        at.heard({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "4s"})
+        at.note_headers({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "4s"})
         await at.send(Bucket(1, 1, latency_s=0))
         return anyio.current_time()
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from harness.doctor.local_servers import find_servers
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
-from harness.endpoints.errors import failure_of, refusal_of
+from harness.endpoints.errors import as_refusal, read_failure
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge
 
@@ -51,7 +51,7 @@ async def test_no_redirect_to_another_port_is_followed(status: int, evil: FakeEn
     with server.serving() as endpoint, pytest.raises(openai.OpenAIError) as caught:
         await ask(endpoint.base_url)
     assert evil.requests == []
-    failure, refusal = failure_of(caught.value), refusal_of(caught.value, "m", endpoint.host)
+    failure, refusal = read_failure(caught.value), as_refusal(caught.value, "m", endpoint.host)
     assert (failure.kind, failure.type) == ("api", "RedirectRefused")
     assert f"http://{evil.host}" in failure.message
     assert refusal
@@ -80,8 +80,8 @@ async def test_another_scheme_or_host_is_another_origin(location: str) -> None:
             await ask(endpoint.base_url)
         requests += endpoint.requests
     assert len(requests) == 1
-    message = failure_of(caught.value).message
-    assert "RedirectRefused" in failure_of(caught.value).type
+    message = read_failure(caught.value).message
+    assert "RedirectRefused" in read_failure(caught.value).type
     assert "pass" not in message
 
 

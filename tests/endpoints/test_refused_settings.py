@@ -9,9 +9,17 @@ import pytest
 from agents import ModelSettings
 
 from harness.core.errors import Refused
-from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, refused_setting
+from harness.endpoints.refused_settings import (
+    REFUSABLE,
+    FirstAlone,
+    RefusedSettings,
+    names_set,
+    refused_setting,
+    seed_in,
+    with_seed,
+    without,
+)
 from harness.endpoints.retries import TimeLimit
-from harness.endpoints.usage import REFUSABLE, names_set, seed_of, with_seed, without
 from tests.virtual_time import run_virtually
 
 SENT = ("temperature", "seed")
@@ -63,7 +71,7 @@ def test_settings_lose_what_is_refused_and_keep_the_rest() -> None:
     settings = with_seed(
         ModelSettings(temperature=0.5, top_p=0.9, max_tokens=5, include_usage=True, extra_body={"top_k": 2}), 7
     )
-    assert (names_set(settings), seed_of(settings)) == (REFUSABLE, 7)
+    assert (names_set(settings), seed_in(settings)) == (REFUSABLE, 7)
     assert without(settings, ()) is settings
     bare = without(settings, REFUSABLE)
     assert (names_set(bare), bare.max_tokens, bare.extra_body) == ((), 5, {"top_k": 2})

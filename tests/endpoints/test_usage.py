@@ -5,7 +5,7 @@ from agents import Usage as SdkUsage
 from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
-from harness.endpoints.usage import from_sdk, is_beyond_belief, to_sdk, usage_of, usage_of_sdk, usage_of_span
+from harness.endpoints.usage import from_sdk, is_beyond_belief, read_usage, to_sdk, usage_from_sdk, usage_from_span
 
 TOLD = Usage(requests=1, input=7, output=5, cached=3, reasoning=2)
 NOT_TOLD = Usage(requests=1)
@@ -19,8 +19,8 @@ def test_both_apis_replies_are_read_alike() -> None:
         "prompt_tokens_details": {"cached_tokens": 3},
         "completion_tokens_details": {"reasoning_tokens": 2},
     }
-    assert usage_of(chat) == usage_of(responses().model_dump()) == TOLD
-    assert usage_of({"prompt_tokens": 7, "completion_tokens": 5}) == Usage(requests=1, input=7, output=5)
+    assert read_usage(chat) == read_usage(responses().model_dump()) == TOLD
+    assert read_usage({"prompt_tokens": 7, "completion_tokens": 5}) == Usage(requests=1, input=7, output=5)
 
 
 @pytest.mark.parametrize(
@@ -37,26 +37,26 @@ def test_both_apis_replies_are_read_alike() -> None:
     ],
 )
 def test_what_is_no_count_was_not_told(counts: object) -> None:
-    assert usage_of(counts) == NOT_TOLD
+    assert read_usage(counts) == NOT_TOLD
 
 
 def test_a_count_may_be_written_as_a_whole_float_or_in_digits() -> None:
-    assert usage_of({"prompt_tokens": 7.0, "completion_tokens": "5"}) == Usage(requests=1, input=7, output=5)
+    assert read_usage({"prompt_tokens": 7.0, "completion_tokens": "5"}) == Usage(requests=1, input=7, output=5)
 
 
 def test_the_sdks_zeros_are_not_told_and_its_attempts_do_not_count() -> None:
     usage = to_sdk(responses())
     usage.requests = 4
-    assert usage_of_sdk(usage) == TOLD
-    assert usage_of_sdk(to_sdk(None)) == usage_of_sdk(SdkUsage(requests=2)) == NOT_TOLD
+    assert usage_from_sdk(usage) == TOLD
+    assert usage_from_sdk(to_sdk(None)) == usage_from_sdk(SdkUsage(requests=2)) == NOT_TOLD
 
 
 def test_counts_that_no_reply_can_have_are_not_believed_in_any_form() -> None:
     absurd = SdkUsage(requests=1, input_tokens=10**18, output_tokens=5)
     told = Usage(requests=1, output=5)
-    assert usage_of_sdk(absurd) == told.model_copy(update={"cached": 0, "reasoning": 0})
-    assert told == usage_of({"prompt_tokens": 10**18, "completion_tokens": 5})
-    assert told == usage_of_span({"input_tokens": 10**18, "output_tokens": 5})
+    assert usage_from_sdk(absurd) == told.model_copy(update={"cached": 0, "reasoning": 0})
+    assert told == read_usage({"prompt_tokens": 10**18, "completion_tokens": 5})
+    assert told == usage_from_span({"input_tokens": 10**18, "output_tokens": 5})
     assert is_beyond_belief(absurd)
     assert is_beyond_belief({"prompt_tokens": 10**18})
     assert not any(map(is_beyond_belief, (to_sdk(responses()), {"prompt_tokens": 7, "at": "1"}, None, "many")))
@@ -67,8 +67,8 @@ def test_a_stream_tells_what_it_was_told() -> None:
 
 
 def test_a_span_tells_tokens_or_nothing() -> None:
-    assert usage_of_span({"input_tokens": 7, "output_tokens": 5}) == Usage(requests=1, input=7, output=5)
-    assert usage_of_span(None) == usage_of_span({}) == NOT_TOLD
+    assert usage_from_span({"input_tokens": 7, "output_tokens": 5}) == Usage(requests=1, input=7, output=5)
+    assert usage_from_span(None) == usage_from_span({}) == NOT_TOLD
 
 
 def responses() -> ResponseUsage:

@@ -25,7 +25,7 @@ SYSTEM: Message = {"role": "system", "content": "Be brief."}
 CALL = said(None, ("c", '{"x": 1}'), ("d", "no JSON"), reasoning_content="Two.")
 
 
-def steps_of(*turns: Turn) -> list[dict[str, Any]]:
+def read_steps(*turns: Turn) -> list[dict[str, Any]]:
     record, _ = atif_trajectory(a_rollout(0), turns, None)
     assert list(faults(record, AtifTrajectory)) == []
     return record["steps"]
@@ -34,7 +34,7 @@ def steps_of(*turns: Turn) -> list[dict[str, Any]]:
 def test_results_stand_beside_their_calls_and_reasoning_that_is_not_sent_back_makes_no_copy():
     tokens = SampledTokens((1, 2), (3,), (-0.5,))
     shown = {key: value for key, value in CALL.items() if key != "reasoning_content"}
-    system, user, call, answer = steps_of(
+    system, user, call, answer = read_steps(
         a_turn(SYSTEM, USER, CALL, tokens=tokens),
         a_turn(SYSTEM, USER, shown, result("d", "two"), result("c", "one"), said("x")),
     )
@@ -50,9 +50,9 @@ def test_results_stand_beside_their_calls_and_reasoning_that_is_not_sent_back_ma
 
 
 def test_what_a_turn_does_not_go_on_from_is_copied_context():
-    steps = steps_of(a_turn(USER, said("I look.")), a_turn({"role": "user", "content": "In short"}, USER, said("x")))
+    steps = read_steps(a_turn(USER, said("I look.")), a_turn({"role": "user", "content": "In short"}, USER, said("x")))
     assert [step.get("is_copied_context") for step in steps] == [None, None, True, True, None]
-    history = steps_of(a_turn(USER, said("Before."), USER, said("x")))
+    history = read_steps(a_turn(USER, said("Before."), USER, said("x")))
     assert [step.get("is_copied_context") for step in history] == [None, True, None, None]
 
 

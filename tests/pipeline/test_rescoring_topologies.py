@@ -7,9 +7,9 @@ from typing import Any, get_args
 import anyio
 import pytest
 
+from harness.api.one_group import rank
 from harness.api.runs import rescore
 from harness.archive.reader import RunReader
-from harness.api.one_group import rank
 from harness.core.settings import EstimatorName, TopologyName
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from

@@ -18,7 +18,7 @@ from tests.rollouts.test_capture import Verse, roll_out, slow_then_fast
 pytestmark = pytest.mark.anyio
 
 
-async def failure_of(script: Script, agent: Agent | None = None, api: str = "chat", **settings: Any) -> Failure:
+async def read_failure(script: Script, agent: Agent | None = None, api: str = "chat", **settings: Any) -> Failure:
     """Roll out once, with the first call answered, so that it is not the run's but the rollout's trouble."""
     (rollout,), _ = await roll_out(agent or Agent(name="a", tools=[slow_then_fast]), script, api, **settings)
     assert rollout.failure is not None
@@ -32,18 +32,18 @@ def after_a_tool(reaction: Reaction) -> Script:
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_a_reply_cut_at_the_token_limit_is_truncated_on_every_endpoint(api: str):
-    failure = await failure_of(after_a_tool(Say("The answer is fo", finish="length")), api=api)
+    failure = await read_failure(after_a_tool(Say("The answer is fo", finish="length")), api=api)
     assert failure.kind == "truncated"
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_a_reply_that_a_filter_withheld_is_a_content_filter_failure(api: str):
-    assert (await failure_of(after_a_tool(Say(" ", finish="content_filter")), api=api)).kind == "content_filter"
+    assert (await read_failure(after_a_tool(Say(" ", finish="content_filter")), api=api)).kind == "content_filter"
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_a_refusal_is_a_refusal(api: str):
-    failure = await failure_of(after_a_tool(Say(refusal="I will not.")), api=api)
+    failure = await read_failure(after_a_tool(Say(refusal="I will not.")), api=api)
     assert failure.kind == "refusal"
     assert "I will not." in failure.message
 
@@ -56,7 +56,7 @@ async def test_a_refusal_is_a_refusal(api: str):
     ],
 )
 async def test_a_context_too_long_is_named(refusal: Refuse):
-    assert (await failure_of(after_a_tool(refusal))).kind == "context_length"
+    assert (await read_failure(after_a_tool(refusal))).kind == "context_length"
 
 
 async def test_a_tool_that_waits_for_approval_is_an_approval_failure():
@@ -68,7 +68,7 @@ async def test_a_tool_that_waits_for_approval_is_an_approval_failure():
         """Do it."""
         return "done"
 
-    failure = await failure_of(lambda _: Say(calls=(("dangerous", {}),)), Agent(name="a", tools=[dangerous]))
+    failure = await read_failure(lambda _: Say(calls=(("dangerous", {}),)), Agent(name="a", tools=[dangerous]))
     assert failure.kind == "approval"
     assert "dangerous" in failure.message
 
@@ -86,7 +86,7 @@ async def test_a_tool_that_runs_out_of_its_own_time_is_a_tool_failure_or_a_messa
         await asyncio.sleep(5)
         return "late"
 
-    failure = await failure_of(lambda _: Say(calls=(("fatal", {}),)), Agent(name="a", tools=[fatal]))
+    failure = await read_failure(lambda _: Say(calls=(("fatal", {}),)), Agent(name="a", tools=[fatal]))
     assert (failure.kind, failure.type) == ("tool", "ToolTimeoutError")
 
     def script(seen: Seen) -> Say:
@@ -98,7 +98,7 @@ async def test_a_tool_that_runs_out_of_its_own_time_is_a_tool_failure_or_a_messa
 
 
 async def test_an_answer_that_does_not_fit_the_output_type_is_an_output_failure():
-    assert (await failure_of(lambda _: Say("no JSON"), Agent(name="a", output_type=Verse))).kind == "output"
+    assert (await read_failure(lambda _: Say("no JSON"), Agent(name="a", output_type=Verse))).kind == "output"
 
 
 async def test_arguments_that_are_no_json_go_back_to_the_model_and_the_run_goes_on():
@@ -184,12 +184,12 @@ async def test_a_temperature_refused_inside_a_tool_stops_a_strict_run_as_well():
 
 async def test_a_rate_limit_that_never_ends_fails_as_the_endpoints_once_the_user_gives_up():
     script = after_a_tool(Refuse(429, "slow down", headers={"retry-after": "30"}))
-    failure = await failure_of(script, timeout=0.5, give_up=1.0)
+    failure = await read_failure(script, timeout=0.5, give_up=1.0)
     assert (failure.kind, failure.type) == ("api", "RateLimitError")
 
 
 async def test_time_lost_on_replies_that_never_came_is_the_networks_fault():
-    failure = await failure_of(lambda _: Hang(30), timeout=1.0)
+    failure = await read_failure(lambda _: Hang(30), timeout=1.0)
     assert failure.kind == "network"
     assert "1 s of them for replies that never came" in failure.message
 

@@ -19,8 +19,9 @@ from harness.core.settings_sources import environment
 from harness.offline.model import OfflineModel
 from harness.pipeline.replaying import replay_run
 from harness.rollouts.loading import load_agent
+from harness.rollouts.mcp_servers import RecordedServers, without_servers
 from harness.rollouts.recording import Diverged, Recording
-from harness.rollouts.replay import RecordedServers, Replayed, recorded_runs_only, without_servers
+from harness.rollouts.replay import Replayed, recorded_runs_only
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_replay import archived
 

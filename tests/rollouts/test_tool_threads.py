@@ -9,7 +9,7 @@ import anyio
 import pytest
 from agents import Agent, function_tool
 
-from harness.rollouts.tool_threads import LoopWatch, ToolThreads, on_no_thread, tools_in_threads
+from harness.rollouts.tool_threads import LoopWatch, ToolThreads, noting_no_thread, tools_in_threads
 from tests.fake_endpoint import Reaction, Say, Seen
 from tests.rollouts.test_capture import roll_out
 
@@ -70,10 +70,11 @@ async def test_no_more_run_at_a_time_than_asked_for() -> None:
 async def test_a_tool_that_never_got_a_thread_says_so_to_its_rollout() -> None:
     threads, release, told = ToolThreads(1, lambda _: None), threading.Event(), list[str]()
     first = threads.submit(release.wait)
-    token = on_no_thread.set(lambda: told.append("no thread"))
+    noting = noting_no_thread(lambda: told.append("no thread"))
+    noting.__enter__()
     with anyio.move_on_after(0.05):
         await in_threads(threads, print)
-    on_no_thread.reset(token)
+    noting.__exit__(None, None, None)
     assert told == ["no thread"]
     release.set()
     assert first.result(5)

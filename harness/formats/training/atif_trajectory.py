@@ -202,10 +202,10 @@ def atif_trajectory(
     outer = [turn for turn in turns if turn.within is None] or list(turns)
     main, lost = _steps_of(outer), [name for turn in turns for name in _lost(turn)]
     calls = dict.fromkeys(turn.within for turn in turns if turn.within and turn not in outer)
-    steps_of = {call: _steps_of([turn for turn in turns if turn.within == call]) for call in calls}
-    all_steps = [main, *steps_of.values()]
-    nested = [_document(f"{name}/{call}", steps) for call, steps in steps_of.items()]
-    for call, document in zip(steps_of, nested, strict=True):
+    read_steps = {call: _steps_of([turn for turn in turns if turn.within == call]) for call in calls}
+    all_steps = [main, *read_steps.values()]
+    nested = [_document(f"{name}/{call}", steps) for call, steps in read_steps.items()]
+    for call, document in zip(read_steps, nested, strict=True):
         _refer(all_steps, call, document["trajectory_id"])
     lost += [part for steps in all_steps for part in steps.lost]
     imported: Mapping[str, Any] = rollout.metadata if rollout.origin == "atif" else {}

@@ -1,0 +1,138 @@
+"""The SDK's MCP servers within rollouts and replays: failed calls are noted, and a replay connects to nothing.
+
+An agent's own code may make and connect its servers before the agent is seen, so it is the SDK's methods that look
+whether their task is a rollout's or a replay's; in all other tasks they do what they always do.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any
+
+from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
+from mcp.types import Tool
+
+from harness.rollouts.lifecycle import ProcessGuard
+
+Method = Callable[..., Awaitable[Any]]
+NoteError = Callable[[BaseException | str], None]
+
+_KINDS: Sequence[type[MCPServer]] = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
+
+
+def _guard_methods(wrappers: Mapping[str, Callable[[Method], Method]]) -> ProcessGuard:
+    """Return a guard that puts wrappers around the servers' methods, by the methods' names."""
+
+    def install() -> Callable[[], None]:
+        before = [(kind, name, kind.__dict__.get(name)) for kind in _KINDS for name in wrappers]
+        for kind, name, _ in before:
+            setattr(kind, name, wrappers[name](getattr(kind, name)))
+
+        def undo() -> None:
+            for kind, name, method in before:
+                if method is None:
+                    delattr(kind, name)  # the method was inherited
+                else:
+                    setattr(kind, name, method)
+
+        return undo
+
+    return ProcessGuard(install)
+
+
+_note: ContextVar[NoteError | None] = ContextVar("harness_mcp_errors", default=None)
+
+
+@contextmanager
+def mcp_errors(note: NoteError) -> Generator[None]:
+    """In this task and those that it starts, call `note` for each call that an MCP server refuses or fails."""
+    token = _note.set(note)
+    try:
+        with _CALLS_GUARD.in_use():
+            yield
+    finally:
+        _note.reset(token)
+
+
+def _noting(original: Method) -> Method:
+    @wraps(original)
+    async def call_tool(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
+        note = _note.get()
+        if note is None:
+            return await original(self, *args, **kwargs)
+        try:
+            result = await original(self, *args, **kwargs)
+        except Exception as exc:
+            note(exc)
+            raise
+        if getattr(result, "is_error", False) or getattr(result, "isError", False):
+            texts = [str(part.text) for part in result.content if getattr(part, "text", None)]
+            note(f"the MCP server says that the call failed: {' '.join(texts)}"[:1000])
+        return result
+
+    return call_tool
+
+
+_CALLS_GUARD = _guard_methods({"call_tool": _noting})
+
+
+class RecordedServers:
+    """The tools that each MCP server listed in a recorded rollout, as the rollout's requests describe them."""
+
+    def __init__(self, listed: Mapping[str, Sequence[str]], requests: Sequence[Mapping[str, Any]]) -> None:
+        """`listed` is tool names by server; descriptions and schemas stand in the `requests`."""
+        self._listed = listed
+        self._described = {str(tool["name"]): tool for request in requests for tool in request["tools"]}
+
+    def list_tools(self, server: str) -> list[Tool]:
+        """Return the tools of a server by its name, without those that no request describes."""
+        described = ((name, self._description(name)) for name in self._listed.get(server, ()))
+        return [
+            Tool.model_validate(
+                {"name": name, "description": tool.get("description"), "inputSchema": tool.get("schema") or {}}
+            )
+            for name, tool in described
+            if tool
+        ]
+
+    def _description(self, name: str) -> Mapping[str, Any] | None:
+        """Return a tool as a request has it: under its name, or with its server's name before it."""
+        prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
+        return self._described.get(name) or next(prefixed, None)
+
+
+_servers: ContextVar[RecordedServers | None] = ContextVar("harness_recorded_servers", default=None)
+
+
+@contextmanager
+def without_servers(servers: RecordedServers) -> Generator[None]:
+    """In this task and those that it starts, let MCP servers connect to nothing and list what was recorded."""
+    token = _servers.set(servers)
+    try:
+        with _REPLAY_GUARD.in_use():
+            yield
+    finally:
+        _servers.reset(token)
+
+
+def _connecting_nothing(original: Method) -> Method:
+    @wraps(original)
+    async def method(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
+        return await original(self, *args, **kwargs) if _servers.get() is None else None
+
+    return method
+
+
+def _listing_recorded(original: Method) -> Method:
+    @wraps(original)
+    async def list_tools(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
+        servers = _servers.get()
+        return await original(self, *args, **kwargs) if servers is None else servers.list_tools(self.name)
+
+    return list_tools
+
+
+_REPLAY_GUARD = _guard_methods(
+    {"connect": _connecting_nothing, "cleanup": _connecting_nothing, "list_tools": _listing_recorded}
+)
