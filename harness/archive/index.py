@@ -24,6 +24,7 @@ from harness.archive.index_file import (
     DoesNotFit,
     FileEnds,
     IndexFile,
+    IndexRow,
     Money,
     cache_errors,
     file_name,

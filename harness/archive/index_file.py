@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
