@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.api.comparing import list_of_comparisons as comparisons
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
-    from harness.api.one_group import best_of, best_of_sync, rank_sync, rollout, rollout_sync
+    from harness.api.one_group import best_of, best_of_sync, rank, rank_sync, rollout, rollout_sync
     from harness.api.outside import AnyAgent, check_rubric, loadable_agents, text_of_rubric
     from harness.api.preloading import preload
     from harness.api.runs import (
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from harness.archive.store import MemoryStore, Store
     from harness.archive.typed_records import RankingHead
     from harness.archive.validation import Finding
-    from harness.cli.rank import rank
     from harness.comparison.scores import compare_scores
     from harness.core.comparisons import Comparison, Interval, SideResult
     from harness.core.errors import (
@@ -306,7 +305,7 @@ _HOMES = {
     "preload": "harness.api.preloading:preload",
     "quote": "?:quote",
     "quote_sync": "?:quote_sync",
-    "rank": "harness.cli.rank:rank",
+    "rank": "harness.api.one_group:rank",
     "rank_messages": "harness.api.message_tournament:rank_messages",
     "rank_messages_sync": "harness.api.message_tournament:rank_messages_sync",
     "rank_many": "harness.ranking.many_tables:rank_many",

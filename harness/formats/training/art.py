@@ -7,11 +7,10 @@ from pydantic import Discriminator, Field, StrictStr, Tag, model_validator
 
 from harness.formats.sequences import TokenCounts, TurnSequence
 from harness.formats.training.candidates import Candidate, Losses, RankedGroup, rewards_teach
-from harness.formats.training.line_models import ChatRole, ClosedPart, OpenAICall, Part
+from harness.formats.training.line_models import ChatRole, ClosedPart, ExactNumber, OpenAICall, Part
 from harness.formats.training.records import TrainingLine, unplaced_parts
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, Turn
-from harness.judging.jury import Number
 
 _WITHOUT_LOGPROBS = "logprobs of a reply, which are not recorded: ART trains no Choice without them"
 
@@ -115,7 +114,7 @@ def _lost(sequence: TurnSequence) -> tuple[str, ...]:
 
 class _ArtToken(Part, frozen=True):
     token: Annotated[StrictStr, Field(pattern="^token_id:")]
-    logprob: Number
+    logprob: ExactNumber
 
 
 class _ArtLogprobs(Part, frozen=True):
@@ -160,8 +159,8 @@ class _History(Part, frozen=True):
 
 class _ArtTrajectory(_History, ClosedPart, frozen=True):
     unchecked = "logs"
-    reward: Number
-    metrics: dict[str, Number] | None = None
+    reward: ExactNumber
+    metrics: dict[str, ExactNumber] | None = None
     metadata: dict[str, Any] | None = None
     additional_histories: list[_History] | None = None
 
