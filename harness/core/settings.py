@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from harness.core.addresses import without_credentials
 from harness.core.prices import price_word, price_words
+from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting, enough_tokens, pattern_word, profile_text, rollout_word
 from harness.core.shards import shard_word
-from harness.core.turns import TokenPolicy
 
 Api = Literal["responses", "chat"]
 TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]

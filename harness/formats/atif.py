@@ -16,7 +16,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from harness.core.errors import quoted
 from harness.core.records import BUILT_LATER, Step, Usage
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
 from harness.formats.messages import content_text, function_step, join_texts, steps_without_call

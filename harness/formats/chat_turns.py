@@ -14,7 +14,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from harness.core.errors import quoted
 from harness.core.records import BUILT_LATER
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.json_values import JsonObject, object_in, objects_in, text_in
 from harness.formats.messages import checked_messages
 from harness.formats.turns import Message, Tool, Turn

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from harness.archive.typed_records import checked
 from harness.core.records import BUILT_LATER, Record
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.turns import Message, Tool, Turn
 
 

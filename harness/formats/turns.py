@@ -13,8 +13,8 @@ from agents.exceptions import AgentsException
 from agents.models.chatcmpl_converter import Converter
 
 from harness.core.records import ModelCall
+from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
-from harness.core.turns import SampledTokens
 from harness.rollouts.raw import RawCall
 
 Message = dict[str, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.reply_body import as_object, check_api, first_choice, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
 

@@ -11,7 +11,7 @@ from agents.tracing import Span
 from harness.archive.store import Store
 from harness.core.records import Effective, ModelCall, Usage
 from harness.core.rounded import sum_if_known
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.usage import usage_from_sdk, usage_from_span

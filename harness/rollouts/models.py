@@ -24,7 +24,7 @@ from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate

@@ -24,7 +24,7 @@ from pydantic_core import PydanticSerializationError
 
 from harness.archive.typed_records import checked
 from harness.core.records import Record
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.rollouts.model_request import common_start, input_items
 
 _MOST_IDS = 1 << 26

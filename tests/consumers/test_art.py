@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat.chat_completion import Choice
 
 from harness.core.rankings import Ranked
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.sequences import join_turns
 from harness.formats.training.art import art_records
 from harness.formats.training.candidates import Candidate, Losses

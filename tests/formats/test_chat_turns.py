@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import ArchiveDamaged, UsageError
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns, unpack_turns
 from harness.formats.sequences import join_turns

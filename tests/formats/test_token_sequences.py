@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.sequences import TokenCounts, join_turns, token_fields
 from harness.formats.turns import Message, Turn
 

@@ -1,6 +1,6 @@
 """Groups for ART: Choices with the sampled tokens, the answer's sequence first; what ART cannot train is counted."""
 
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.training.art import art_records
 from harness.formats.training.candidates import Losses
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, rules, said

@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.rankings import Ranked
 from harness.core.records import Step, Trajectory, Usage
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.formats.atif import read_atif
 from harness.formats.imported import ImportedRun
 from harness.formats.kept_turns import pack_turns, unpack_turns

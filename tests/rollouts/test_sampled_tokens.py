@@ -15,7 +15,7 @@ from harness.core.errors import ArchiveDamaged, Refused
 from harness.core.progress import Silent
 from harness.core.records import Rollout, to_json
 from harness.core.redaction import Redactor
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.rollouts.raw import pack_tokens, unpack_tokens
 from harness.transcripts.transcript import transcribe
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen

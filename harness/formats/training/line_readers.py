@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from harness.core.errors import quoted
 from harness.core.rankings import Signal
 from harness.core.records import Failure, FailureKind, Role, Step
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.core.wording import counted
 from harness.formats.chat_turns import Conversation, masked_runs, offered_tools, plain_message, sampled_tokens
 from harness.formats.imported_trajectory import ImportedTrajectory

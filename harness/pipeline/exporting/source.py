@@ -8,7 +8,7 @@ from harness.archive.reader import RunReader
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
-from harness.core.turns import SampledTokens
+from harness.core.sampled_tokens import SampledTokens
 from harness.core.verdicts import SideScores
 from harness.core.wording import call
 from harness.formats.kept_turns import unpack_turns
