@@ -2,15 +2,10 @@
 
 Before each call the openai client looks at every part of every message and tool, type by type, for fields that have
 another name on the wire. There is none among them, and the search takes a fifth of the CPU that a rollout takes.
-
-A pool looks at each of its connections whenever a request begins or ends, whether it is free and still alive. With 256
-requests in flight on one pool that takes a fifth of the CPU of a call, and more with more. The openai client's own pool
-also closes all free connections but 100, so that most calls would begin with a new one.
 """
 
 import ssl
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import cache, cached_property, wraps
 from typing import Any
 
@@ -22,57 +17,8 @@ from openai._models import FinalRequestOptions
 from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import only_to_origin
+from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.reply_tokens import ReplyTokens
-
-IN_A_POOL = 16
-"""Requests that one pool has under way at a time; a further pool is made once all others have as many."""
-
-
-class PooledClient(openai.DefaultAsyncHttpxClient):
-    """Sends each request through the first pool that has room; all pools share the options and the cookies."""
-
-    def __init__(self, **options: Any) -> None:
-        """Make a client with the options of httpx2's. No pool is made yet."""
-        super().__init__(**options)
-        self._options = options
-        self._pools: list[_Pool] = []
-
-    async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
-        """Send a request."""
-        with self._pool().in_use() as client:
-            response = await client.send(request, **more)
-        for answer in (*response.history, response):
-            self.cookies.extract_cookies(answer)
-        return response
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        for pool in self._pools:
-            await pool.client.aclose()
-        await super().aclose()
-
-    def _pool(self) -> "_Pool":
-        with_room = next((pool for pool in self._pools if pool.under_way < IN_A_POOL), None)
-        if with_room is None:
-            with_room = _Pool(openai.DefaultAsyncHttpxClient(**self._options))
-            self._pools.append(with_room)
-        return with_room
-
-
-class _Pool:
-    """One pool of connections, and how many requests it has under way."""
-
-    def __init__(self, client: httpx2.AsyncClient) -> None:
-        self.client, self.under_way = client, 0
-
-    @contextmanager
-    def in_use(self) -> Generator[httpx2.AsyncClient]:
-        self.under_way += 1
-        try:
-            yield self.client
-        finally:
-            self.under_way -= 1
-
 
 _READ_BY_THE_MODEL = ("messages", "input", "tools")
 
