@@ -39,7 +39,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measure each command, keep the figures, and put them into the table."""
-    old = table(json.loads(MEASURED.read_text("utf-8"))) if MEASURED.exists() else ""
+    old = table(json.loads(MEASURED.read_text("utf-8")) if MEASURED.exists() else [])
     rows = [measured(command) for command in COMMANDS]
     MEASURED.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
     page = CONTRIBUTING.read_text("utf-8")

@@ -1,9 +1,8 @@
 """The index of a run or a comparison: where every record stands, and what must be known of it without reading it.
 
-There is one, in SQLite: in memory while it is small, in a temporary file when it is large. The index of a large run is
-also kept in the user's cache folder (`index_file`): segments only grow, so the next process reads only what is new. The
-kept file is never in the run, which may come from a stranger, and may be deleted at any time. One that does not fit the
-run is made anew, and what cannot be read or written is done without.
+There is one, in SQLite: in memory while it is small, else in a temporary file. That of a large run is also kept in the
+user's cache folder (`index_file`), never in the run: segments only grow, so the next process reads only what is new. It
+may be deleted at any time; one that does not fit the run is made anew.
 """
 
 import json
@@ -24,8 +23,8 @@ from harness.archive.index_file import (
     DoesNotFit,
     FileEnds,
     IndexFile,
-    IndexRow,
     Money,
+    RowOfIndex,
     cache_errors,
     file_name,
     is_worth_keeping,
@@ -52,8 +51,9 @@ _COUNTS = TypeAdapter(
     tuple[Count, Count, Count, list[str], Count, bool, Money, tuple[int, int] | None], config=BUILT_LATER
 )
 _PUT_QUERY = "insert or ignore into {}queries(id, file, offset) {}"
-_PUT_ROLLOUT = """
-insert into {}rollouts(query, number, file, offset, status, failure, started, price) {} on conflict(query, number)
+_COLUMNS = "query, number, file, offset, status, failure, started, price"
+_PUT_ROLLOUT = f"""
+insert into {{}}rollouts({_COLUMNS}) {{}} on conflict(query, number)
 do update set file = excluded.file, offset = excluded.offset, status = excluded.status, failure = excluded.failure,
               started = excluded.started, price = excluded.price
 """
@@ -62,13 +62,9 @@ _PUT_GROUP = "insert or replace into {}cached_groups(query, crc, data) {}"
 _JUDGING = TypeAdapter(tuple[str, str], config=BUILT_LATER)
 _COPIED = (
     (_PUT_QUERY, "select id, file, offset from main.queries order by at"),
-    (
-        _PUT_ROLLOUT,
-        "select query, number, file, offset, status, failure, started, price from main.rollouts where true order by at",
-    ),
+    (_PUT_ROLLOUT, f"select {_COLUMNS} from main.rollouts where true order by at"),  # noqa: S608 - names of our own
     (_PUT_VERDICT, "select key, file, offset from main.verdicts"),
 )
-_PUT_SUMS = f"insert into kept.sums {TOTALS.format('kept.')}, ?, ?"
 
 
 class Index:
@@ -118,7 +114,7 @@ class Index:
             self.make_anew()
             return answer()
 
-    def rows(self, question: str, row: TypeAdapter[IndexRow], *values: object) -> list[IndexRow]:
+    def rows(self, question: str, row: TypeAdapter[RowOfIndex], *values: object) -> list[RowOfIndex]:
         """Return the rows of the kept file, and then those of what was read since. Raises DoesNotFit."""
         try:
             fresh = self._fresh.execute(question, values).fetchall()
@@ -291,7 +287,7 @@ class Index:
             base.executemany("insert into kept.judging values (?, ?)", [judging] if judging else [])
             base.execute(_PUT_GROUP.format("kept.", "select query, crc, data from main.cached_groups"))
             base.execute("delete from kept.sums")
-            base.execute(_PUT_SUMS, (self.spent, counts))
+            base.execute(f"insert into kept.sums {TOTALS.format('kept.')}, ?, ?", (self.spent, counts))
             base.execute("commit")
         finally:
             if base.in_transaction:

@@ -38,7 +38,7 @@ _NAMES = "create table names(name text primary key, file integer, offset integer
 TOTALS = """select (select count(*) from {0}queries), (select count(*) from {0}rollouts join {0}queries on id = query),
                    (select max(key) from {0}verdicts)"""
 """What tells that rows are missing, or bear other names."""
-IndexRow = TypeVar("IndexRow")
+RowOfIndex = TypeVar("RowOfIndex")
 """What a row of the index is read as."""
 WORTH_KEEPING = 8_000_000
 """Bytes of segments from which on the index is kept: below, a scan takes a tenth of a second."""
@@ -137,7 +137,7 @@ class IndexFile:
         """Close the file."""
         self._base.close()
 
-    def rows(self, question: str, row: TypeAdapter[IndexRow], *values: object) -> list[IndexRow]:
+    def rows(self, question: str, row: TypeAdapter[RowOfIndex], *values: object) -> list[RowOfIndex]:
         """Return the rows of an answer, each checked."""
         self._steps_left = 20 + self._most_rows
         with cache_errors(), closing(self._base.execute(question, values)) as answer:
