@@ -26,7 +26,8 @@ from harness.core.run_folders import enclosing_run
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.core.wording import option
-from harness.rollouts.environment import AgentEnv, examples_folder, is_example
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.examples import examples_folder, is_example
 
 
 def agent_folders(here: Path) -> list[Path]:

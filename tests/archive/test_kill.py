@@ -60,7 +60,7 @@ FOREIGN = """
 import sys
 from pathlib import Path
 from tests.archive.making import an_info
-from harness.archive import RunStore
+from harness.archive.run_store import RunStore
 
 RunStore.create(Path(sys.argv[1]), an_info(settings={"corpus": "\\u6587\\u66f8"})).close()
 """
@@ -129,7 +129,8 @@ import os, sys
 from pathlib import Path
 from tests.archive.making import a_run
 from tests.builders import AT
-from harness.archive import RunReader, RunStore
+from harness.archive.reader import RunReader
+from harness.archive.run_store import RunStore
 from harness.core.errors import CannotWrite
 
 a_run(Path(sys.argv[1])).close()

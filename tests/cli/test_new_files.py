@@ -9,7 +9,7 @@ from harness.cli.app import app
 from harness.cli.new_files import check_writable
 from harness.core.errors import CannotWrite, UsageError
 from harness.judging.rubric_files import packaged_rubrics
-from harness.rollouts.environment import EXAMPLES
+from harness.rollouts.examples import EXAMPLES
 from harness.rollouts.loading import load_agent
 
 Command = Callable[..., str]

@@ -8,7 +8,7 @@ import pytest
 from agents import Agent, WebSearchTool
 
 from harness.core.errors import UsageError
-from harness.rollouts import environment as examples
+from harness.rollouts import examples
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.loading import from_object, load_agent
 from tests.conftest import ROOT
