@@ -1,5 +1,7 @@
 """What `import harness` exports, and what a type checker makes of it."""
 
+import ast
+import importlib
 import inspect
 import json
 import re
@@ -128,3 +130,15 @@ def test_a_type_checker_knows_results_and_rejects_misspelt_settings_and_wrong_va
     assert wrong == set(range(first_wrong, len(lines))), said
     revealed = [each["message"].rpartition(" is ")[2] for each in said if each["severity"] == "information"]
     assert revealed == ['"GroupRanking | None"', '"Run"', '"GroupRanking"']
+
+
+def test_what_a_program_gets_is_what_a_type_checker_reads():
+    tree = ast.parse(Path(harness.__file__).read_text("utf-8"))
+    read = {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("harness.")
+        for alias in node.names
+    }
+    for name, (module, there) in read.items():
+        assert getattr(harness, name) is getattr(importlib.import_module(str(module)), there), name
