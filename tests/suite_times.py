@@ -1,4 +1,7 @@
-"""Measures how long the suite takes, and renews the table of CONTRIBUTING.md: `python -m tests.suite_times`."""
+"""Measures how long the suite takes, and renews the table of CONTRIBUTING.md.
+
+python -m tests.suite_times [N...]      only the Nth of the commands, from 0; the others keep the figures that they had
+"""
 
 import json
 import re
@@ -37,14 +40,15 @@ def table(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def main() -> None:
-    """Measure each command, keep the figures, and put them into the table."""
-    old = table(json.loads(MEASURED.read_text("utf-8")) if MEASURED.exists() else [])
-    rows = [measured(command) for command in COMMANDS]
+def main(chosen: list[int]) -> None:
+    """Measure commands, keep their figures beside those of the others, and put all into the table."""
+    old = json.loads(MEASURED.read_text("utf-8")) if MEASURED.exists() else []
+    by_command = {row["command"]: row for row in old}
+    by_command |= {COMMANDS[number]: measured(COMMANDS[number]) for number in chosen}
+    rows = [by_command[command] for command in COMMANDS if command in by_command]
     MEASURED.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-    page = CONTRIBUTING.read_text("utf-8")
-    CONTRIBUTING.write_text(page.replace(old, table(rows)), "utf-8")
+    CONTRIBUTING.write_text(CONTRIBUTING.read_text("utf-8").replace(table(old), table(rows)), "utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main([int(word) for word in sys.argv[1:]] or list(range(len(COMMANDS))))

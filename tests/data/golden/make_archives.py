@@ -111,7 +111,7 @@ class Maker:
                 done = self._nursery.wait(self._nursery.start(args, at, SETTINGS | env | stop))
                 assert done.code == code, f"{name}: {args} ended with {done.code}\n{done.err}"
             (run,) = (at / "runs").glob("2*")
-            ignored = shutil.ignore_patterns("report.html", "run.lock", "index.sqlite*")
+            ignored = shutil.ignore_patterns("report.html", "report", "run.lock", "index.sqlite*")
             shutil.copytree(run, self._target / name / run.name, ignore=ignored)
         for empty in [p for p in (self._target / name).rglob("*") if p.is_dir() and not any(p.iterdir())]:
             empty.rmdir()
