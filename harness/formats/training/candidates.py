@@ -221,7 +221,7 @@ def _fault(pair: RankedPair, group: RankedGroup, rules: ExportRules, probability
     if any(map(_in_both_orders, met)):
         reason = _fault_of_orders(met, better)
     elif group.both_orders and rules.confidence is None:
-        reason = "never judged against each other in both orders (--sure P takes such pairs by their probability)"
+        reason = "never judged against each other in both orders (--confidence P takes such pairs by their probability)"
     else:
         least = USUAL_CONFIDENCE if rules.confidence is None else rules.confidence
         unsure = least > 0 and (probability is None or probability < least)
