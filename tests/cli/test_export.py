@@ -97,7 +97,8 @@ def test_the_card_says_what_datasets_needs_and_where_each_line_comes_from(plain:
     assert {s["query"]: s["file"] for s in sources} == by_query
     assert all(len(s["records"]) == 64 and s["rollouts"] == [1, 2, 3] for s in sources)
     card = Path("out/README.md").read_text("utf-8")
-    for part in ("Tokens: none are recorded", "Changed with order", "the anchor: it was sampled", "judge: j", "rubric: "):
+    marks = ("Tokens: none are recorded", "Changed with order", "the anchor: it was sampled", "judge: j", "rubric: ")
+    for part in marks:
         assert part in card
     before = {path: Path("out", path).read_bytes() for path in [*files, "sources.jsonl", "README.md"]}
     plain("export --format groups -o again --split train=0.5,test=0.5")
