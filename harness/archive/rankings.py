@@ -10,14 +10,7 @@ from pathlib import Path
 from harness.archive.lines import line_number
 from harness.archive.record_faults import MOST
 from harness.archive.result_files import ResultsOnDisk, ResultType, read_results
-from harness.archive.typed_records import (
-    FOOTER,
-    RANKED_GROUP,
-    RANKED_QUERY,
-    RANKING_HEAD,
-    RankedQuery,
-    RankingHead,
-)
+from harness.archive.typed_records import FOOTER, RANKED_GROUP, RANKED_QUERY, RANKING_HEAD, RankedQuery, RankingHead
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query

@@ -13,12 +13,7 @@ from typing import Literal
 
 from harness.archive.batch_log import BATCH_LINES
 from harness.archive.blobs import blob_name
-from harness.archive.comparison_reader import (
-    COMPARED_QUERY,
-    COMPARISON_FOOTER,
-    COMPARISON_HEAD,
-    read_comparison_info,
-)
+from harness.archive.comparison_reader import COMPARED_QUERY, COMPARISON_FOOTER, COMPARISON_HEAD, read_comparison_info
 from harness.archive.index_file import NamePlaces
 from harness.archive.layout import ASIDE, COMPARISON_FILE, COMPARISON_SEGMENTS, LOCK, PAGE, PAGES, RUN_FILE, SEGMENTS
 from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named

@@ -13,14 +13,7 @@ from harness.cli.options import Caller
 from harness.cli.output import print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld
 from harness.core.wording import command
-from harness.report.terminal.runs import (
-    ComparisonRow,
-    RunLine,
-    comparison_row,
-    run_line,
-    runs_table,
-    unreadable_lines,
-)
+from harness.report.terminal.runs import ComparisonRow, RunLine, comparison_row, run_line, runs_table, unreadable_lines
 
 
 def ls(caller: Caller) -> None:

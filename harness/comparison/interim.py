@@ -30,7 +30,6 @@ from harness.core.gates import GateFinding, InterimAnalysis
 
 ONE_SIDED = 0.025
 """The error rate on each side: together they are the 5 % of a 95 % interval."""
-MOST_LOOKS = 8
 _NODES = 100
 _FAR = 9.0
 """Standard deviations beyond which a normal density is taken for nothing."""

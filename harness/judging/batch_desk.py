@@ -12,15 +12,7 @@ from harness.core.settings import Api
 from harness.core.verdicts import Unjudged, Unscored
 from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS
 from harness.endpoints.retries import NO_LIMIT, Stoppable
-from harness.judging.judge_model import (
-    IN_BATCH,
-    SAMPLING,
-    UNANSWERED,
-    WITH_PROVIDER,
-    AskFailed,
-    ModelReply,
-    Question,
-)
+from harness.judging.judge_model import IN_BATCH, SAMPLING, UNANSWERED, WITH_PROVIDER, AskFailed, ModelReply, Question
 from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
 
 TIER = "batch"

@@ -54,18 +54,6 @@ class Judge(NamedJudge, Protocol):
         ...
 
 
-class ListJudge(NamedJudge, Protocol):
-    """Scores transcripts, all different, in the order given. A judge that fails returns Unscored with the cause."""
-
-    def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
-        """Return the verdict's key, as that of a pair's judge."""
-        ...
-
-    async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
-        """Judge, and record the cost."""
-        ...
-
-
 def verdict_record(
     kind: type[_Record],
     judge: NamedJudge,

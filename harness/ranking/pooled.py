@@ -11,13 +11,7 @@ from harness.ranking.group_noise import on_groups
 from harness.ranking.judge_prior import LEVEL_SHARE, WEAK, Parameters, Prior
 from harness.ranking.juror_weights import JuryVoices, LearntJuror, learn_voices, of_jurors
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
-from harness.ranking.pooled_model import (
-    at_a_time,
-    judges_at,
-    posterior,
-    posterior_covariances,
-    posterior_means,
-)
+from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
 from harness.ranking.pooled_sums import PoolSums, pool_sums
 
 MISFIT_AT_ENDS = 2.0

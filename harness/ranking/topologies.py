@@ -16,9 +16,7 @@ from harness.ranking.double import Double, judged_in_double
 from harness.ranking.fixed_pairs import Anchor, Cyclic, NoMatches, RoundRobin, spread
 from harness.ranking.knockout import Arena, Single, match_bounds
 from harness.ranking.swiss import Swiss, usual_rounds
-from harness.ranking.topology import (
-    Topology,
-)
+from harness.ranking.topology import Topology
 
 
 class Sampler(Protocol):

@@ -9,15 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    Strict,
-    StrictStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, Strict, StrictStr, ValidationError, model_validator
 
 from harness.core.rankings import Signal
 from harness.core.records import FailureKind, Role

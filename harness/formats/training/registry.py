@@ -16,13 +16,7 @@ from harness.formats.training.line_models import (
     TrlCompletion,
     TrlPreference,
 )
-from harness.formats.training.records import (
-    LinesOf,
-    dpo_records,
-    group_records,
-    openai_preference_records,
-    sft_records,
-)
+from harness.formats.training.records import LinesOf, dpo_records, group_records, openai_preference_records, sft_records
 from harness.formats.training.rules import ExportFormat, ExportRules, SftStyle
 
 LINES_OF: Mapping[ExportFormat, LinesOf] = {

@@ -15,13 +15,7 @@ from harness.core.settings_sources import load
 from harness.core.wording import option
 from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
 from harness.pipeline.comparing.plan import CompareOptions, new_comparison, plan_comparison
-from harness.pipeline.comparing.quote import (
-    AnySide,
-    ComparisonQuote,
-    RollOutQuote,
-    quote_comparison,
-    quote_roll_out,
-)
+from harness.pipeline.comparing.quote import AnySide, ComparisonQuote, RollOutQuote, quote_comparison, quote_roll_out
 from harness.pipeline.comparing.resuming import resume_comparison
 from harness.pipeline.comparing.sides import open_sides
 from harness.pipeline.plan import Prepared, new_run_info

@@ -22,13 +22,7 @@ from harness.pipeline.comparing.compare import ComparisonResult, judge_into
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_verdict_sources
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
-from harness.pipeline.plan import (
-    RUNS_OWN,
-    JudgingPlan,
-    NamedAddresses,
-    places_of_begun,
-    recorded_judge,
-)
+from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import resume_run
