@@ -44,7 +44,7 @@ def warn(console: Console, prepared: Prepared, environ: Mapping[str, str]) -> No
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
         console.print(
             f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
-            "Name another with --judge-model.",
+            "Name another with --judge-model."
         )
 
 
@@ -74,7 +74,7 @@ def note_idle_judge_options(console: Console, settings: Settings, values: Mappin
     if idle:
         console.print(
             f"note: {', '.join(idle)} {'does' if len(idle) == 1 else 'do'} not apply to --judge {settings.judge}, "
-            f"which {method.summary}",
+            f"which {method.summary}"
         )
 
 
@@ -86,8 +86,7 @@ def note_idle_agent_options(console: Console, prepared: Prepared, values: Mappin
     loaded = prepared.agent.loaded
     if prepared.settings.judge_when == "tied" and loaded.reward is None:
         console.print(
-            f"note: agent {loaded.name!r} has no reward(), so --judge-when tied leaves all of its rollouts "
-            "to the judge",
+            f"note: agent {loaded.name!r} has no reward(), so --judge-when tied leaves all of its rollouts to the judge"
         )
 
 

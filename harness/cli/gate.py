@@ -105,12 +105,7 @@ def _print_quote(quote: ComparisonQuote | RollOutQuote, forecast: Forecast, rule
 
 
 def _deliver(
-    result: ComparisonResult,
-    caller: Caller,
-    found: FoundSides,
-    rules: GateRules,
-    forecast: Forecast,
-    files: _Files,
+    result: ComparisonResult, caller: Caller, found: FoundSides, rules: GateRules, forecast: Forecast, files: _Files
 ) -> ExitCode:
     """Write the page and the files, print what the gate says, its sentence last, and return the exit code.
 

@@ -64,12 +64,7 @@ def _list_rubrics(caller: Caller) -> None:
     if caller.as_json:
         print_json([_summary(each) for each in rubrics])
         return
-    columns = [
-        Column("rubric", 1),
-        Column("version", 2),
-        Column("path", 4, wish=24),
-        Column("answer", 3, wish=24),
-    ]
+    columns = [Column("rubric", 1), Column("version", 2), Column("path", 4, wish=24), Column("answer", 3, wish=24)]
     rows = [TableRow([each.name, str(each.version), _block(each, "path"), _block(each, "answer")]) for each in rubrics]
     print_lines(lambda width: table_or_list(columns, rows, width))
 

@@ -139,7 +139,7 @@ def _show_transcript(rollout: Rollout, head: RankingHead, caller: Caller) -> Non
     if not can_count_by(counter):
         stderr().print(
             f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
-            "something was cut, this text differs from what the judge saw",
+            "something was cut, this text differs from what the judge saw"
         )
     transcript = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
     if caller.as_json:

@@ -22,13 +22,7 @@ _LONGEST_NUMBER = 4
 
 
 def why(
-    caller: Caller,
-    run: str,
-    a: str | None,
-    b: str | None,
-    query: str | None,
-    ranking: str | None,
-    html: Path | None,
+    caller: Caller, run: str, a: str | None, b: str | None, query: str | None, ranking: str | None, html: Path | None
 ) -> None:
     """Print how two rollouts compare, and write their page."""
     check_writable(html)
