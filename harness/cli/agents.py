@@ -6,23 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
+import agents as sdk
 import anyio
-from agents import (
-    Agent,
-    CodeInterpreterTool,
-    FileSearchTool,
-    FunctionTool,
-    HostedMCPTool,
-    ImageGenerationTool,
-    ProgrammaticToolCallingTool,
-    RunContextWrapper,
-    Tool,
-    ToolOriginType,
-    ToolSearchTool,
-    WebSearchTool,
-)
 from agents.models import get_default_model
 from agents.tool import get_function_tool_origin
 from rich.console import RenderableType
@@ -31,7 +18,7 @@ from harness.cli.console import print_lines
 from harness.cli.options import Caller
 from harness.cli.output import print_json
 from harness.cli.process import stdout_for_results
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, first_error
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.settings_sources import load, merge_sources
@@ -41,21 +28,17 @@ from harness.endpoints.credentials import Credentials
 from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, servers_to_connect
-from harness.rollouts.loading import LoadedAgent, agent_files, load_agent
+from harness.rollouts.loading import agent_files, load_agent
 
+ToolType = Literal["function", "agent", "mcp", "hosted", "local"]
 _PATIENCE_S = 60
 _HOSTED = (
-    CodeInterpreterTool,
-    FileSearchTool,
-    HostedMCPTool,
-    ImageGenerationTool,
-    ProgrammaticToolCallingTool,
-    ToolSearchTool,
-    WebSearchTool,
+    *(sdk.CodeInterpreterTool, sdk.FileSearchTool, sdk.HostedMCPTool, sdk.ImageGenerationTool),
+    *(sdk.ProgrammaticToolCallingTool, sdk.ToolSearchTool, sdk.WebSearchTool),
 )
-_ORIGINS: Mapping[ToolOriginType, Literal["mcp", "agent"]] = {
-    ToolOriginType.MCP: "mcp",
-    ToolOriginType.AGENT_AS_TOOL: "agent",
+_ORIGINS: Mapping[sdk.ToolOriginType, ToolType] = {
+    sdk.ToolOriginType.MCP: "mcp",
+    sdk.ToolOriginType.AGENT_AS_TOOL: "agent",
 }
 _COLUMNS = (
     Column("agent", 1),
@@ -70,7 +53,7 @@ class ListedTool(Record):
     """A tool, and who runs it: the agent's own code, another agent, an MCP server, the endpoint, or this machine."""
 
     name: str
-    type: Literal["function", "agent", "mcp", "hosted", "local"]
+    type: ToolType
 
 
 class ListedAgent(Record):
@@ -112,73 +95,63 @@ async def list_agents(here: Path, settings: Settings, endpoint: Endpoint | None)
 
 def agents_table(agents: Iterable[ListedAgent], here: Path, width: int) -> Iterator[RenderableType]:
     """Yield the agents as a table, and under it those that cannot be loaded."""
-    agents = list(agents)
-    yield from table_or_list(_COLUMNS, (_row(agent, here) for agent in agents if not agent.error), width)
-    broken = [agent for agent in agents if agent.error]
+    rows: list[TableRow] = []
+    broken: list[ListedAgent] = []
+    for agent in agents:
+        if agent.error:
+            broken.append(agent)
+            continue
+        tools = [t.name if t.type == "function" else f"{t.name} ({t.type})" for t in agent.tools]
+        cells = (agent.name, agent.model or "", ", ".join(tools), ", ".join(agent.handoffs), _where(agent, here))
+        rows.append(TableRow([visible_name(cell) for cell in cells]))
+    yield from table_or_list(_COLUMNS, rows, width)
     if broken:
         yield visible_text("cannot be loaded:", style="bold red")
     for agent in broken:
         yield visible_text(f"{agent.name} ({_where(agent, here)}): {agent.error}")
 
 
-def _row(agent: ListedAgent, here: Path) -> TableRow:
-    tools = [t.name if t.type == "function" else f"{t.name} ({t.type})" for t in agent.tools]
-    cells = (agent.name, agent.model or "", ", ".join(tools), ", ".join(agent.handoffs), _where(agent, here))
-    return TableRow([visible_name(cell) for cell in cells])
-
-
 async def _load_listed(place: ListedAgent, here: Path, settings: Settings, endpoint: Endpoint | None) -> ListedAgent:
     try:
         loaded = load_agent(place.name, here)
+        endpoint = None if settings.offline else endpoint
+        env = AgentEnv(  # what a run started now would hand to the agent's file
+            api=endpoint.api if endpoint else "chat",
+            offline=settings.offline or (endpoint is None and loaded.packaged),
+            corpus=settings.corpus,
+            model=settings.model,
+            rng=random.Random(settings.seed),
+        )
         with anyio.fail_after(_PATIENCE_S):
-            async with loaded.open(_env(loaded, settings, endpoint)) as agent, AsyncExitStack() as connections:
+            async with loaded.open(env) as agent, AsyncExitStack() as connections:
                 for server in servers_to_connect(agent):
                     await connect(server, connections)
-                parts = await _parts(agent)
+                # Not get_all_tools: that asks each tool's `is_enabled`, which may need the context of a run.
+                tools = [*await agent.get_mcp_tools(sdk.RunContextWrapper(None)), *agent.tools]
+        model = get_default_model() if agent.model is None else agent.model
+        parts: dict[str, Any] = {
+            "file": str(loaded.file) if loaded.file else place.file,
+            "packaged": loaded.packaged,
+            "model": model if isinstance(model, str) else getattr(model, "model", None) or type(model).__name__,
+            "tools": tuple(ListedTool(name=tool.name, type=_type(tool)) for tool in tools),
+            "handoffs": tuple(h.name if isinstance(h, sdk.Agent) else h.agent_name for h in agent.handoffs),
+        }
     except UsageError as exc:
         return place.model_copy(update={"error": str(exc)})
     except TimeoutError:
         return place.model_copy(update={"error": f"it was not ready after {_PATIENCE_S} seconds"})
     except (Exception, SystemExit) as exc:  # noqa: BLE001 - one broken agent must not hide the others
-        return place.model_copy(update={"error": _reason(exc)})
-    file = str(loaded.file) if loaded.file else place.file
-    return place.model_copy(update={**parts, "file": file, "packaged": loaded.packaged})
+        first = first_error(exc) if isinstance(exc, BaseExceptionGroup) else exc
+        reason = f"{type(first).__name__}: {' '.join(str(first).split()) or 'no message'}"
+        return place.model_copy(update={"error": reason})
+    return place.model_copy(update=parts)
 
 
-def _env(loaded: LoadedAgent, settings: Settings, endpoint: Endpoint | None) -> AgentEnv:
-    """Return what a run started now would hand to the agent's file."""
-    endpoint = None if settings.offline else endpoint
-    return AgentEnv(
-        api=endpoint.api if endpoint else "chat",
-        offline=settings.offline or (endpoint is None and loaded.packaged),
-        corpus=settings.corpus,
-        model=settings.model,
-        rng=random.Random(settings.seed),
-    )
-
-
-async def _parts(agent: Agent[Any]) -> dict[str, Any]:
-    model = get_default_model() if agent.model is None else agent.model
-    # Not get_all_tools: that asks each tool's `is_enabled`, which may need the context of a run.
-    tools = [*await agent.get_mcp_tools(RunContextWrapper(None)), *agent.tools]
-    return {
-        "model": model if isinstance(model, str) else getattr(model, "model", None) or type(model).__name__,
-        "tools": tuple(ListedTool(name=t.name, type=_type(t)) for t in tools),
-        "handoffs": tuple(h.name if isinstance(h, Agent) else h.agent_name for h in agent.handoffs),
-    }
-
-
-def _type(tool: Tool) -> Literal["function", "agent", "mcp", "hosted", "local"]:
-    if isinstance(tool, FunctionTool):
+def _type(tool: sdk.Tool) -> ToolType:
+    if isinstance(tool, sdk.FunctionTool):
         origin = get_function_tool_origin(tool)
         return _ORIGINS.get(origin.type, "function") if origin else "function"
     return "hosted" if isinstance(tool, _HOSTED) else "local"
-
-
-def _reason(exc: BaseException) -> str:
-    if isinstance(exc, BaseExceptionGroup):
-        return _reason(cast("BaseExceptionGroup[Any]", exc).exceptions[0])
-    return f"{type(exc).__name__}: {' '.join(str(exc).split()) or 'no message'}"
 
 
 def _where(agent: ListedAgent, here: Path) -> str:

@@ -32,15 +32,20 @@ def announce(console: Console, prepared: Prepared, queries: int, environ: Mappin
     warn(console, prepared, environ)
     for line in plan_lines(prepared, queries):
         console.print(line)
-    note_batches(console, prepared.settings)
+    _note_batches(console, prepared.settings)
 
 
 def warn(console: Console, prepared: Prepared, environ: Mapping[str, str]) -> None:
     """Print what the results will not be worth, and which names in the environment look like misspelt settings."""
     for name, setting in misspelt(environ).items():
         console.print(f"note: {name} is no setting; {setting} is")
+    embedded = {"model": prepared.agent.offline, "judge": prepared.judge.offline}
     if prepared.offline:
-        print_offline_notice(console, _offline_notice(prepared))
+        parts = [part for part, is_embedded in embedded.items() if is_embedded]
+        by_default = prepared.agent.offline and not prepared.settings.offline
+        why = " No OPENAI_API_KEY and no address is set." if by_default else ""
+        text = f"This run uses the embedded {' and '.join(parts)}.{why}\nIt shows that everything works; "
+        _print_offline_notice(console, text + "its ranks say nothing of any LLM.")
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
         console.print(
             f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
@@ -48,8 +53,7 @@ def warn(console: Console, prepared: Prepared, environ: Mapping[str, str]) -> No
         )
 
 
-def print_offline_notice(console: Console, notice: str) -> None:
-    """Print, so that nobody overlooks it, that the results say nothing of any LLM."""
+def _print_offline_notice(console: Console, notice: str) -> None:
     whole_width = console.is_terminal  # without one a line has no end
     console.print(Panel(notice, title="OFFLINE SELF-TEST", border_style="yellow", expand=whole_width))
 
@@ -58,11 +62,10 @@ def announce_design(console: Console, settings: Settings) -> None:
     """Print what a budget of judge calls is spent on."""
     if plan := describe_calls(settings):
         console.print(plan)
-    note_batches(console, settings)
+    _note_batches(console, settings)
 
 
-def note_batches(console: Console, settings: Settings) -> None:
-    """Print how many batches a judging takes, where one is not enough."""
+def _note_batches(console: Console, settings: Settings) -> None:
     if several := describe_batches(settings):
         console.print(f"note: {several}")
 
@@ -105,20 +108,11 @@ def note_idle_prices(console: Console, prepared: Prepared, words: Iterable[str] 
         )
 
 
-def _offline_notice(prepared: Prepared) -> str:
-    embedded = {"model": prepared.agent.offline, "judge": prepared.judge.offline}
-    parts = [part for part, is_embedded in embedded.items() if is_embedded]
-    by_default = prepared.agent.offline and not prepared.settings.offline
-    why = " No OPENAI_API_KEY and no address is set." if by_default else ""
-    return (
-        f"This run uses the embedded {' and '.join(parts)}.{why}\nIt shows that everything works; "
-        "its ranks say nothing of any LLM."
-    )
-
-
 def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
     """Say what a run would take: the result of --dry-run."""
-    if as_json:
+    if not as_json:
+        say("\n".join(plan_lines(prepared, queries)))
+    else:
         plan = {
             "queries": queries,
             "agent_runs": prepared.settings.n * queries,
@@ -126,13 +120,11 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
             "judge": prepared.judge.model,
             "agent_at": prepared.agent.place,
             "judge_at": prepared.judge.places,
-            "cost_usd": cost_ends(prepared.cost(queries)),
+            "cost_usd": _cost_ends(prepared.cost(queries)),
             "prices_by_name": prices_by_name(prepared.settings, prepared.judge, prepared.agent),
             "offline": prepared.offline,
         }
         print_json(plan, indent=None)
-    else:
-        say("\n".join(plan_lines(prepared, queries)))
 
 
 def plan_lines(prepared: Prepared, queries: int) -> list[str]:
@@ -142,23 +134,18 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     runs = counted(prepared.settings.n * queries, "agent run")
     by = f"(agent: {prepared.agent.place}, judge: {prepared.judge.places}, rubric: {prepared.rubric.name})"
     design_line = describe_calls(prepared.settings)
+    by_name = "; ".join(prices_by_name(prepared.settings, prepared.judge, prepared.agent))
     return [
         f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
         *([design_line] if design_line else []),
         _cost_line(prepared, queries),
-        *_prices_by_name(prepared),
+        *([f"prices by name (--price-by-name): {by_name}"] if by_name else []),
     ]
-
-
-def _prices_by_name(prepared: Prepared) -> list[str]:
-    lines = prices_by_name(prepared.settings, prepared.judge, prepared.agent)
-    return [f"prices by name (--price-by-name): {'; '.join(lines)}"] if lines else []
 
 
 def _cost_line(prepared: Prepared, queries: int) -> str:
     """Return the estimate of a run's cost, and what it assumes."""
     agent, judge, whole = prepared.agent_cost(queries), prepared.judge_cost(queries), prepared.cost(queries)
-    parts = f"(agent {cost_range(agent)}, judge {cost_range(judge)})"
     if whole == CostBounds(0, 0):
         return "estimated cost: $0.00 (embedded parts)"
     if agent is None and judge is None:
@@ -166,17 +153,15 @@ def _cost_line(prepared: Prepared, queries: int) -> str:
             "estimated cost: unknown (no listed price for these models at these addresses; name prices with --price "
             "MODEL=IN/OUT, in USD a million tokens)"
         )
-    estimate = f"estimated cost: {cost_range(whole) if whole else 'unknown'} {parts}"
-    settings = prepared.settings
-    assumed = [
-        f"{tokens_range(*agent_tokens(settings.max_turns))} an agent run",
-        f"{tokens_range(*judge_tokens(settings.judge_budget))} a judge call",
-    ]
-    return f"{estimate}, assuming {' and '.join(assumed)}"
+    of_run = _tokens_range(*agent_tokens(prepared.settings.max_turns))
+    of_call = _tokens_range(*judge_tokens(prepared.settings.judge_budget))
+    return (
+        f"estimated cost: {_cost_range(whole)} (agent {_cost_range(agent)}, judge {_cost_range(judge)}), "
+        f"assuming {of_run} an agent run and {of_call} a judge call"
+    )
 
 
-def tokens_range(low: Tokens, high: Tokens) -> str:
-    """Return tokens in and out of a piece of work, from the least to the most."""
+def _tokens_range(low: Tokens, high: Tokens) -> str:
     least, most = low.usage(), high.usage()
     return f"{least.input:,} to {most.input:,} tokens in, {least.output:,} to {most.output:,} out"
 
@@ -191,33 +176,33 @@ def print_quote(run: str, quote: Quote, *, as_json: bool, several: bool, free: b
             "judge_at": quote.judge_places,
             "reused": quote.reused,
             "would_buy": list(bought),
-            "cost_usd": cost_ends(cost),
+            "cost_usd": _cost_ends(cost),
             "prices_by_name": list(quote.prices_by_name),
         }
         print_json(row | ({"would_miss": quote.bought[0]} if free else {}), indent=None)
-        return
-    line = (
-        f"reused {quote.reused:,}, would buy 0 (--free), would miss {quote.bought[0]:,}" if free else quote_line(quote)
-    )
-    say(f"{run}: {line}" if several else line)
+    else:
+        missed = f"reused {quote.reused:,}, would buy 0 (--free), would miss {quote.bought[0]:,}"
+        line = missed if free else quote_line(quote)
+        say(f"{run}: {line}" if several else line)
 
 
 def quote_line(quote: Quote) -> str:
     """Return in a line what a rescoring would reuse and buy."""
     low, high = quote.bought
     buy = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"reused {quote.reused:,}, would buy {buy} (judge: {quote.judge_places}); {_quoted_cost(quote)}"
+
+
+def _quoted_cost(quote: Quote) -> str:
     by_name = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
-    cost = f"{cost_range(quote.cost)}{by_name}"
-    return f"reused {quote.reused:,}, would buy {buy} (judge: {quote.judge_places}); estimated cost: {cost}"
+    return f"estimated cost: {_cost_range(quote.cost)}{by_name}"
 
 
-def cost_ends(bounds: CostBounds | None) -> list[float] | None:
-    """Return the least and the most that work is taken to cost, for JSON; None where a price is unknown."""
+def _cost_ends(bounds: CostBounds | None) -> list[float] | None:
     return [bounds.low, bounds.high] if bounds else None
 
 
-def cost_range(bounds: CostBounds | None) -> str:
-    """Return what work is taken to cost, from the least to the most."""
+def _cost_range(bounds: CostBounds | None) -> str:
     if bounds is None:
         return "unknown"
     return dollars(bounds.low) if bounds.low == bounds.high else f"{dollars(bounds.low)} to {dollars(bounds.high)}"
@@ -226,7 +211,7 @@ def cost_range(bounds: CostBounds | None) -> str:
 def announce_comparison(console: Console, quote: ComparisonQuote | RollOutQuote) -> None:
     """Print what a comparison is about to take, and whom it asks, before anything is spent."""
     if quote.offline:
-        print_offline_notice(console, _OFFLINE_COMPARISON)
+        _print_offline_notice(console, _OFFLINE_COMPARISON)
     for line in comparison_quote_lines(quote):
         console.print(line, soft_wrap=True)
 
@@ -246,25 +231,23 @@ def comparison_quote_lines(quote: ComparisonQuote | RollOutQuote) -> list[str]:
     if isinstance(quote, RollOutQuote):
         runs = counted(quote.agent_runs, "agent run")
         agents = ", ".join(f"{label}: {place}" for label, place in quote.places)
-        parts = f"(agents {cost_range(quote.agent_cost)}, judge {cost_range(quote.judge_cost)})"
+        parts = f"(agents {_cost_range(quote.agent_cost)}, judge {_cost_range(quote.judge_cost)})"
         return [
             f"{queries}: {runs}, up to {counted(quote.judge_calls[1], 'judge call')} ({agents}, {by})",
-            f"estimated cost: {cost_range(quote.cost)} {parts}",
+            f"estimated cost: {_cost_range(quote.cost)} {parts}",
         ]
     pairs = counted(quote.pairs, "pair")
     lost = f", {quote.forfeits:,} of them lost by a failure, without a judge" if quote.forfeits else ""
     shared = f"{queries} in common: {pairs}, the anchors' among them{lost}"
     if quote.complete:
         return [shared, "nothing to buy: the comparison is there"]
-    named = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
-    verdicts = f"reused {quote.reused:,}, would buy {quote.bought[0]:,} ({by})"
-    return [shared, f"{verdicts}; estimated cost: {cost_range(quote.cost)}{named}"]
+    return [shared, f"reused {quote.reused:,}, would buy {quote.bought[0]:,} ({by}); {_quoted_cost(quote)}"]
 
 
 def comparison_quote_json(quote: ComparisonQuote | RollOutQuote) -> Mapping[str, object]:
     """Return what a comparison takes, for --json."""
     row: dict[str, object] = {"queries": quote.queries, "judge": quote.judge, "judge_at": quote.judge_places}
-    row |= {"offline": quote.offline, "cost_usd": cost_ends(quote.cost)}
+    row |= {"offline": quote.offline, "cost_usd": _cost_ends(quote.cost)}
     if isinstance(quote, RollOutQuote):
         agents = [place for _, place in quote.places]
         return row | {"agent_runs": quote.agent_runs, "judge_calls": [*quote.judge_calls], "agents_at": agents}

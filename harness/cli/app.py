@@ -8,7 +8,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from harness.cli import completion
 from harness.cli.options import OrderedGroup
 from harness.cli.output import guard_output, say
 from harness.core.errors import ExitCode, HarnessError, short_message
-from harness.core.wording import as_called, command, set_command, set_program
+from harness.core.wording import as_called, call, set_command, set_program
 
 _GROUPS = {
     "Start": ("start_options", ("run", "best", "resume", "doctor", "agents")),
@@ -41,31 +41,19 @@ _EPILOG = (
 )
 
 
-class _Declared(MutableMapping[str, click.Command]):
+class _Declared(UserDict[str, Any]):
     """Commands by name. A module that declares commands is imported when one of them is looked up."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, click.Command | str] = {n: module for module, names in _GROUPS.values() for n in names}
-
     def __getitem__(self, name: str) -> click.Command:
-        known = self._known[name]
+        known = self.data[name]
         if isinstance(known, str):
             known = getattr(import_module(f"{__package__}.{known}"), f"{name}_command")
             known.name = name
-            self._known[name] = known
+            self.data[name] = known
         return known
 
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._known[name] = command
 
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+_COMMANDS = _Declared({name: module for module, names in _GROUPS.values() for name in names})
 
 
 class _Commands(OrderedGroup):
@@ -81,7 +69,7 @@ class _Commands(OrderedGroup):
                 formatter.write_dl([(f"{name:{width}}", c.get_short_help_str(_WHOLE_SENTENCE)) for name, c in commands])
 
 
-@click.group(cls=_Commands, commands=_Declared(), epilog=_EPILOG)
+@click.group(cls=_Commands, commands=_COMMANDS, epilog=_EPILOG)
 @click.version_option(package_name="arena-harness", message="%(package)s %(version)s", help="Print the version.")
 @click.option(
     "--install-completion",
@@ -109,7 +97,10 @@ def main() -> None:
         for _press in range(2):  # one way out for both: as if Ctrl-C had been pressed twice, which lets nothing go on
             signal.raise_signal(signal.SIGINT)
 
-    _collect_garbage_rarely()
+    # A quarter of a short command's time is the garbage collector's, which finds nothing there.
+    gc.set_threshold(OBJECTS_BEFORE_A_LOOK, *gc.get_threshold()[1:])
+    atexit.unregister(_skip_the_last_look)  # of an earlier call in this process
+    atexit.register(_skip_the_last_look)
     guard_output()
     set_program(_program)
     signal.signal(signal.SIGTERM, on_terminate)
@@ -118,10 +109,15 @@ def main() -> None:
     try:
         code = app.main(standalone_mode=False, obj=dict(os.environ))
     except HarnessError as exc:
-        _print_error(exc)
+        say("error: " + short_message(as_called(str(exc).replace("\n", " "))), err=True)
+        if exc.exit_code is ExitCode.DAMAGED and "harness validate" not in str(exc):
+            say(f"{call('validate', 'RUN')} names all damage; with --repair it moves damaged lines aside", err=True)
         code = 143 if terminated and exc.exit_code is ExitCode.INTERRUPTED else exc.exit_code
     except click.ClickException as exc:
-        _print_usage_error(exc)
+        lines = io.StringIO()
+        exc.show(lines)
+        usage, label, message = lines.getvalue().rstrip("\n").partition("\nError: ")  # of no command: help alone
+        say(usage + label + short_message(message.replace("\n", " ")), err=True)
         code = exc.exit_code
     except click.Abort:  # Ctrl-C or SIGTERM where nothing was under way
         code = 143 if terminated else ExitCode.INTERRUPTED
@@ -131,33 +127,10 @@ def main() -> None:
     sys.exit(code)
 
 
-def _collect_garbage_rarely() -> None:
-    """Do without what the garbage collector takes of a short command's time: a quarter, and it finds nothing there.
-
-    Importing makes objects that stay, and at the end all of them are looked through once more. Where agents' code may
-    have run, that last look is taken: a file that such code left open may be flushed by it.
-    """
-    gc.set_threshold(OBJECTS_BEFORE_A_LOOK, *gc.get_threshold()[1:])
-    atexit.unregister(_skip_the_last_look)  # of an earlier call in this process
-    atexit.register(_skip_the_last_look)
-
-
 def _skip_the_last_look() -> None:
+    """Leave out the garbage collector's look at all objects, but where an agent's code may have left a file open."""
     if "agents" not in sys.modules:
         gc.freeze()
-
-
-def _print_usage_error(error: click.ClickException) -> None:
-    lines = io.StringIO()
-    error.show(lines)
-    usage, label, message = lines.getvalue().rstrip("\n").partition("\nError: ")  # of no command: help, and no error
-    say(usage + label + short_message(message.replace("\n", " ")), err=True)
-
-
-def _print_error(error: HarnessError) -> None:
-    say("error: " + short_message(as_called(str(error).replace("\n", " "))), err=True)
-    if error.exit_code is ExitCode.DAMAGED and "harness validate" not in str(error):
-        say(f"`{command('validate RUN')}` names all damage; with --repair it moves damaged lines aside", err=True)
 
 
 def _program() -> str:

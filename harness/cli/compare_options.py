@@ -62,12 +62,9 @@ _SIDES = (
         show_default=True,
         help="Cross pairs of samples that meet on each query, for each two sides.",
     ),
-    click.option(
+    options.file_option(
         "--task",
-        metavar="FILE",
-        type=options.FILE,
-        help="Show the judge this text as the task. [default: the instructions and tools, where all sides have the "
-        "same]",
+        "Show the judge this text as the task. [default: the instructions and tools, where all sides have the same]",
     ),
     click.option("--cluster", metavar="KEY", help="Queries with the same value of this metadata key are alike."),
     *(options.repeated_option(name) for name in ("instructions", "model", "config")),
@@ -91,7 +88,7 @@ compare_command = options.declared(
         "asked",
         SidesAsked,
         *_SIDES,
-        click.option("--allow-offline", is_flag=True, help="Compare runs on the embedded model too: a self-test."),
+        options.flag("--allow-offline", "Compare runs on the embedded model too: a self-test."),
     ),
     comparison_files,
     *_HOW,
@@ -121,19 +118,12 @@ gate_command = options.declared(
             metavar="N",
             help="Judge in so many steps, and stop at the first one that tells. [default: 1]",
         ),
-        click.option("--allow-unsure", is_flag=True, help="Exit with 0 where the gate cannot tell."),
-        click.option(
-            "--buy-anew",
-            is_flag=True,
-            help="Go on where the baseline was judged by another rubric: buy all verdicts anew.",
+        options.flag("--allow-unsure", "Exit with 0 where the gate cannot tell."),
+        options.flag("--buy-anew", "Go on where the baseline was judged by another rubric: buy all verdicts anew."),
+        options.file_option(
+            "--markdown", "Write the result as Markdown. [default: add it to $GITHUB_STEP_SUMMARY, where that is set]"
         ),
-        click.option(
-            "--markdown",
-            metavar="FILE",
-            type=options.FILE,
-            help="Write the result as Markdown. [default: add it to $GITHUB_STEP_SUMMARY, where that is set]",
-        ),
-        click.option("--junit", metavar="FILE", type=options.FILE, help="Write the result as a JUnit file."),
+        options.file_option("--junit", "Write the result as a JUnit file."),
     ),
     options.record("asked", SidesAsked, *_SIDES),
     *_HOW,

@@ -17,13 +17,7 @@ rescore_command = options.declared(
     ranking, and --max-cost holds for all together. Only options and --config change the
     settings, not HARNESS_* in the environment.
     """,
-    click.argument(
-        "runs",
-        metavar="[RUN]...",
-        nargs=-1,
-        shell_complete=completion.run_ids,
-        help="Ids, prefixes of ids, folders, or `last`. [default: last]",
-    ),
+    options.runs_argument("[RUN]...", "Ids, prefixes of ids, folders, or `last`. [default: last]"),
     options.setting_options(
         *options.RANKING_SETTINGS,
         *("include", "exclude", "show_instructions", "judge_concurrency", "judge_timeout", "max_failures", "max_cost"),
@@ -31,7 +25,7 @@ rescore_command = options.declared(
         default="the run's own",
     ),
     options.reuse_option,
-    click.option("--free", is_flag=True, help="Buy nothing: groups that would need more verdicts stay incomplete."),
+    options.flag("--free", "Buy nothing: groups that would need more verdicts stay incomplete."),
     options.dry_run_option,
     options.trust_option,
     options.config_option,
@@ -84,9 +78,9 @@ label_command = options.declared(
     with you, and `doctor --judge --pairs` tries other judges on your labels.
     """,
     options.run_argument,
-    click.option("--ranking", metavar="ID", help="Ask where this ranking is least sure. [default: the newest]"),
-    click.option("--query", metavar="ID", shell_complete=completion.query_ids, help="Ask about this query alone."),
-    click.option("--paths", is_flag=True, help="Show the paths, too, and not the answers alone."),
+    options.ranking_option("Ask where this ranking is least sure. [default: the newest]"),
+    options.query_option("Ask about this query alone."),
+    options.flag("--paths", "Show the paths, too, and not the answers alone."),
     options.setting_option("seed"),
     options.caller("runs_dir", "wide"),
 )
@@ -113,7 +107,7 @@ _rubric_commands = {
             metavar="NAME",
             help="The packaged rubric to copy. [default: writing]",
         ),
-        click.option("--force", is_flag=True, help="Write over a file that is there."),
+        options.overwrite_option,
     ),
 }
 rubric_command = options.OrderedGroup(

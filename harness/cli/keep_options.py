@@ -5,7 +5,7 @@ export, import, merge, validate, replay, schema.
 
 import click
 
-from harness.cli import completion, options
+from harness.cli import options
 from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
 
 export_command = options.declared(
@@ -16,18 +16,12 @@ export_command = options.declared(
     openai-preference: pairs for OpenAI. art: groups for ART. atif: a trajectory a
     rollout, for Harbor, of any run. parquet: tables. csv: a rollout a row. No model is asked.
     """,
-    click.argument(
-        "runs",
-        metavar="[RUN]...",
-        nargs=-1,
-        shell_complete=completion.run_ids,
-        help="Runs: ids, prefixes, folders, or `last`. [default: last]",
-    ),
+    options.runs_argument("[RUN]...", "Runs: ids, prefixes, folders, or `last`. [default: last]"),
     click.option("--format", "format_", type=click.Choice(EXPORT_FORMATS), required=True, help="What to write."),
     click.option(
         "--output", "-o", "to", type=options.FILE, metavar="DIR", required=True, help="The folder to write to."
     ),
-    click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest of each run]"),
+    options.ranking_option("A ranking's id. [default: the newest of each run]"),
     click.option("--pairs", type=click.Choice(PAIR_CHOICES), help="Preferences: which rollouts. [default: best-worst]"),
     click.option("--per-query", type=click.IntRange(1), metavar="N", help="Preferences: the most pairs of a query."),
     click.option(
@@ -43,23 +37,19 @@ export_command = options.declared(
         metavar="POINTS",
         help="Preferences: the least difference. [default: 0]",
     ),
-    click.option(
-        "--final-answer", is_flag=True, help="dpo: final answers alone, of rollouts that share all before them."
-    ),
+    options.flag("--final-answer", "dpo: final answers alone, of rollouts that share all before them."),
     click.option("--style", type=click.Choice(SFT_STYLES), help="sft: for whom. [default: trl]"),
-    click.option("--mixed", is_flag=True, help="groups, art: take groups in which several models spoke."),
-    click.option("--no-weak", is_flag=True, help="Leave out groups whose signal is weak."),
-    click.option("--include-anchor", is_flag=True, help="groups, art: take the anchor, which is off-policy."),
-    click.option(
-        "--include-failed", is_flag=True, help="groups, art: take failed rollouts that have a rank; atif: all."
-    ),
-    click.option("--include-flagged", is_flag=True, help="Take rollouts in which the harness found a fault."),
-    click.option("--include-cut", is_flag=True, help="Take rollouts whose answer the judge did not see whole."),
+    options.flag("--mixed", "groups, art: take groups in which several models spoke."),
+    options.flag("--no-weak", "Leave out groups whose signal is weak."),
+    options.flag("--include-anchor", "groups, art: take the anchor, which is off-policy."),
+    options.flag("--include-failed", "groups, art: take failed rollouts that have a rank; atif: all."),
+    options.flag("--include-flagged", "Take rollouts in which the harness found a fault."),
+    options.flag("--include-cut", "Take rollouts whose answer the judge did not see whole."),
     click.option(
         "--split", metavar="NAME=SHARE,...", help="Split by query, e.g. train=0.9,test=0.1. [default: train=1]"
     ),
-    click.option("--allow-offline", is_flag=True, help="Export a self-test on the embedded offline parts."),
-    click.option("--force", is_flag=True, help="Write into a folder that holds files, over those of the same names."),
+    options.flag("--allow-offline", "Export a self-test on the embedded offline parts."),
+    options.flag("--force", "Write into a folder that holds files, over those of the same names."),
     options.caller("runs_dir", "json", "quiet"),
 )
 import_command = options.declared(
@@ -85,7 +75,7 @@ import_command = options.declared(
         metavar="FORMAT",
         help="messages, atif, groups, art, sft, dpo or openai-preference. [default: as each object shows]",
     ),
-    click.option("--first-is-anchor", is_flag=True, help="The first trajectory of each query is the greedy one."),
+    options.flag("--first-is-anchor", "The first trajectory of each query is the greedy one."),
     click.option("--name", default="imported", help="A name for the agent that made them. [default: imported]"),
     options.setting_options("redact", "runs_dir"),
     options.caller("json"),
@@ -97,13 +87,8 @@ merge_command = options.declared(
     Each ranking that all runs have becomes one of all groups; `pooled` learns the judge from all of them anew. Every
     record is checked. The runs stay as they are.
     """,
-    click.argument(
-        "runs",
-        metavar="RUN...",
-        nargs=-1,
-        required=True,
-        shell_complete=completion.run_ids,
-        help="Runs of one agent, settings, judge and rubric on different queries: ids, prefixes, folders.",
+    options.runs_argument(
+        "RUN...", "Runs of one agent, settings, judge and rubric on different queries: ids, prefixes, folders."
     ),
     click.option(
         "--output", "-o", metavar="RUN", help="The new run: a name in --runs-dir, or a path. [default: an id]"
@@ -117,7 +102,7 @@ validate_command = options.declared(
     A notice (a last line cut off by a kill, a text that nothing refers to, a ranking cut short) is no damage.
     """,
     options.run_argument,
-    click.option("--repair", is_flag=True, help="Move damaged lines into the run's folder damaged/; the rest stays."),
+    options.flag("--repair", "Move damaged lines into the run's folder damaged/; the rest stays."),
     options.caller("runs_dir", "json"),
 )
 replay_command = options.declared(
@@ -130,16 +115,9 @@ replay_command = options.declared(
     """,
     options.run_argument,
     click.option("--rollout", "-r", type=int, help="Only this rollout of each query. [default: all]"),
-    click.option(
-        "--query", metavar="ID", shell_complete=completion.query_ids, help="Only this query, by its id. [default: all]"
-    ),
-    click.option("--live-tools", is_flag=True, help="Run the tools again. [default: take what they gave]"),
-    click.option(
-        "--agent",
-        "-a",
-        shell_complete=completion.agent_names,
-        help="The agent, or a changed one, as for run. [default: the run's own]",
-    ),
+    options.query_option("Only this query, by its id. [default: all]"),
+    options.flag("--live-tools", "Run the tools again. [default: take what they gave]"),
+    options.agent_option("The agent, or a changed one, as for run. [default: the run's own]"),
     options.trust_option,
     options.caller("runs_dir", "json", "verbose"),
 )

@@ -34,15 +34,8 @@ class ComparisonFiles:
 comparison_files = options.record(
     "files",
     ComparisonFiles,
-    click.option(
-        "--markdown",
-        metavar="FILE",
-        type=options.FILE,
-        help="Of a comparison: write verdict, figures and the ten worst losses as Markdown.",
-    ),
-    click.option(
-        "--csv", metavar="FILE", type=options.FILE, help="Of a comparison: write every match as a line of CSV."
-    ),
+    options.file_option("--markdown", "Of a comparison: write verdict, figures and the ten worst losses as Markdown."),
+    options.file_option("--csv", "Of a comparison: write every match as a line of CSV."),
 )
 
 
@@ -57,18 +50,16 @@ show_command = options.declared(
         "part",
         ShownPart,
         click.option("--rollout", "-r", type=int, help="Show this rollout's path and answer."),
-        click.option("--transcript", is_flag=True, help="With --rollout: the very text of it that the judge saw."),
-        click.option("--matches", is_flag=True, help="The matches by round, with their numbers."),
+        options.flag("--transcript", "With --rollout: the very text of it that the judge saw."),
+        options.flag("--matches", "The matches by round, with their numbers."),
         click.option(
             "--match", "-m", type=int, help="One match: every score, the judge's words, and both transcripts."
         ),
-        click.option("--matrix", is_flag=True, help="Who beat whom: by how much each rollout leads each other one."),
-        click.option("--brief", is_flag=True, help="With --match: leave out the transcripts."),
-        click.option("--rankings", is_flag=True, help="List the rankings of the run."),
+        options.flag("--matrix", "Who beat whom: by how much each rollout leads each other one."),
+        options.flag("--brief", "With --match: leave out the transcripts."),
+        options.flag("--rankings", "List the rankings of the run."),
     ),
-    click.option(
-        "--query", metavar="ID", shell_complete=completion.query_ids, help="The query's id, where the run has several."
-    ),
+    options.query_option(),
     click.option(
         "--sort",
         shell_complete=completion.sort_keys,
@@ -80,7 +71,7 @@ show_command = options.declared(
     click.option(
         "--columns", metavar="FIELDS", help="A row a query, with these fields of the queries' metadata, with commas."
     ),
-    click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]"),
+    options.ranking_option(),
     options.caller("runs_dir", "json", "wide"),
 )
 why_command = options.declared(
@@ -94,13 +85,9 @@ why_command = options.declared(
     options.run_argument,
     click.argument("a", required=False, metavar="[A]", help="A rollout's number, from 0. [default: the first place]"),
     click.argument("b", required=False, metavar="[B]", help="Another one's. [default: the best beside A]"),
-    click.option(
-        "--query", metavar="ID", shell_complete=completion.query_ids, help="The query's id, where the run has several."
-    ),
-    click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]"),
-    click.option(
-        "--html", type=options.FILE, metavar="FILE", help="Write the page of these two, with both paths, to send round."
-    ),
+    options.query_option(),
+    options.ranking_option(),
+    options.file_option("--html", "Write the page of these two, with both paths, to send round."),
     options.caller("runs_dir", "json", "wide"),
 )
 ls_command = options.declared(
@@ -119,8 +106,8 @@ stats_command = options.declared(
     --profile keeps what the verdicts of a ranking (by default the newest) teach of the judge.
     """,
     options.run_argument,
-    click.option("--ranking", metavar="ID", help="Only this ranking, by its id. [default: all of the run]"),
-    click.option("--curve", is_flag=True, help="Show accuracy against judge calls, from a judged round robin."),
+    options.ranking_option("Only this ranking, by its id. [default: all of the run]"),
+    options.flag("--curve", "Show accuracy against judge calls, from a judged round robin."),
     click.option("--against", metavar="ID", help="With --curve: the truth is this ranking."),
     click.option(
         "--truth",
@@ -129,12 +116,10 @@ stats_command = options.declared(
         "robin's own scores. [default: the first that there is of labels, reward, order, itself]",
     ),
     options.labels_option,
-    click.option("--csv", type=options.FILE, metavar="FILE", help="With --curve: write all points as CSV."),
-    click.option("--svg", type=options.FILE, metavar="FILE", help="With --curve: draw all points."),
-    click.option(
-        "--profile", type=options.FILE, metavar="FILE", help="Write what is learnt of the judge, for --judge-profile."
-    ),
-    click.option("--force", is_flag=True, help="Write over a file that is there."),
+    options.file_option("--csv", "With --curve: write all points as CSV."),
+    options.file_option("--svg", "With --curve: draw all points."),
+    options.file_option("--profile", "Write what is learnt of the judge, for --judge-profile."),
+    options.overwrite_option,
     options.setting_option("seed"),
     options.caller("runs_dir", "json", "wide"),
 )
@@ -142,7 +127,7 @@ report_command = options.declared(
     "report:report",
     "Write the report.html of a run, or of a comparison, from its archive, and print where it is.",
     options.run_argument,
-    click.option("--ranking", metavar="ID", help="A ranking's id. [default: the newest]"),
+    options.ranking_option(),
     comparison_files,
     options.caller("runs_dir"),
 )

@@ -5,7 +5,7 @@ import at its top whatever the work needs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -21,24 +21,48 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(path_type=Path)
 RANKING_SETTINGS = (
-    *(
-        "judge",
-        "judge_model",
-        "judge_base_url",
-        "judge_api",
-        "judge_label",
-        "judge_tier",
-        "judge_batch",
-        "judge_budget",
-        "judge_repeats",
-        "jury",
-    ),
-    *("rubric", "topology", "estimator", "judge_profile", "reward", "order", "budget", "failed", "anchor_failed"),
-    "judge_when",
+    *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_tier", "judge_batch"),
+    *("judge_budget", "judge_repeats", "jury", "rubric", "topology", "estimator", "judge_profile", "reward"),
+    *("order", "budget", "failed", "anchor_failed", "judge_when"),
 )
 """The settings of judging and ranking that `run` and `rescore` share."""
+_OF_CONFIG = "A YAML file of settings, named as the options here."
 _COMPLETIONS = {"rubric": completion.rubric_names}
 _TYPES: dict[Any, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL, Path: FILE}
+
+
+def flag(name: str, help_text: str) -> Decorator:
+    """Add an option without a value."""
+    return click.option(name, is_flag=True, help=help_text)
+
+
+def file_option(name: str, help_text: str) -> Decorator:
+    """Add an option that names a file; the command gets its path."""
+    return click.option(name, type=FILE, metavar="FILE", help=help_text)
+
+
+def query_option(help_text: str = "The query's id, where the run has several.") -> Decorator:
+    """Add the option that names a query of the command's run."""
+    return click.option("--query", metavar="ID", shell_complete=completion.query_ids, help=help_text)
+
+
+def ranking_option(help_text: str = "A ranking's id. [default: the newest]") -> Decorator:
+    """Add the option that names a ranking of the command's run."""
+    return click.option("--ranking", metavar="ID", help=help_text)
+
+
+def agent_option(help_text: str, default: str | None = None) -> Decorator:
+    """Add the option that names an agent."""
+    return click.option("--agent", "-a", default=default, shell_complete=completion.agent_names, help=help_text)
+
+
+def runs_argument(metavar: str, help_text: str) -> Decorator:
+    """Add an argument of several runs, or of none where `metavar` has brackets."""
+    required = not metavar.startswith("[")
+    return click.argument(
+        "runs", metavar=metavar, nargs=-1, required=required, shell_complete=completion.run_ids, help=help_text
+    )
+
 
 query_argument = click.argument(
     "query",
@@ -52,16 +76,10 @@ run_argument = click.argument(
     shell_complete=completion.run_ids,
     help="A run's id, a prefix of one, a run's folder, or `last`. [default: last]",
 )
-agent_option = click.option(
-    "--agent",
-    "-a",
-    default="search",
-    shell_complete=completion.agent_names,
-    help="NAME (agents_config/NAME.py), module:attr or path.py:attr. [default: search]",
+run_agent_option = agent_option(
+    "NAME (agents_config/NAME.py), module:attr or path.py:attr. [default: search]", "search"
 )
-config_option = click.option(
-    "--config", type=FILE, metavar="FILE", help="A YAML file of settings, named as the options here."
-)
+config_option = file_option("--config", _OF_CONFIG)
 reuse_option = click.option(
     "--reuse",
     multiple=True,
@@ -69,28 +87,17 @@ reuse_option = click.option(
     shell_complete=completion.run_ids,
     help="Take verdicts with the same key from this run. Repeatable.",
 )
-trust_option = click.option(
+trust_option = flag(
     "--trust-archive",
-    is_flag=True,
-    help="Send keys to every address that the run names, and believe its --corpus, --approve and --upload-traces.",
+    "Send keys to every address that the run names, and believe its --corpus, --approve and --upload-traces.",
 )
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Check everything, print what the work would take, and stop."
+dry_run_option = flag("--dry-run", "Check everything, print what the work would take, and stop.")
+wait_option = flag("--wait", "With --judge-batch: stay until the batches are over, and go on with what came back.")
+labels_option = file_option(
+    "--labels", "Labelled pairs of answers, as `doctor --judge --pairs` reads them. [default: labels.jsonl of the run]"
 )
-wait_option = click.option(
-    "--wait", is_flag=True, help="With --judge-batch: stay until the batches are over, and go on with what came back."
-)
-labels_option = click.option(
-    "--labels",
-    type=FILE,
-    metavar="FILE",
-    help="Labelled pairs of answers, as `doctor --judge --pairs` reads them. [default: labels.jsonl of the run]",
-)
+overwrite_option = flag("--force", "Write over a file that is there.")
 _WIDE = "harness.wide"
-
-
-def _note_wide(context: click.Context, _: click.Parameter, wide: bool) -> None:
-    context.meta[_WIDE] = wide
 
 
 def is_wide(context: click.Context) -> bool:
@@ -102,7 +109,7 @@ def is_wide(context: click.Context) -> bool:
 class Caller:
     """What a user may say to whichever command: the environment, where runs are, what to print and write."""
 
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(default_factory=lambda: click.get_current_context().obj or {})
     runs_dir: Path | None = None
     as_json: bool = False
     quiet: bool = False
@@ -117,7 +124,7 @@ _OF_CALLER = {
         "--wide",
         is_flag=True,
         expose_value=False,
-        callback=_note_wide,
+        callback=lambda context, _, wide: context.meta.update({_WIDE: wide}),
         help="Show all columns of tables, however narrow the terminal is.",
     ),
     "quiet": click.option(
@@ -134,36 +141,21 @@ _OF_CALLER = {
 
 def caller(*names: str) -> Decorator:
     """Add those of the options that any command may have; the command gets them and the environment as `caller`."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        def make(**values: Any) -> Caller:
-            return Caller(click.get_current_context().obj or {}, **values)
-
-        known = [field.name for field in fields(Caller)]
-        return _gathered(command, "caller", make, known, [_OF_CALLER.get(n) or setting_option(n) for n in names])
-
-    return decorate
+    return record("caller", Caller, *(_OF_CALLER.get(name) or setting_option(name) for name in names))
 
 
 def record(name: str, kind: type[Any], *parameters: Decorator) -> Decorator:
     """Add options that the command gets as one record, `name`: those that are named as the fields of `kind`."""
-    return lambda command: _gathered(command, name, kind, [field.name for field in fields(kind)], parameters)
+    members = [each.name for each in fields(kind)]
 
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_record(**values: Any) -> Any:
+            return command(**{name: kind(**{m: values.pop(m) for m in members if m in values})}, **values)
 
-def _gathered(
-    command: Callable[..., Any],
-    name: str,
-    make: Callable[..., Any],
-    members: Sequence[str],
-    parameters: Sequence[Decorator],
-) -> Callable[..., Any]:
-    """Return a command that hands on what `make` makes of the values of its `members` as one argument, `name`."""
+        return _with_all(with_record, parameters)
 
-    @wraps(command)
-    def with_record(**values: Any) -> Any:
-        return command(**{name: make(**{m: values.pop(m) for m in members if m in values})}, **values)
-
-    return _with_all(with_record, parameters)
+    return decorate
 
 
 def _with_all(command: Callable[..., Any], parameters: Sequence[Decorator]) -> Callable[..., Any]:
@@ -234,7 +226,7 @@ def setting_options(*names: str, default: str | None = None) -> Decorator:
 
 def repeated_option(name: str) -> Decorator:
     """Add an option of which several values make the sides of a comparison; the command gets a tuple."""
-    text = _help(SETTINGS[name], None) if name in SETTINGS else "A YAML file of settings, named as the options here."
+    text = _help(SETTINGS[name], None) if name in SETTINGS else _OF_CONFIG
     is_file = name != "model"
     return click.option(
         f"--{name}",

@@ -12,7 +12,7 @@ run_command = options.declared(
     address the packaged example agents run on an embedded model and judge, as a self-test.
     """,
     options.query_argument,
-    options.agent_option,
+    options.run_agent_option,
     click.option("--queries", metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin."),
     options.setting_options(
         *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
@@ -37,7 +37,7 @@ best_command = options.declared(
     even if other runs or the judge failed (without verdicts it is the answer of run 0, the anchor); 3 without.
     """,
     options.query_argument,
-    options.agent_option,
+    options.run_agent_option,
     options.setting_options("confidence", default="0.95"),
     options.setting_options(
         *("n", "temperature", "top_p", "strict_temperature", "model", "base_url", "api"),
@@ -72,18 +72,9 @@ resume_command = options.declared(
         shell_complete=completion.run_ids,
         help="As for the other commands. [default: the last unfinished]",
     ),
-    click.option(
-        "--agent",
-        "-a",
-        shell_complete=completion.agent_names,
-        help="Where the run's agent is now. [default: where it was]",
-    ),
-    click.option("--retry-failed", is_flag=True, help="Run failed rollouts again, too."),
-    click.option(
-        "--accept-changed-agent",
-        is_flag=True,
-        help="Go on although the agent has changed; the archive notes the change.",
-    ),
+    options.agent_option("Where the run's agent is now. [default: where it was]"),
+    options.flag("--retry-failed", "Run failed rollouts again, too."),
+    options.flag("--accept-changed-agent", "Go on although the agent has changed; the archive notes the change."),
     options.setting_option("rubric", default="the text that the run holds"),
     options.setting_options("base_url", "judge_base_url", default="the run's own, and no other"),
     options.trust_option,
@@ -106,23 +97,17 @@ doctor_command = options.declared(
     only the judge is looked at: it is asked about each pair in both orders, and its verdicts are compared with the
     known answers.
     """,
-    options.agent_option,
+    options.run_agent_option,
     options.setting_options(
         *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline"),
         *("judge_timeout", "give_up", "approve"),
     ),
     options.config_option,
-    click.option(
-        "--live", is_flag=True, help="Ask the models too: one small call for each thing that only they can tell."
-    ),
-    click.option(
-        "--judge", is_flag=True, help="Ask the judge about pairs with known answers, and say how often it is right."
-    ),
-    click.option(
+    options.flag("--live", "Ask the models too: one small call for each thing that only they can tell."),
+    options.flag("--judge", "Ask the judge about pairs with known answers, and say how often it is right."),
+    options.file_option(
         "--pairs",
-        type=options.FILE,
-        metavar="FILE",
-        help="With --judge: your own pairs, JSONL or CSV: query, a, b, label a|b|tie; or query, chosen, rejected. "
+        "With --judge: your own pairs, JSONL or CSV: query, a, b, label a|b|tie; or query, chosen, rejected. "
         "[default: packaged]",
     ),
     click.option(
@@ -140,7 +125,7 @@ _new_agent = options.declared(
     click.option(
         "--from", "source", default="search", metavar="NAME", help="The packaged example to copy. [default: search]"
     ),
-    click.option("--force", is_flag=True, help="Write over a file that is there."),
+    options.overwrite_option,
 )
 agents_command = options.declared(
     "agents:agents",
