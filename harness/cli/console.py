@@ -4,14 +4,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import click
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
 from rich.segment import Segment
 from rich.text import Text
 
-from harness.cli import options
 from harness.core.unicode import visible
 
 _NO_LIMIT = 100_000
@@ -26,7 +25,10 @@ def stdout() -> Console:
 
     It is as wide as COLUMNS says, else as the terminal; with --wide, and in a pipe, as wide as what is printed.
     """
-    return _VisibleConsole(width=_width(click.get_current_context(silent=True)))
+    context = click.get_current_context(silent=True)
+    if context and context.params.get("wide"):
+        return _VisibleConsole(width=_NO_LIMIT)
+    return _VisibleConsole(width=_columns() or (None if sys.stdout.isatty() else _NO_LIMIT))
 
 
 def print_lines(lines: Callable[[int], Iterable[RenderableType]]) -> None:
@@ -36,34 +38,20 @@ def print_lines(lines: Callable[[int], Iterable[RenderableType]]) -> None:
         console.print(line)
 
 
-def _width(context: click.Context | None) -> int | None:
-    """Return the characters of a line; None for those of the terminal."""
-    if context and options.is_wide(context):
-        return _NO_LIMIT
-    return _columns(context) or (None if sys.stdout.isatty() else _NO_LIMIT)
-
-
-def _columns(context: click.Context | None) -> int | None:
+def _columns() -> int | None:
     """Return what COLUMNS says; None where it says nothing."""
-    return int(columns) if _COLUMNS.fullmatch(columns := _environ(context).get("COLUMNS", "")) else None
+    return int(columns) if _COLUMNS.fullmatch(columns := _environ().get("COLUMNS", "")) else None
 
 
-def _environ(context: click.Context | None) -> Mapping[str, str]:
+def _environ() -> Mapping[str, str]:
+    context = click.get_current_context(silent=True)
     return cast("Mapping[str, str]", (context and context.obj) or {})
 
 
 def stderr(*, quiet: bool = False) -> Console:
     """Return a console for what is not the result; without a terminal its lines are not wrapped."""
-    width = _columns(click.get_current_context(silent=True)) or (None if sys.stderr.isatty() else _NO_LIMIT)
+    width = _columns() or (None if sys.stderr.isatty() else _NO_LIMIT)
     return _VisibleConsole(width=width, stderr=True, quiet=quiet)
-
-
-def terminal(descriptor: int, encoding: str) -> Console:
-    """Return a console on an open file descriptor, which is a terminal.
-
-    It is as wide as COLUMNS says, else as that terminal is at any time.
-    """
-    return _TerminalConsole(descriptor, encoding, _columns(click.get_current_context(silent=True)))
 
 
 class _VisibleConsole(Console):
@@ -72,28 +60,21 @@ class _VisibleConsole(Console):
     rich drops some control characters without a trace, so strings are marked before rich sees them.
     """
 
-    def __init__(
-        self, *, width: int | None = None, stderr: bool = False, quiet: bool = False, file: IO[str] | None = None
-    ) -> None:
-        super().__init__(
-            width=width,
-            stderr=stderr,
-            quiet=quiet,
-            file=file,
-            color_system=None if _environ(click.get_current_context(silent=True)).get("NO_COLOR") else "auto",
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
+    def __init__(self, **options: Any) -> None:
+        colours = None if _environ().get("NO_COLOR") else "auto"
+        super().__init__(**options, color_system=colours, highlight=False, markup=False, emoji=False)
         self.push_render_hook(_Marking())
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
 
 
-class _TerminalConsole(_VisibleConsole):
-    def __init__(self, descriptor: int, encoding: str, columns: int | None) -> None:
-        self._descriptor, self._columns = descriptor, columns
+class TerminalConsole(_VisibleConsole):
+    """A console on an open file descriptor, a terminal: as wide as COLUMNS says, else as that is at any time."""
+
+    def __init__(self, descriptor: int, encoding: str) -> None:
+        """Write there; nothing is closed at the end."""
+        self._descriptor, self._columns = descriptor, _columns()
         super().__init__(file=open(descriptor, "w", encoding=encoding, errors="backslashreplace", closefd=False))  # noqa: SIM115 - as long as the console
 
     @property

@@ -97,12 +97,6 @@ labels_option = file_option(
     "--labels", "Labelled pairs of answers, as `doctor --judge --pairs` reads them. [default: labels.jsonl of the run]"
 )
 overwrite_option = flag("--force", "Write over a file that is there.")
-_WIDE = "harness.wide"
-
-
-def is_wide(context: click.Context) -> bool:
-    """Tell whether --wide was given."""
-    return bool(context.meta.get(_WIDE))
 
 
 @dataclass(frozen=True)
@@ -112,6 +106,8 @@ class Caller:
     environ: Mapping[str, str] = field(default_factory=lambda: click.get_current_context().obj or {})
     runs_dir: Path | None = None
     as_json: bool = False
+    wide: bool = False
+    """Whether tables are as wide as what is in them; consoles ask click for it."""
     quiet: bool = False
     report: bool = True
     """Whether the page of a run is written."""
@@ -120,13 +116,7 @@ class Caller:
 
 _OF_CALLER = {
     "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout."),
-    "wide": click.option(
-        "--wide",
-        is_flag=True,
-        expose_value=False,
-        callback=lambda context, _, wide: context.meta.update({_WIDE: wide}),
-        help="Show all columns of tables, however narrow the terminal is.",
-    ),
+    "wide": flag("--wide", "Show all columns of tables, however narrow the terminal is."),
     "quiet": click.option(
         "--quiet", "-q", is_flag=True, help="No progress and no notes on stderr; errors are still printed."
     ),
