@@ -21,13 +21,12 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from harness.cli.console import terminal
+from harness.cli.console import TerminalConsole
 from harness.cli.output import say
 from harness.cli.progress_line import ProgressTally
 from harness.core.progress import Stage
-from harness.core.records import Usage
 
-_STDERR_of_printed_lines = 2
+_STDERR = 2
 _PART_AFTER_S = 0.2
 """An unfinished line, such as the question of an `input()`, is shown after so long without more of it."""
 _CHUNK = 65_536
@@ -39,7 +38,7 @@ class PrintedLines:
 
     def __init__(self) -> None:
         """Take nothing yet."""
-        self.terminal = os.dup(_STDERR_of_printed_lines)
+        self.terminal = os.dup(_STDERR)
         self._print: Callable[[str], None] = lambda _: None
         self._ending, self._drained = threading.Event(), threading.Event()
         self._rest = b""
@@ -53,7 +52,7 @@ class PrintedLines:
         """Take the file descriptor."""
         sys.stderr.flush()
         reading, writing = os.pipe()
-        os.dup2(writing, _STDERR_of_printed_lines)
+        os.dup2(writing, _STDERR)
         os.close(writing)
         threading.Thread(target=self._read, args=(reading,), name="printed lines", daemon=True).start()
         return self
@@ -63,7 +62,7 @@ class PrintedLines:
     ) -> None:
         """Give the file descriptor back, with all that was written to it printed."""
         sys.stderr.flush()
-        os.dup2(self.terminal, _STDERR_of_printed_lines)
+        os.dup2(self.terminal, _STDERR)
         self._ending.set()
         if self._drained.wait(_DRAINED_WITHIN_S):  # else the thread may still print there
             os.close(self.terminal)
@@ -111,10 +110,9 @@ LINE_EVERY_S = 30.0
 """Where there is no terminal: so that a log tells what happens, and is not filled."""
 _DRAWN_A_SECOND = 4
 _NAME, _WIDEST_BAR, _NARROWEST_BAR = 9, 40, 5
-_STDERR = 2
 
 
-class ProgressBars:
+class ProgressBars(ProgressTally):
     """Draws a bar a stage, and remembers the run's folder, which the message after an interruption names.
 
     At the end a line stays that says what was done. What others print meanwhile goes above the bars.
@@ -122,9 +120,9 @@ class ProgressBars:
 
     def __init__(self, console: Console, *, quiet: bool) -> None:
         """Draw on `console`, or in its place on the terminal that it writes to."""
+        super().__init__()
         self.folder: Path | None = None
         self._console, self._quiet = console, quiet or console.quiet
-        self._tally = ProgressTally()
         self._drawn = not self._quiet and console.is_terminal
         self._open = ExitStack()
         self._above: Callable[[RenderableType], None] = console.print
@@ -132,46 +130,22 @@ class ProgressBars:
     def opened(self, folder: Path) -> None:
         """Remember where the run is. A run that is opened again goes on: each round of batches opens it."""
         self.folder = folder
-        self._tally.go_on()
-
-    def total(self, stage: Stage, low: int, high: int | None) -> None:
-        """Note how much work there is."""
-        self._tally.total(stage, low, high)
-
-    def expect(self, stage: Stage, count: int) -> None:
-        """Note that work begins."""
-        self._tally.expect(stage, count)
-
-    def done(self, stage: Stage, count: int = 1) -> None:
-        """Move a stage's bar on."""
-        self._tally.done(stage, count)
-
-    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
-        """Count what a rollout or a verdict took."""
-        self._tally.kept(stage, usage, usd, failed=failed)
-
-    def retried(self) -> None:
-        """Count a call that is made again."""
-        self._tally.retried()
-
-    def waiting(self, place: str, calls: int) -> None:
-        """Remember how many calls wait for an endpoint."""
-        self._tally.waiting(place, calls)
+        self.go_on()
 
     async def around(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Return what `work` gives; where there is no terminal, print a line of progress every LINE_EVERY_S."""
-        in_lines = not self._quiet and not self._drawn
-        printing = asyncio.create_task(self._print_lines()) if in_lines else None
+
+        async def print_lines() -> None:
+            while True:
+                await asyncio.sleep(LINE_EVERY_S)
+                self._console.print(self.line(), markup=False, soft_wrap=True)
+
+        printing = None if self._quiet or self._drawn else asyncio.create_task(print_lines())
         try:
             return await work()
         finally:
             if printing:
                 printing.cancel()
-
-    async def _print_lines(self) -> None:
-        while True:
-            await asyncio.sleep(LINE_EVERY_S)
-            self._console.print(self._tally.line(), markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
@@ -180,19 +154,20 @@ class ProgressBars:
 
     def __enter__(self) -> Self:
         """Begin to draw."""
-        if self._drawn:
-            self._draw()
-        return self
-
-    def _draw(self) -> None:
+        if not self._drawn:
+            return self
         console = self._console
         if os.isatty(_STDERR) and _writes_to_stderr(console):
-            printed = PrintedLines()
-            console = terminal(printed.terminal, console.encoding)
-            self._open.enter_context(printed.printed_by(_printing_on(console)))
+            printed, decoder = PrintedLines(), AnsiDecoder()
+            console = TerminalConsole(printed.terminal, console.encoding)
+
+            def print_line(line: str) -> None:  # the colours of others stay, all else that a terminal obeys is marked
+                console.print(decoder.decode_line(line), soft_wrap=True)
+
+            self._open.enter_context(printed.printed_by(print_line))
         self._above = console.print
         live = Live(
-            get_renderable=lambda: _drawing(self._tally, console.width),
+            get_renderable=lambda: _drawing(self, console.width),
             console=console,
             refresh_per_second=_DRAWN_A_SECOND,
             transient=True,
@@ -200,6 +175,7 @@ class ProgressBars:
             redirect_stderr=False,
         )
         self._open.enter_context(live)
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
@@ -207,8 +183,8 @@ class ProgressBars:
         """Take the bars away, and leave a line that says what was done."""
         self._open.close()
         self._above = self._console.print
-        if self._tally.any_done and not self._quiet:
-            self._console.print(self._tally.summary(), soft_wrap=not self._console.is_terminal)
+        if self.any_done and not self._quiet:
+            self._console.print(self.summary(), soft_wrap=not self._console.is_terminal)
 
 
 def _writes_to_stderr(console: Console) -> bool:
@@ -218,25 +194,23 @@ def _writes_to_stderr(console: Console) -> bool:
         return False
 
 
-def _printing_on(console: Console) -> Callable[[str], None]:
-    """Return what prints a line of others: their colours stay, all else that a terminal would obey is marked."""
-    decoder = AnsiDecoder()
-    return lambda line: console.print(decoder.decode_line(line), soft_wrap=True)
-
-
 def _drawing(tally: ProgressTally, width: int) -> RenderableType:
     """Return a line a stage with its bar, and a line for all; each fits the width."""
     texts: list[tuple[Stage, str]] = [
         (stage, "  ".join(filter(None, (tally.count(stage), tally.rate(stage))))) for stage in tally.stages
     ]
-    bar = min(_WIDEST_BAR, width - _NAME - 2 - max((len(text) for _, text in texts), default=0))
+    room = min(_WIDEST_BAR, width - _NAME - 2 - max((len(text) for _, text in texts), default=0))
     grid = _grid(3)
     for stage, text in texts:
-        drawn = _bar(tally.share(stage), bar) if bar >= _NARROWEST_BAR else ""
-        grid.add_row(f"{stage:>{_NAME}}", drawn, text)
-    took = [tally.took(), *filter(None, [tally.left()])]
+        share = tally.share(stage)
+        bar = ProgressBar(None if share is None else 1.0, share or 0, width=room, pulse=share is None)
+        grid.add_row(f"{stage:>{_NAME}}", bar if room >= _NARROWEST_BAR else "", text)
+    line = " " * (_NAME + 1) + ", ".join(filter(None, [tally.took(), tally.left()]))
+    for part in tally.spent():  # as many as fit, from the first on
+        if len(line) + 2 + len(part) <= width:
+            line += f"  {part}"
     below = _grid(1)
-    below.add_row(_fitting([", ".join(took), *tally.spent()], width))
+    below.add_row(line)
     return Group(grid, below)
 
 
@@ -246,18 +220,3 @@ def _grid(columns: int) -> Table:
     for _ in range(columns):
         grid.add_column(no_wrap=True, overflow="ellipsis")
     return grid
-
-
-def _bar(share: float | None, width: int) -> ProgressBar:
-    if share is None:
-        return ProgressBar(total=None, width=width, pulse=True)
-    return ProgressBar(total=1.0, completed=share, width=width)
-
-
-def _fitting(parts: list[str], width: int) -> str:
-    """Return as many of the parts, from the first on, as fit on a line."""
-    line = " " * (_NAME + 1) + parts[0]
-    for part in parts[1:]:
-        if len(line) + 2 + len(part) <= width:
-            line += f"  {part}"
-    return line

@@ -77,7 +77,7 @@ class ProgressTally:
         self._stage_began.setdefault(stage, self._clock())
         self._expected[stage] += count
 
-    def done(self, stage: Stage, count: int) -> None:
+    def done(self, stage: Stage, count: int = 1) -> None:
         """Count work that ended, or that is not begun any more."""
         self._done[stage] += count
 
@@ -126,7 +126,7 @@ class ProgressTally:
 
     def took(self) -> str:
         """Return for how long the work has gone on."""
-        return _minutes(self._seconds())
+        return _minutes(self._clock() - self._began)
 
     def left(self) -> str:
         """Return for how long the work is likely to go on; nothing where that is not known."""
@@ -153,12 +153,9 @@ class ProgressTally:
 
     def line(self) -> str:
         """Return it all in a line, for a log."""
-        rates = {stage: self.rate(stage) for stage in self.stages}
-        stages = [f"{self._named(stage)}{f', {rates[stage]}' if rates[stage] else ''}" for stage in self.stages] or [
-            "nothing yet"
-        ]
-        left = [self.left()] if self.left() else []
-        return f"progress after {self.took()}: " + "; ".join([*stages, *left, *self.spent()])
+        stages = [", ".join(filter(None, (self._named(stage), self.rate(stage)))) for stage in self.stages]
+        parts = [*(stages or ["nothing yet"]), self.left(), *self.spent()]
+        return f"progress after {self.took()}: " + "; ".join(filter(None, parts))
 
     def summary(self) -> str:
         """Return in a line what was done, once the work has ended."""
@@ -181,9 +178,6 @@ class ProgressTally:
     def _rate(self, stage: Stage) -> float:
         seconds = self._clock() - self._stage_began.get(stage, self._began)
         return self._kept[stage] / seconds if seconds > 0 else 0.0
-
-    def _seconds(self) -> float:
-        return self._clock() - self._began
 
 
 def _minutes(seconds: float) -> str:
