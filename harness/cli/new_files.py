@@ -25,7 +25,7 @@ def write_new(path: Path, text: str, *, force: bool) -> None:
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
         if isinstance(exc, FileExistsError) and path.exists():
             raise _there_already(path) from None
-        raise _cannot_write(path, exc) from None
+        raise _cannot("write", path, exc) from None
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -43,11 +43,11 @@ def check_writable(*paths: Path | None) -> None:
             if not there:
                 path.unlink()
         except (OSError, ValueError) as exc:
-            raise _cannot_write(path, exc) from None
+            raise _cannot("write", path, exc) from None
 
 
-def _cannot_write(path: Path, exc: OSError | ValueError) -> CannotWrite:
-    return CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}")
+def _cannot(do: str, path: Path, exc: OSError | ValueError) -> CannotWrite:
+    return CannotWrite(f"cannot {do} {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}")
 
 
 def refuse_existing(path: Path) -> None:
@@ -63,14 +63,11 @@ def _there_already(path: Path) -> UsageError:
 def add_line(path: Path, line: str) -> bool:
     """Add a line to a file that may not be there; False if the line stands in it. Raises CannotWrite."""
     try:
-        text = path.read_text("utf-8") if path.exists() else ""
-        if line in text.splitlines():
+        if path.exists() and line in path.read_text("utf-8").splitlines():
             return False
-        break_before = "" if not text or text.endswith("\n") else "\n"
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{break_before}{line}\n")
     except (OSError, ValueError) as exc:
-        raise CannotWrite(f"cannot add to {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
+        raise _cannot("add to", path, exc) from None
+    append_text(path, f"{line}\n")
     return True
 
 
@@ -82,7 +79,7 @@ def append_text(path: Path, text: str) -> None:
             before = file.read()
             file.write(text if not before or before.endswith("\n") else f"\n{text}")
     except (OSError, ValueError) as exc:
-        raise CannotWrite(f"cannot add to {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
+        raise _cannot("add to", path, exc) from None
 
 
 def new_agent(name: str, source: str, *, force: bool) -> None:

@@ -26,10 +26,8 @@ from harness.pipeline.run_environment import RunEnvironment
 
 _T = TypeVar("_T")
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")
-
 _OBJECTS_BEFORE_A_LOOK = 10_000
 """So many new objects before the garbage collector looks at them, where rollouts are made."""
-
 _TURNS = 3
 """Turns of the event loop in which a signal is read, handled, and followed."""
 
@@ -108,18 +106,13 @@ async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grac
     loop.add_signal_handler(signal.SIGINT, on_interrupt)
     try:
         result = await work()
-        await _late_signals()
+        for _ in range(_TURNS):  # a Ctrl-C may have come while something held the loop up to the end, such as Ray
+            await asyncio.sleep(0)
         return result
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         if stop.asked:  # a further Ctrl-C while the loop is closed would be a traceback
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-async def _late_signals() -> None:
-    """Handle a Ctrl-C that came while something held the event loop up to the end, such as Ray."""
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
 
 
 @contextmanager

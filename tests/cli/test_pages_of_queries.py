@@ -1,6 +1,7 @@
 """The pages of a large run, by real commands: which are written, what stderr says meanwhile, Ctrl-C, other commands."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,7 @@ def test_ctrl_c_while_pages_are_drawn_leaves_whole_ones_and_says_how_to_draw_the
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(piece_progress.PieceProgress, "show", at_the_tenth)
+        patch.setattr(piece_progress, "shown_progress", lambda *_, **__: nullcontext(at_the_tenth))
         stopped = desk("run --agent poet.py --offline --queries q.txt -n 2", code=130)
     assert "SELF-TEST" in stopped.out_text, "the result stands there before the pages do"
     assert "harness report" in stopped.errors[0]
@@ -130,7 +131,7 @@ def test_ctrl_c_while_pages_are_drawn_leaves_whole_ones_and_says_how_to_draw_the
     assert {path: path.stat().st_mtime_ns for path in pages} == pages
 
 
-def at_the_tenth(_: object, done: int, __: int) -> None:
+def at_the_tenth(done: int, _: int) -> None:
     if done == 10:
         raise KeyboardInterrupt
 
