@@ -1,13 +1,11 @@
 """The work of `compare`, and of `resume` on a comparison: what it takes, then the page, the result, the exit code."""
 
-import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.announce import announce_comparison, print_comparison_quote
 from harness.cli.compared_sides import FoundSides
 from harness.cli.console import print_lines, stderr, stdout
@@ -19,7 +17,7 @@ from harness.cli.process import run_silently, run_under_bars, silence_logs
 from harness.core.comparisons import Comparison
 from harness.core.errors import ExitCode, UsageError
 from harness.core.settings import ADDRESSES
-from harness.core.wording import command, counted
+from harness.core.wording import call, counted
 from harness.pipeline.comparing.compare import ComparisonResult
 from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
 from harness.pipeline.comparing.outcome import comparison_of
@@ -31,7 +29,7 @@ from harness.report.csv import matches_csv
 from harness.report.html.comparison_page import write_comparison_page
 from harness.report.markdown import comparison_markdown
 from harness.report.terminal.comparison import comparison_lines
-from harness.rollouts.loading import LoadedAgent, load_agent
+from harness.rollouts.loading import load_agent
 
 _NO_PAIR = (
     "nothing to compare: on no query have both sides a sample that ended well or failed by the agent's own making "
@@ -43,9 +41,11 @@ def deliver_comparison(
     result: ComparisonResult, caller: Caller, files: ComparisonFiles | None = None, *, max_failures: int
 ) -> ExitCode:
     """Write the page and the files, print the comparison, say on stderr what was bought, and return the exit code."""
+    why = _why(result)
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
-            return _nothing_compared(result)
+            say(f"stopped before the first query was compared: {why}", err=True)
+            return ExitCode.BUDGET if result.stopped else ExitCode.FAILURES
         comparison = comparison_of(reader)
         write_comparison_page(reader, comparison)
         if files:
@@ -53,7 +53,22 @@ def deliver_comparison(
         print_comparison(reader, comparison, caller)
     if not caller.quiet and not result.was_complete:  # the quote has said so
         say(tally_line(result), err=True)
-    return _end(result, comparison, max_failures)
+    if result.stopped or result.given_up:
+        say(f"stopped: {why}", err=True)
+    if result.stopped or result.out_of_quota:
+        return ExitCode.BUDGET
+    if not any(pair.queries or pair.unjudged for pair in comparison.results):
+        say(_NO_PAIR, err=True)
+        return ExitCode.NOTHING_RANKABLE
+    if result.given_up:
+        return ExitCode.FAILURES
+    unjudged = sum(pair.unjudged for pair in comparison.results)
+    left_out = sum(side.left_out for side in comparison.figures)
+    failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)
+    if unjudged:
+        pairs, them = counted(unjudged, "pair was", "pairs were"), "it" if unjudged == 1 else "them"
+        say(f"{pairs} not judged; {call('resume', result.path)} asks for {them} again", err=True)
+    return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
 
 
 def write_files(files: ComparisonFiles, reader: ComparisonReader, comparison: Comparison) -> None:
@@ -85,37 +100,12 @@ def deliver_incomplete(result: ComparisonResult) -> ExitCode | None:
     """Say why a comparison was stopped, and return the exit code; None for one that was brought to its end."""
     if not (result.stopped or result.given_up or result.out_of_quota):
         return None
-    say(f"stopped: {_why(result)}. {what_is_kept(result.path)}", err=True)
+    say(f"stopped: {_why(result)}", err=True)
     return ExitCode.FAILURES if result.given_up else ExitCode.BUDGET
 
 
-def _nothing_compared(result: ComparisonResult) -> ExitCode:
-    say(f"stopped before the first query was compared: {_why(result)}. {what_is_kept(result.path)}", err=True)
-    return ExitCode.BUDGET if result.stopped else ExitCode.FAILURES
-
-
-def _end(result: ComparisonResult, comparison: Comparison, max_failures: int) -> ExitCode:
-    if result.stopped or result.given_up:
-        say(f"stopped: {_why(result)}. {what_is_kept(result.path)}", err=True)
-    if result.stopped or result.out_of_quota:
-        return ExitCode.BUDGET
-    if not any(pair.queries or pair.unjudged for pair in comparison.results):
-        say(_NO_PAIR, err=True)
-        return ExitCode.NOTHING_RANKABLE
-    if result.given_up:
-        return ExitCode.FAILURES
-    unjudged = sum(pair.unjudged for pair in comparison.results)
-    left_out = sum(side.left_out for side in comparison.figures)
-    failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)
-    if unjudged:
-        pairs, them = counted(unjudged, "pair was", "pairs were"), "it" if unjudged == 1 else "them"
-        again = command(f"resume {shlex.quote(str(result.path))}")
-        say(f"{pairs} not judged; `{again}` asks for {them} again", err=True)
-    return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
-
-
 def _why(result: ComparisonResult) -> str:
-    return result.stopped or result.given_up or "the work was interrupted"
+    return f"{result.stopped or result.given_up or 'the work was interrupted'}. {what_is_kept(result.path)}"
 
 
 def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles, *, dry_run: bool) -> ExitCode:
@@ -145,39 +135,40 @@ def play_found(caller: Caller, found: FoundSides) -> ComparisonResult:
     )
 
 
-@dataclass(frozen=True)
-class ResumedComparison:
-    """A comparison that goes on, and what today's user says of it."""
-
-    reader: ComparisonReader
-    runs_dir: Path
-    """Where its runs are looked for."""
-    flags: Mapping[str, Any]
-    """Addresses and money."""
-    agent: str | None
-    rubric: str | None
-    trust_archive: bool
-
-
-def resume_compared(caller: Caller, resumed: ResumedComparison) -> ExitCode:
-    """Do what is missing of a comparison, and print it. Raises UsageError, Refused, Interrupted."""
+def resume_compared(
+    caller: Caller,
+    reader: ComparisonReader,
+    runs_dir: Path,
+    flags: Mapping[str, Any],
+    agent: str | None,
+    rubric: str | None,
+    *,
+    trust_archive: bool,
+) -> ExitCode:
+    """Do what is missing of a comparison of runs in `runs_dir`. Raises UsageError, Refused, Interrupted."""
     silence_logs(verbose=caller.verbose)
-    reader, flags = resumed.reader, resumed.flags
     console, settings = stderr(quiet=caller.quiet), reader.settings
-    missing = describe_resuming(reader, resumed.runs_dir)
+    missing = describe_resuming(reader, runs_dir)
     if missing is None:
         return _say_finished(reader, caller)
     console.print(f"resuming {reader.info.id}: {missing}", soft_wrap=True)
+    to_run = [side for side in reader.info.sides if side.to_run]
+    if agent is not None and len({side.agent for side in to_run}) > 1:
+        runs = " and ".join(side.run for side in to_run)
+        raise UsageError(f"--agent {agent} names one agent, and the sides have several: resume first {runs}")
+    agents = (
+        {side.run: load_agent(agent, Path.cwd()) for side in to_run} if agent is not None else None
+    )  # the runs tell theirs
     work = partial(
         resume_comparison,
         reader.folder,
         here=Path.cwd(),
-        runs_dir=resumed.runs_dir,
-        agents=_agents(reader.info, resumed.agent),
+        runs_dir=runs_dir,
+        agents=agents,
         changes={name: value for name, value in flags.items() if name not in ADDRESSES},
         named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
-        rubric_word=resumed.rubric,
-        trust_archive=resumed.trust_archive,
+        rubric_word=rubric,
+        trust_archive=trust_archive,
     )
     result = run_under_bars(work, caller, console, grace_s=settings.grace)
     if result is None:  # another process has just finished the comparison
@@ -190,14 +181,3 @@ def _say_finished(reader: ComparisonReader, caller: Caller) -> ExitCode:
     if caller.as_json:
         print_comparison(reader, comparison_of(reader), caller)
     return ExitCode.DONE
-
-
-def _agents(info: ComparisonInfo, agent: str | None) -> Mapping[str, LoadedAgent] | None:
-    """Return the agent that the user names for the sides that are rolled out; None where the runs tell theirs."""
-    if agent is None:
-        return None
-    to_run = [side for side in info.sides if side.to_run]
-    if len({side.agent for side in to_run}) > 1:
-        runs = " and ".join(side.run for side in to_run)
-        raise UsageError(f"--agent {agent} names one agent, and the sides have several: resume first {runs}")
-    return {side.run: load_agent(agent, Path.cwd()) for side in to_run}

@@ -1,6 +1,6 @@
 """What `compare` and `gate` take, and what their help says: the sides, what they are asked, how they are judged."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,10 @@ import click
 
 from harness.cli import completion, options
 from harness.cli.look_options import comparison_files
-from harness.core.compare_settings import OF_JUDGING, OF_ROLLING_OUT
+from harness.core.compare_settings import OF_JUDGING, OF_ROLLING_OUT, VARIED
+
+VARIED_OPTIONS = (*VARIED, "config")
+"""What one agent may be given several of: a side for each."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,11 @@ class SidesAsked:
     reuse: tuple[str, ...]
     trust_archive: bool
     allow_offline: bool = True
+
+    @property
+    def varied(self) -> Mapping[str, Sequence[Any]]:
+        """The values of --instructions, --model and --config, where there are any."""
+        return {name: getattr(self, name) for name in VARIED_OPTIONS if getattr(self, name)}
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ _SIDES = (
         "Show the judge this text as the task. [default: the instructions and tools, where all sides have the same]",
     ),
     click.option("--cluster", metavar="KEY", help="Queries with the same value of this metadata key are alike."),
-    *(options.repeated_option(name) for name in ("instructions", "model", "config")),
+    *(options.repeated_option(name) for name in VARIED_OPTIONS),
     options.setting_options(*OF_JUDGING, default="the runs' own"),
     options.setting_options("n", default="an anchor, and a sample for each of --pairs"),
     options.setting_options(*(name for name in OF_ROLLING_OUT if name != "n")),

@@ -1,18 +1,17 @@
 """The sides of a comparison as a user names them: runs of the archive, and agents to roll out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 
 from harness.archive.layout import find_run, list_archived
 from harness.cli.archived_run import runs_folder
-from harness.cli.compare_options import SidesAsked
+from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
 from harness.cli.options import Caller
 from harness.cli.process import silence_logs, stdout_for_results
-from harness.core.compare_settings import OF_JUDGING, VARIED
+from harness.core.compare_settings import OF_JUDGING
 from harness.core.errors import ArchiveDamaged, UsageError, quoted
 from harness.core.records import Query
 from harness.core.settings import Settings
@@ -26,8 +25,6 @@ from harness.pipeline.comparing.quote import AnySide
 from harness.pipeline.plan import prepare
 from harness.rollouts.loading import LoadedAgent, load_agent
 
-_VARIED = (*VARIED, "config")
-"""What one agent may be given several of: a side for each."""
 _LONGEST_TASK = 1_000_000
 
 
@@ -43,36 +40,37 @@ class FoundSides:
     """Of the command: what it says of failures and of an interruption."""
 
 
-@dataclass(frozen=True)
-class _Asked(SidesAsked):
-    """What a user asked for, where runs are, and the environment."""
-
-    runs_dir: Path = Path()
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def varied(self) -> Mapping[str, Sequence[Any]]:
-        """The values of --instructions, --model and --config, where there are any."""
-        return {name: getattr(self, name) for name in _VARIED if getattr(self, name)}
-
-
-def find_sides(caller: Caller, request: SidesAsked) -> FoundSides:
+def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
     """Find the sides that a user names, and check their agents. Raises UsageError."""
     runs_dir = runs_folder(caller)
     silence_logs(verbose=caller.verbose)
-    asked = _Asked(
-        **{f.name: getattr(request, f.name) for f in fields(request)}, runs_dir=runs_dir, environ=caller.environ
-    )
     named = [_run_or_agent(word, runs_dir) for word in asked.sides]
     runs = [side for side in named if isinstance(side, Path)]
     if len(runs) == len(named):
         _refuse_idle(asked)
-    changes = _changes(asked)
-    options, settings = _options(asked, changes), load({**changes, "runs_dir": runs_dir})
+    configs = asked.varied.get("config", ())
+    of_judging = {name: value for name, value in asked.flags.items() if name in OF_JUDGING}
+    set_now = merge_sources(of_judging, {}, configs[0] if len(configs) == 1 else None)
+    changes = {name: value for name, value in set_now.items() if name in OF_JUDGING}
+    options = CompareOptions(
+        runs_dir,
+        changes,
+        pairs=asked.pairs,
+        task=_task(asked.task),
+        cluster=asked.cluster,
+        reuse=[find_run(word, runs_dir) for word in asked.reuse],
+        allow_offline=asked.allow_offline or bool(asked.flags.get("offline")),
+        trust_archive=asked.trust_archive,
+    )
+    settings = load({**changes, "runs_dir": runs_dir})
     if len(runs) == len(named):
         return FoundSides(runs, (), options, settings)
-    sides = _prepared(asked, named)
-    _check_second(sides)
+    sides = _prepared(asked, named, runs_dir, caller.environ)
+    if len(sides) < 2:  # before anything is said of the first one's queries
+        ways = ", ".join(option(name) for name in VARIED_OPTIONS)
+        raise UsageError(
+            f"a second side is missing: name another run or agent, or give the agent two values of one of {ways}"
+        )
     file = asked.queries
     queries = PackedQueries(read_queries(file)) if file is not None else queries_asked(sides)
     return FoundSides(sides, queries, options, settings)
@@ -96,16 +94,7 @@ def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
             raise UsageError(f"{quoted(word)} is neither a run nor an agent: {no_run}; {no_agent}") from None
 
 
-def _check_second(sides: Sequence[AnySide]) -> None:
-    """Say that a second side is missing before anything is said of the first one's queries. Raises UsageError."""
-    if len(sides) < 2:
-        ways = ", ".join(option(name) for name in _VARIED)
-        raise UsageError(
-            f"a second side is missing: name another run or agent, or give the agent two values of one of {ways}"
-        )
-
-
-def _refuse_idle(asked: _Asked) -> None:
+def _refuse_idle(asked: SidesAsked) -> None:
     """Refuse what would change how agents are rolled out where all sides have been."""
     idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
     idle += ["queries"] if asked.queries is not None else []
@@ -114,27 +103,6 @@ def _refuse_idle(asked: _Asked) -> None:
             f"{option(idle[0])} says how agents are rolled out, but every side is an archived run; leave it out, or "
             "name an agent"
         )
-
-
-def _changes(asked: _Asked) -> Mapping[str, Any]:
-    """Return what the user sets of the judging."""
-    configs = asked.varied.get("config", ())
-    flags = {name: value for name, value in asked.flags.items() if name in OF_JUDGING}
-    merged = merge_sources(flags, {}, configs[0] if len(configs) == 1 else None)
-    return {name: value for name, value in merged.items() if name in OF_JUDGING}
-
-
-def _options(asked: _Asked, changes: Mapping[str, Any]) -> CompareOptions:
-    return CompareOptions(
-        asked.runs_dir,
-        changes,
-        pairs=asked.pairs,
-        task=_task(asked.task),
-        cluster=asked.cluster,
-        reuse=[find_run(word, asked.runs_dir) for word in asked.reuse],
-        allow_offline=asked.allow_offline or bool(asked.flags.get("offline")),
-        trust_archive=asked.trust_archive,
-    )
 
 
 def _task(path: Path | None) -> str | None:
@@ -146,7 +114,9 @@ def _task(path: Path | None) -> str | None:
     return text
 
 
-def _prepared(asked: _Asked, named: Sequence[Path | LoadedAgent]) -> list[AnySide]:
+def _prepared(
+    asked: SidesAsked, named: Sequence[Path | LoadedAgent], runs_dir: Path, environ: Mapping[str, str]
+) -> list[AnySide]:
     """Return the sides with their agents checked: a side for each word, or for each value that one agent is given."""
     several = {name: values for name, values in asked.varied.items() if len(values) > 1}
     if len(several) > 1 or (several and len(named) > 1):
@@ -157,14 +127,12 @@ def _prepared(asked: _Asked, named: Sequence[Path | LoadedAgent]) -> list[AnySid
     once = {name: values[0] for name, values in asked.varied.items() if len(values) == 1}
     sides: list[AnySide] = []
     for side, value in zip(agents, values, strict=True):
-        of_side = once | ({varied: value} if several else {})
-        sides.append(side if isinstance(side, Path) else _prepare(asked, side, of_side))
+        if isinstance(side, Path):
+            sides.append(side)
+            continue
+        of_side = dict(asked.flags) | once | ({varied: value} if several else {})
+        config = of_side.pop("config", None)
+        settings = settings_of_side(merge_sources(of_side, environ, config), asked.pairs, runs_dir)
+        with stdout_for_results():
+            sides.append(anyio.run(prepare, side, settings, environ))
     return sides
-
-
-def _prepare(asked: _Asked, agent: LoadedAgent, of_side: Mapping[str, Any]) -> AnySide:
-    flags = {**asked.flags, **{name: value for name, value in of_side.items() if name != "config"}}
-    values = merge_sources(flags, asked.environ, of_side.get("config"))
-    settings = settings_of_side(values, asked.pairs, asked.runs_dir)
-    with stdout_for_results():
-        return anyio.run(prepare, agent, settings, asked.environ)

@@ -1,13 +1,9 @@
 """The work of `gate`: the forecast first, the verdict last, in words, files and an exit code."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from rich.console import Console
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
@@ -19,12 +15,10 @@ from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.options import Caller
 from harness.cli.output import print_json, say
 from harness.comparison.gate import forecast_sentences
-from harness.core.comparisons import ComparedQuery
 from harness.core.errors import CannotWrite, ExitCode, UsageError
-from harness.core.gates import Forecast, GateResult
+from harness.core.gates import Forecast
 from harness.pipeline.comparing.compare import ComparisonResult
 from harness.pipeline.comparing.outcome import GateRules, conclude_comparison, power_check
-from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
 from harness.report.html.comparison_page import write_comparison_page
 from harness.report.junit import junit_refusal, junit_xml
 from harness.report.markdown import gate_markdown, refusal_markdown
@@ -39,18 +33,24 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked, *, dry_run: 
     """
     rules = GateRules(margin=asked.margin, looks=asked.looks, allow_unsure=asked.allow_unsure, buy_anew=asked.buy_anew)
     found = replace(found, options=replace(found.options, early_stop=rules.early_stop))
-    summary = caller.environ.get(_SUMMARY)  # a file that is named stands in its place
-    page = Path(summary) if summary and asked.markdown is None else None
-    files = _Files(asked.markdown, page, asked.junit)
     if dry_run:
         forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
-        _print_quote(quote_found(caller, found), forecast, rules, as_json=caller.as_json)
+        quote = quote_found(caller, found)
+        if caller.as_json:
+            print_json({**comparison_quote_json(quote), "forecast": forecast.model_dump(mode="json")}, indent=None)
+        else:
+            say("\n".join([*comparison_quote_lines(quote), *forecast_sentences(forecast, looks=rules.looks)]))
         return ExitCode.DONE
     console = stderr(quiet=caller.quiet)
+    summary = (
+        caller.environ.get(_SUMMARY) if asked.markdown is None else None
+    )  # a file that is named stands in its place
+    files = _Files(asked.markdown, Path(summary) if summary else None, asked.junit)
     with files.with_refusal():
         forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
         announce_comparison(console, quote_found(caller, found))
-        _announce(console, forecast, rules)
+        for line in forecast_sentences(forecast, looks=rules.looks):  # how probably an equal agent passes
+            console.print(line, soft_wrap=True)
         return _deliver(play_found(caller, found), caller, found, rules, forecast, files)
 
 
@@ -72,36 +72,17 @@ class _Files:
         except CannotWrite:
             raise
         except UsageError as refusal:
-            self._put(refusal_markdown(str(refusal)), junit_refusal(str(refusal)))
+            self.write(refusal_markdown(str(refusal)), junit_refusal(str(refusal)))
             raise
 
-    def write(self, gate: GateResult, looks: int, queries: list[ComparedQuery]) -> None:
-        """Write them; `looks` is the number of interim analyses asked for. Raises CannotWrite."""
-        concluded = gate.finding != "cannot tell"
-        text = gate_markdown(gate, forecast_sentences(gate.forecast, looks=looks, concluded=concluded), queries)
-        self._put(text, junit_xml(gate, queries))
-
-    def _put(self, markdown: str, junit: str) -> None:
+    def write(self, markdown: str, junit: str) -> None:
+        """Write them. Raises CannotWrite."""
         if self.markdown:
             write_new(self.markdown, markdown, force=True)
         if self.summary:
             append_text(self.summary, markdown)
         if self.junit:
             write_new(self.junit, junit, force=True)
-
-
-def _announce(console: Console, forecast: Forecast, rules: GateRules) -> None:
-    """Print how probably an equal agent passes, and what would do if that is improbable."""
-    for line in forecast_sentences(forecast, looks=rules.looks):
-        console.print(line, soft_wrap=True)
-
-
-def _print_quote(quote: ComparisonQuote | RollOutQuote, forecast: Forecast, rules: GateRules, *, as_json: bool) -> None:
-    """Print what a gate would take and how probably an equal agent passes: the result of --dry-run."""
-    if as_json:
-        print_json({**comparison_quote_json(quote), "forecast": forecast.model_dump(mode="json")}, indent=None)
-    else:
-        say("\n".join([*comparison_quote_lines(quote), *forecast_sentences(forecast, looks=rules.looks)]))
 
 
 def _deliver(
@@ -125,7 +106,8 @@ def _deliver(
         else:
             print_comparison(reader, gate.comparison, caller)
             say(gate.sentence)
-    files.write(gate, rules.looks, queries)
+    words = forecast_sentences(gate.forecast, looks=rules.looks, concluded=gate.finding != "cannot tell")
+    files.write(gate_markdown(gate, words, queries), junit_xml(gate, queries))
     if not (caller.quiet or result.was_complete):  # the quote has said so
         say(tally_line(result), err=True)
     if caller.as_json:
