@@ -79,38 +79,33 @@ def begin_resume(
     rubric: str | None,
     flags: Mapping[str, Any],
     *,
-    retry_failed: bool,
-    accept_changed_agent: bool,
-    trust_archive: bool,
     wait: bool,
+    **switches: bool,
 ) -> ExitCode:
     """Do what is missing of a run or of a comparison."""
     parent = runs_folder(caller)
-    archived = find_archived(run, parent) if run else last_unfinished(parent, _say_passed_over)
+    archived = (
+        find_archived(run, parent) if run else last_unfinished(parent, lambda exc: say(f"passed over: {exc}", err=True))
+    )
     if archived is None:
         return say_nothing_unfinished(parent, caller)
     folder = archived.folder
     if archived.kind == "comparison":
         reader = open_comparison_folder(folder)
-        of_runs = {"--retry-failed": retry_failed, "--accept-changed-agent": accept_changed_agent}
+        of_runs = {option(name): switches[name] for name in ("retry_failed", "accept_changed_agent")}
         refuse_parts_of_runs(reader, of_runs | {option(name): name in flags for name in ("instructions", "approve")})
         with while_loading(f"loading what comparison {folder.name} needs", quiet=caller.quiet):
-            from harness.cli.compare import ResumedComparison, resume_compared
+            from harness.cli.compare import resume_compared
 
-        return resume_compared(caller, ResumedComparison(reader, parent, flags, agent, rubric, trust_archive))
+        return resume_compared(caller, reader, parent, flags, agent, rubric, trust_archive=switches["trust_archive"])
     reader = open_folder(folder)
-    missing = find_missing_work(reader, retry_failed=retry_failed)
+    missing = find_missing_work(reader, retry_failed=switches["retry_failed"])
     if missing.nothing:
         return say_finished(reader, caller)
     with while_loading(f"loading what run {folder.name} needs", quiet=caller.quiet):
-        from harness.cli.run import ResumedRun, resume_found
+        from harness.cli.run import resume_found
 
-    resumed = ResumedRun(reader, missing, flags, agent, rubric, retry_failed, accept_changed_agent, trust_archive)
-    return resume_found(caller, resumed, wait=wait)
-
-
-def _say_passed_over(error: Exception) -> None:
-    say(f"passed over: {error}", err=True)
+    return resume_found(caller, reader, missing, flags, agent, rubric, wait=wait, **switches)
 
 
 def begin_rescore(
@@ -130,14 +125,12 @@ def begin_rescore(
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
     which = f"{len(folders)} runs" if len(folders) > 1 else f"run {folders[0].name}"
     with while_loading(f"loading {which}", quiet=caller.quiet):
-        from harness.cli.run import Rescoring
+        from harness.cli.run import rescore_found
         from harness.pipeline.plan import RescoreOptions
 
     reuse_sources = [find_run(word, parent) for word in reuse]
     how = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
-    rescoring = Rescoring(caller, tuple(folders), merge_sources(flags, {}, config), how)
-    grace_s, most_failures = rescoring.announce(dry_run=dry_run, wait=wait)
-    return ExitCode.DONE if dry_run else rescoring.run_all(grace_s, most_failures, wait=wait)
+    return rescore_found(caller, folders, merge_sources(flags, {}, config), how, dry_run=dry_run, wait=wait)
 
 
 def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles, *, dry_run: bool) -> ExitCode:

@@ -2,18 +2,16 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
-from rich.console import Console
 
 from harness.api.best_answer import best_from
 from harness.api.one_group import for_best
 from harness.archive.attestations import read_attestation
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_state import MissingWork
 from harness.cli import announce
@@ -33,7 +31,7 @@ from harness.core.user_files import text_lines
 from harness.core.wording import counted
 from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
-from harness.pipeline.rescoring import Quote, quote_rescoring
+from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.trust import agent_of_run
@@ -59,21 +57,17 @@ def prepare_run(
 
 def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard: str | None) -> Sequence[Query]:
     """Return the queries of a shard: of those given, else of the agent's first example. Raises UsageError."""
-    if queries is None:
-        return list(in_shard([_one_query(loaded, query)], shard))
-    if query is not None:
-        raise UsageError("give a QUERY or --queries FILE, not both")
-    return PackedQueries(in_shard(read_queries(queries), shard))
-
-
-def _one_query(loaded: LoadedAgent, query: str | None) -> Query:
+    if queries is not None:
+        if query is not None:
+            raise UsageError("give a QUERY or --queries FILE, not both")
+        return PackedQueries(in_shard(read_queries(queries), shard))
     if query == "-":
-        return query_from("".join(line for _, line in text_lines(None, "QUERY -")).strip())
+        query = "".join(line for _, line in text_lines(None, "QUERY -")).strip()
     if query is None and not loaded.examples:
         raise UsageError(
             f'agent {loaded.name!r} lists no EXAMPLES: give a query, as in `harness run --agent {loaded.name} "..."`'
         )
-    return query_from(loaded.examples[0] if query is None else query)
+    return list(in_shard([query_from(loaded.examples[0] if query is None else query)], shard))
 
 
 def announce_run(
@@ -135,7 +129,9 @@ def run_best(
     result, late = run_under_bars(work, caller, console, grace_s=prepared.settings.grace, deadline=ends)
     reader = open_folder(result.path)
     group, ranking = reader.group(queries[0]), reader.ranking(result.ranking_id)
-    best = best_from(group, ranking.groups[0], _trouble(reader, ranking, result, late=late))
+    reasons = open_reasons(reader.verdicts(), ranking.groups)  # why verdicts are missing, where any is
+    trouble = next(iter(reasons), None) or late or result.given_up or result.stopped
+    best = best_from(group, ranking.groups[0], trouble)
     if caller.as_json:
         names = ("answer", "p_best", "runner_up", "cost", "tokens", "why", "judged")
         print_json(run_json(reader, ranking) | {"rollout": best.index} | {name: getattr(best, name) for name in names})
@@ -150,49 +146,43 @@ def run_best(
         say(f"{best.why}; run: {result.path}", err=True)
 
 
-def _trouble(reader: RunReader, ranking: RankingFile, result: RunResult, *, late: str | None) -> str | None:
-    """Return why verdicts are missing, None where none is missing."""
-    reasons = open_reasons(reader.verdicts(), ranking.groups)
-    return next(iter(reasons), None) or late or result.given_up or result.stopped
+def resume_found(
+    caller: Caller,
+    reader: RunReader,
+    missing: MissingWork,
+    flags: Mapping[str, Any],
+    agent: str | None,
+    rubric: str | None,
+    *,
+    wait: bool,
+    **switches: bool,
+) -> ExitCode:
+    """Do what is missing of a run, with `wait` until the judge's batches are over, and print it.
 
-
-@dataclass(frozen=True)
-class ResumedRun:
-    """A run with work left, and what today's user says of it."""
-
-    reader: RunReader
-    missing: MissingWork
-    flags: Mapping[str, Any]
-    agent: str | None
-    """Where the agent is now; None: where it was."""
-    rubric: str | None
-    retry_failed: bool
-    accept_changed_agent: bool
-    trust_archive: bool
-
-
-def resume_found(caller: Caller, resumed: ResumedRun, *, wait: bool) -> ExitCode:
-    """Do what is missing of a run, with `wait` until the judge's batches are over, and print it."""
-    reader, missing, flags = resumed.reader, resumed.missing, resumed.flags
+    `agent` names where the agent is now; None: where it was. `switches` are those of `resume_run`.
+    """
     silence_logs(verbose=caller.verbose)
     if wait:
         refuse_idle_wait_for(reader.folder, flags, resuming=True)
     console = stderr(quiet=caller.quiet)
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
-    loaded = partial(_load_agent, reader, resumed.agent, caller.environ)
+
+    def loaded() -> LoadedAgent:
+        if agent:
+            return load_agent(agent, Path.cwd())
+        attested = read_attestation(reader, caller.environ)
+        return agent_of_run(reader.info, attested, Path.cwd(), "resume", reader.folder)
 
     async def work(run_env: RunEnvironment) -> RunResult | None:
         result = await resume_run(
             reader.folder,
             loaded,
             run_env,
-            retry_failed=resumed.retry_failed,
-            accept_changed_agent=resumed.accept_changed_agent,
             changes={name: value for name, value in flags.items() if name not in ADDRESSES},
-            rubric_word=resumed.rubric,
+            rubric_word=rubric,
             named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
-            trust_archive=resumed.trust_archive,
+            **switches,
         )
         return await stay_until_judged(result, loaded, run_env) if result and wait else result
 
@@ -202,70 +192,47 @@ def resume_found(caller: Caller, resumed: ResumedRun, *, wait: bool) -> ExitCode
     return deliver(result, caller, max_failures=reader.settings.max_failures)
 
 
-def _load_agent(reader: RunReader, agent: str | None, environ: Mapping[str, str]) -> LoadedAgent:
-    if agent:
-        return load_agent(agent, Path.cwd())
-    return agent_of_run(reader.info, read_attestation(reader, environ), Path.cwd(), "resume", reader.folder)
-
-
-@dataclass(frozen=True)
-class Rescoring:
-    """Runs to judge again, and how."""
-
-    caller: Caller
-    folders: tuple[Path, ...]
-    changes: Mapping[str, Any]
-    options: RescoreOptions
-
-    def announce(self, *, dry_run: bool, wait: bool) -> tuple[Mapping[Path, float], Mapping[Path, int]]:
-        """Print what each run takes; return their seconds of grace and most failures. Raises UsageError, Refused."""
-        silence_logs(verbose=self.caller.verbose)
-        console = stderr(quiet=self.caller.quiet)
-        grace_s: dict[Path, float] = {}
-        most_failures: dict[Path, int] = {}
-        for folder in self.folders:
-            if wait:
-                refuse_idle_wait_for(folder, self.changes)
-            with RunReader(folder) as reader:
-                settings = changed_settings(reader, self.changes)
-            announce.note_idle_judge_options(console, settings, self.changes)
-            announce.announce_design(console, settings)
-            grace_s[folder], most_failures[folder] = settings.grace, settings.max_failures
-            self._say_quote(console, folder, dry_run=dry_run)
-        return grace_s, most_failures
-
-    def _say_quote(self, console: Console, folder: Path, *, dry_run: bool) -> None:
-        """Print what rescoring would reuse and buy, before anything is spent; it is the result of --dry-run."""
-        several, free = len(self.folders) > 1, self.options.free
+def rescore_found(
+    caller: Caller,
+    folders: Sequence[Path],
+    changes: Mapping[str, Any],
+    options: RescoreOptions,
+    *,
+    dry_run: bool,
+    wait: bool,
+) -> ExitCode:
+    """Print what judging runs again takes, then judge and print one after the other; return the greatest exit code."""
+    silence_logs(verbose=caller.verbose)
+    console, several, free = stderr(quiet=caller.quiet), len(folders) > 1, options.free
+    settings = dict[Path, Settings]()
+    for folder in folders:
+        if wait:
+            refuse_idle_wait_for(folder, changes)
+        with RunReader(folder) as reader:
+            settings[folder] = changed_settings(reader, changes)
+        announce.note_idle_judge_options(console, settings[folder], changes)
+        announce.announce_design(console, settings[folder])
+        if not dry_run and (caller.quiet or free):
+            continue
+        quote = run_silently(partial(quote_rescoring, folder, changes, options=options), caller)
         if dry_run:
-            as_json = self.caller.as_json
-            announce.print_quote(folder.name, self._quote(folder), as_json=as_json, several=several, free=free)
-        elif not (self.caller.quiet or free):
-            line = announce.quote_line(self._quote(folder))
+            announce.print_quote(folder.name, quote, as_json=caller.as_json, several=several, free=free)
+        else:
+            line = announce.quote_line(quote)
             console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)
+    codes = [ExitCode.DONE]
+    for folder in folders if not dry_run else ():
+        work = partial(_rescore, folder, changes, options=options, wait=wait)
+        result = run_under_bars(work, caller, console, grace_s=settings[folder].grace)
+        if changes.get("max_cost") is not None:  # what is left of it is for the runs that are left
+            changes = {**changes, "max_cost": max(0.0, float(changes["max_cost"]) - result.spent)}
+        most = settings[folder].max_failures
+        codes.append(deliver(result, caller, max_failures=most, rescored=True, several=several))
+    return max(codes)
 
-    def _quote(self, folder: Path) -> Quote:
-        return run_silently(lambda run_env: quote_rescoring(folder, self.changes, run_env, self.options), self.caller)
 
-    def run_all(self, grace_s: Mapping[Path, float], most_failures: Mapping[Path, int], *, wait: bool) -> ExitCode:
-        """Judge the runs again, one after the other, and print each; return the greatest exit code."""
-        rescoring, console, codes = self, stderr(quiet=self.caller.quiet), list[ExitCode]()
-        several = len(self.folders) > 1
-        for folder in self.folders:
-            work = partial(rescoring.judge, folder, wait=wait)
-            result = run_under_bars(work, self.caller, console, grace_s=grace_s[folder])
-            rescoring = rescoring.after_spending(result.spent)
-            most = most_failures[folder]
-            codes.append(deliver(result, self.caller, max_failures=most, rescored=True, several=several))
-        return max(codes)
-
-    async def judge(self, folder: Path, run_env: RunEnvironment, *, wait: bool) -> RunResult:
-        """Judge a run again; with `wait` stay until its batches are over."""
-        result = await rescore_run(folder, self.changes, run_env, self.options)
-        return await stay_until_judged(result, None, run_env) if wait else result
-
-    def after_spending(self, usd: float) -> "Rescoring":
-        """Return the rescoring of the runs that are left: what is left of --max-cost is for them."""
-        if self.changes.get("max_cost") is None:
-            return self
-        return replace(self, changes={**self.changes, "max_cost": max(0.0, float(self.changes["max_cost"]) - usd)})
+async def _rescore(
+    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, *, options: RescoreOptions, wait: bool
+) -> RunResult:
+    result = await rescore_run(folder, changes, run_env, options)
+    return await stay_until_judged(result, None, run_env) if wait else result

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,26 @@ from harness.cli.piece_progress import draw_pages
 from harness.cli.show import print_run
 from harness.core.addresses import with_placeholder
 from harness.core.errors import ExitCode
-from harness.core.wording import command, counted
+from harness.core.wording import call, command, counted
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.runs import RunResult
 from harness.report.summary.ranking import RankingSummary, summarize
-from harness.report.summary.rankings import RankingChange, change_against_earlier
+from harness.report.summary.rankings import change_against_earlier
 from harness.report.terminal.runs import change_lines
 
 
-def next_commands(
-    reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, typed: Sequence[str]
-) -> None:
+def _say_next(reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None) -> None:
     """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
-    run = shlex.quote(reader.typed_name)
+    run, typed = shlex.quote(reader.typed_name), sys.argv[1:]
     of_query = f" --query {shlex.quote(best[0])}" if best and left.queries > 1 else ""
     lines = [
         command(f"show {run}" + (f" --rollout {best[1]}{of_query}" if best else "")),
         command(f"rescore {run} {'--topology arena' if _judges_later(ranking) else '--judge-model MODEL'}"),
     ]
-    if (again := _again(reader, left)) is not None:
-        lines.append(command(f"resume {run}{again}"))
+    if left.missing:
+        lines.append(command(f"resume {run}"))
+    elif left.failed and reader.info.judge:  # what was imported nobody can run
+        lines.append(command(f"resume {run} --retry-failed"))
     if reader.info.agent_offline and typed[:1] == ["run"]:
         typed_again = command(shlex.join(_without_password(word) for word in typed if word != "--offline"))
         lines = [
@@ -43,13 +42,6 @@ def next_commands(
             f"with a local server:  {typed_again} --base-url http://localhost:8000/v1 --model NAME",
         ]
     say("\n" + "\n".join(f"next: {line}" for line in lines))
-
-
-def _again(reader: RunReader, left: Remaining) -> str | None:
-    """Return the options with which `resume` has something to do, "" for none; None where all is done."""
-    if left.missing:
-        return ""
-    return " --retry-failed" if left.failed and reader.info.judge else None  # what was imported nobody can run
 
 
 def _without_password(word: str) -> str:
@@ -97,8 +89,12 @@ def deliver(
             if not caller.as_json:
                 left = result.remaining or count_remaining(reader)
                 if rescored or reused:
-                    _say_reused(summary, change, name_queries=left.queries > 1)
-                next_commands(reader, ranking, left, summary.best, sys.argv[1:])
+                    sources = ", ".join(f"{times:,} from {run}" for run, times in summary.sources.most_common())
+                    there = f"{summary.judge.reused:,}{f' ({sources})' if sources else ''}"
+                    say(f"reused {there}, bought {summary.judge.bought:,}")
+                for line in change_lines(change, name_queries=left.queries > 1) if change else ():
+                    stdout().print(line)
+                _say_next(reader, ranking, left, summary.best)
             code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)
             sys.stdout.flush()
         except BrokenPipeError:  # whoever read the result has gone, and may look at the page
@@ -111,7 +107,7 @@ def deliver(
 def _end_waiting(result: RunResult, *, as_json: bool = False) -> ExitCode:
     """Say which batches the provider has, and how the work goes on."""
     say(f"submitted: {result.waiting}", err=as_json)
-    say(f"`{command(f'resume {shlex.quote(str(result.path))}')}` collects what came back, and goes on", err=as_json)
+    say(f"{call('resume', result.path)} collects what came back, and goes on", err=as_json)
     return ExitCode.DONE
 
 
@@ -128,8 +124,7 @@ def say_partial(rollouts: int, run: Path) -> None:
     """Say on stderr how many rollouts were captured in part, if any were."""
     if rollouts:
         were = counted(rollouts, "rollout was", "rollouts were")
-        show = command(f"show {shlex.quote(str(run))}")
-        say(f"{were} captured in part, and ranked so: `{show}` says what is missing", err=True)
+        say(f"{were} captured in part, and ranked so: {call('show', run)} says what is missing", err=True)
 
 
 def say_given_up(result: RunResult) -> bool:
@@ -137,16 +132,6 @@ def say_given_up(result: RunResult) -> bool:
     if result.given_up:
         say(f"stopped: {result.given_up}. {what_is_kept(result.path)}", err=True)
     return result.given_up is not None
-
-
-def _say_reused(summary: RankingSummary, change: RankingChange | None, *, name_queries: bool) -> None:
-    """Say how many verdicts were reused and bought, and what the ranking changed against the one before."""
-    sources = [f"{times:,} from {run}" for run, times in summary.sources.most_common()]
-    runs = f" ({', '.join(sources)})" if sources else ""
-    say(f"reused {summary.judge.reused:,}{runs}, bought {summary.judge.bought:,}")
-    console = stdout()
-    for line in change_lines(change, name_queries=name_queries) if change else ():
-        console.print(line)
 
 
 def _end(
@@ -163,26 +148,22 @@ def _end(
     if result.stopped:
         say(
             f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
-            f"`{command(f'rescore {shlex.quote(str(result.path))}')}` ranks what is there",
+            f"{call('rescore', result.path)} ranks what is there",
             err=True,
         )
         return ExitCode.BUDGET
     if result.waiting:
         return _end_waiting(result, as_json=True)
+    code = _exit_code(ranking, summary, max_failures)
     if say_given_up(result):
-        return max(ExitCode.FAILURES, _exit_code(ranking, summary, max_failures))
-    if _out_of_quota(reader, summary, rescored=rescored):
-        return ExitCode.BUDGET
-    return _exit_code(ranking, summary, max_failures)
-
-
-def _out_of_quota(reader: RunReader, summary: RankingSummary, *, rescored: bool) -> bool:
+        return max(ExitCode.FAILURES, code)
     if not rescored and summary.agents.failed["quota"]:
-        return True
-    return bool(summary.failed_verdicts) and any(
+        return ExitCode.BUDGET
+    out_of_quota = bool(summary.failed_verdicts) and any(
         verdict.status == "failed" and verdict.key in summary.failed_verdicts and verdict.failure.kind == "quota"
         for verdict in reader.verdicts()
     )
+    return ExitCode.BUDGET if out_of_quota else code
 
 
 def _exit_code(ranking: RankingFile, summary: RankingSummary, max_failures: int) -> ExitCode:
