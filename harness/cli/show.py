@@ -1,8 +1,5 @@
 """`harness show`: an archived run, one rollout of it, its matches, or one match; or a comparison."""
 
-from __future__ import annotations
-
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -15,15 +12,13 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import RankingHead
 from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
-from harness.cli.console import print_lines, stdout
+from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ShownPart
 from harness.cli.options import Caller
 from harness.cli.output import print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, on_a_line
-from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Query, Rollout
-from harness.core.wording import call, command, counted
-from harness.report.summary.match_verdicts import VerdictLookup
+from harness.core.wording import call, counted
 from harness.report.summary.notes import provisional_words
 from harness.report.summary.pair_table import pair_table
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
@@ -31,6 +26,7 @@ from harness.report.summary.rankings import design_of, ranking_line
 from harness.report.terminal.details import match_lines, matches_table, pair_table_lines, path_lines
 from harness.report.terminal.runs import rankings_table, rounds_lines
 from harness.report.terminal.show import QueryTable, overview, parts_line
+from harness.transcripts.tokens import ESTIMATE, can_count_by
 from harness.transcripts.transcript import recorded_form
 
 
@@ -60,18 +56,12 @@ def show(
         print_comparison(reader, comparison_of(reader), caller)
     elif part.rankings:
         _list_rankings(reader, caller)
-    elif part.rollout is not None and part.transcript:
-        rollout = _find_rollout(reader, find_query(reader, query), part.rollout)
-        _show_transcript(rollout, reader.ranking(ranking).head, caller)
     elif part.rollout is not None:
-        _show_rollout(reader, find_query(reader, query), part.rollout, caller)
+        _show_rollout(reader, find_query(reader, query), part.rollout, ranking, caller, transcript=part.transcript)
     elif part.matches or part.matrix or part.match is not None:
-        of_query = _only(reader, reader.ranking(ranking), find_query(reader, query))
-        (_show_matrix if part.matrix else _show_matches)(reader, of_query, part, caller)
+        whole, asked = reader.ranking(ranking), find_query(reader, query)
+        (_show_matrix if part.matrix else _show_matches)(reader, _only(reader, whole, asked), asked, part, caller)
     else:
-        from harness.cli.show import print_run
-        from harness.report.terminal.show import QueryTable
-
         whole = reader.ranking(ranking)
         shown = whole if query is None else _only(reader, whole, find_query(reader, query))
         fields = tuple(filter(None, (columns or "").split(",")))
@@ -110,43 +100,37 @@ def _list_rankings(reader: RunReader, caller: Caller) -> None:
     print_lines(lambda width: (*rankings_table(lines, width), *rounds_lines(lines)))
 
 
-def _show_rollout(reader: RunReader, query: Query, index: int, caller: Caller) -> None:
-    rollout = _find_rollout(reader, query, index)
-    if caller.as_json:
-        print_json(rollout.model_dump(mode="json"))
-    else:
-        stdout().print(path_lines(reader.group(query), index))
-
-
-def _find_rollout(reader: RunReader, query: Query, index: int) -> Rollout:
+def _show_rollout(
+    reader: RunReader, query: Query, index: int, ranking: str | None, caller: Caller, *, transcript: bool
+) -> None:
+    """Print a rollout; with `transcript` path and answer as a ranking's judge had them, character for character."""
     rollouts = {rollout.index: rollout for rollout in reader.group(query).rollouts}
     if index not in rollouts:
         indices = ", ".join(map(str, rollouts)) or "none"
         raise UsageError(f"run {reader.info.id} has no rollout {index}; there are: {indices}")
-    return rollouts[index]
+    if transcript:
+        _show_transcript(rollouts[index], reader.ranking(ranking).head, caller)
+    elif caller.as_json:
+        print_json(rollouts[index].model_dump(mode="json"))
+    else:
+        stdout().print(path_lines(reader.group(query), index))
 
 
 def _show_transcript(rollout: Rollout, head: RankingHead, caller: Caller) -> None:
-    """Print path and answer as a ranking's judge had them, character for character."""
-    from harness.cli.console import stderr
-    from harness.cli.output import print_json, say
-    from harness.transcripts.tokens import ESTIMATE, can_count_by
-    from harness.transcripts.transcript import recorded_form
-
     if rollout.status == "failed":
         raise UsageError(f"rollout {rollout.index} failed: no judge saw it")
     counter = str(head.judge.get("counter", ESTIMATE))
     if not can_count_by(counter):
         stderr().print(
             f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
-            "something was cut, this text differs from what the judge saw"
+            "something was cut, this text differs from what the judge saw",
         )
-    transcript = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
+    seen = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
     if caller.as_json:
-        shown = {name: getattr(transcript, name) for name in ("path", "answer", "hash", "cut", "answer_cut")}
+        shown = {name: getattr(seen, name) for name in ("path", "answer", "hash", "cut", "answer_cut")}
         print_json(shown | {"rendering": head.rendering, "counter": counter})
     else:
-        say(f"[PATH]\n{transcript.path}\n[/PATH]\n\n[ANSWER]\n{transcript.answer}\n[/ANSWER]")
+        say(f"[PATH]\n{seen.path}\n[/PATH]\n\n[ANSWER]\n{seen.answer}\n[/ANSWER]")
 
 
 def _only(reader: RunReader, ranking: RankingFile, query: Query) -> RankingFile:
@@ -158,7 +142,7 @@ def _only(reader: RunReader, ranking: RankingFile, query: Query) -> RankingFile:
     return replace(ranking, groups=(ranked,), finished=True)
 
 
-def _show_matches(reader: RunReader, ranking: RankingFile, part: ShownPart, caller: Caller) -> None:
+def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, part: ShownPart, caller: Caller) -> None:
     """Print the matches of a ranking's only group, or one of them. Raises UsageError for a listwise ranking."""
     (ranked,), verdict_of, number = ranking.groups, cache(reader.verdict), part.match
     if ranked.verdicts:
@@ -166,31 +150,26 @@ def _show_matches(reader: RunReader, ranking: RankingFile, part: ShownPart, call
             "this ranking has no matches: a listwise judge scored the group as a whole; "
             "`harness show` has the scores and why"
         )
-    group = group_of(reader, _ranked_query(reader, ranked), ranked)
     if number is not None and not 1 <= number <= len(ranked.matches):
         raise UsageError(f"there is no match {number}: the ranking has {len(ranked.matches):,}, numbered from 1")
-    console = stdout()
+    group, console, head = group_of(reader, query, ranked), stdout(), ranking.head
     if caller.as_json:
-        matches = ranked.matches if number is None else (ranked.matches[number - 1],)
-        print_json([_match_json(match, verdict_of) for match in matches])
+        rows: list[dict[str, Any]] = []
+        for match in ranked.matches if number is None else (ranked.matches[number - 1],):
+            verdicts = [verdict and verdict.model_dump(mode="json") for verdict in map(verdict_of, match.verdicts)]
+            rows.append(match.model_dump(mode="json") | {"verdicts": verdicts})
+        print_json(rows)
     elif number is None:
         console.print(matches_table(group, ranked, verdict_of, console.width))
     else:
-        head = ranking.head
         form = None if part.brief else recorded_form(head.settings, head.judge, head.rendering)
         console.print(match_lines(group, ranked, verdict_of, number, form, console.width))
 
 
-def _ranked_query(reader: RunReader, ranked: GroupRanking) -> Query:
-    query = reader.query(ranked.query)
-    assert query, "the caller looked it up"  # noqa: S101 - for the type checker
-    return query
-
-
-def _show_matrix(reader: RunReader, ranking: RankingFile, _part: ShownPart, caller: Caller) -> None:
+def _show_matrix(reader: RunReader, ranking: RankingFile, query: Query, _: ShownPart, caller: Caller) -> None:
     """Print who beat whom in a ranking's only group. Raises UsageError where no more than half of the pairs met."""
     (ranked,) = ranking.groups
-    table = pair_table(group_of(reader, _ranked_query(reader, ranked), ranked), ranked, reader.verdict)
+    table = pair_table(group_of(reader, query, ranked), ranked, reader.verdict)
     if not table.mostly_met:
         how = call("rescore", reader.typed_name, topology="round_robin")
         raise UsageError(
@@ -200,13 +179,7 @@ def _show_matrix(reader: RunReader, ranking: RankingFile, _part: ShownPart, call
     if caller.as_json:
         print_json(table.as_json())
     else:
-        console = stdout()
-        console.print(pair_table_lines(table, console.width))
-
-
-def _match_json(match: Match, verdict_of: VerdictLookup) -> dict[str, Any]:
-    verdicts = [verdict_of(key) for key in match.verdicts]
-    return match.model_dump(mode="json") | {"verdicts": [v.model_dump(mode="json") if v else None for v in verdicts]}
+        print_lines(lambda width: [pair_table_lines(table, width)])
 
 
 def print_run(
@@ -239,20 +212,19 @@ def print_run(
     console.print(overview(reader, ranking, summary, console.width, table))
     console.print(parts_line(reader.info, ranking, summary))
     if not ranking.finished:
-        resume = command(f"resume {shlex.quote(reader.typed_name)}")
+        resume = call("resume", reader.typed_name)
         queries = counted(len(reader.index.queries), "query", "queries")
         ranked = len(ranking.groups) - ranking.incomplete
         stopped = stopped or ("a batch has the judge's questions" if with_provider(reader.folder) else None)
         provisional = provisional_words(design_of(ranking, "estimator"), provisional=bool(ranking.provisional))
         console.print(
             f"this ranking has {ranked:,} of {queries} in full{provisional}: "
-            f"{stopped or 'it was cut short, or is under way'}; `{resume}` does the rest"
+            f"{stopped or 'it was cut short, or is under way'}; {resume} does the rest"
         )
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
     console.print(f"run: {reader.folder}", soft_wrap=True)
-    how = command(f"report {shlex.quote(str(reader.folder))}")
-    page = reader.folder / "report.html" if caller.report else f"not written; `{how}` writes it"
+    page = reader.folder / "report.html" if caller.report else f"not written; {call('report', reader.folder)} writes it"
     console.print(f"page: {page}", soft_wrap=True)
 
 
@@ -264,7 +236,7 @@ def say_finished(reader: RunReader, caller: Caller) -> ExitCode:
     elif not reader.index.queries and any(reader.index.rollouts.values()):
         raise ArchiveDamaged(
             f"run {reader.info.id} holds rollouts, and no query of them; "
-            f"`{command(f'validate {shlex.quote(str(reader.folder))}')}` tells what is damaged"
+            f"{call('validate', reader.folder)} tells what is damaged"
         )
     elif not reader.index.queries:
         say(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")

@@ -1,14 +1,12 @@
 """`harness stats`: how far the judge of a run can be believed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.cli.archived_run import open_archived, refuse_parts_of_runs
@@ -20,7 +18,9 @@ from harness.core.errors import NothingRankable, UsageError
 from harness.core.settings_sources import load, merge_sources
 from harness.core.wording import call, counted
 from harness.pipeline.labelling import answer_labels
-from harness.report.json import agreement_json, figures_json, quality_json
+from harness.report.csv import curve_csv
+from harness.report.html.curve_svg import curve_svg
+from harness.report.json import agreement_json, curve_json, figures_json, quality_json
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
 from harness.report.learnt_judges import (
     judge_profiles,
@@ -30,11 +30,14 @@ from harness.report.learnt_judges import (
     voice_words,
     voices_of_jurors,
 )
+from harness.report.summary.curve import judging_curve, round_robin_of
 from harness.report.summary.labels import label_agreement
 from harness.report.summary.ranking import by_signal, is_offline, summarize
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
-from harness.report.terminal.judges import figure_lines, quality_lines
+from harness.report.terminal.judges import curve_lines, figure_lines, quality_lines
 from harness.report.terminal.table import visible_text
+
+_SELF_TEST = "SELF-TEST on the embedded offline parts: it says nothing of any LLM."
 
 
 def stats(
@@ -61,25 +64,20 @@ def stats(
         _show_curve(reader, caller, ranking, seed=drawn_by, force=force, **of_curve)
     elif unused := [name for name, value in {"seed": seed, **of_curve}.items() if value is not None]:
         raise UsageError(f"--{unused[0]} needs --curve")
-    elif profile:
-        _write_profile(reader, reader.ranking(ranking), profile, force=force)
-        _show_judges(reader, ranking, caller)
-    elif force:
+    elif force and not profile:
         raise UsageError("--force needs --curve or --profile")
     else:
-        _show_judges(reader, ranking, caller)
-
-
-def _show_judges(reader: RunReader, ranking: str | None, caller: Caller) -> None:
-    newest = reader.ranking(ranking)
-    rankings = [newest] if ranking else reader.rankings()
-    if caller.as_json:
-        rows = [_ranking_json(reader, each) for each in rankings]
-        print_json({"run": reader.info.id, "path": str(reader.folder), "rankings": rows})
-        return
-    console = stdout()
-    for each in rankings:
-        _print_ranking(console, reader, each)
+        newest = reader.ranking(ranking)
+        if profile:
+            _write_profile(reader, newest, profile, force=force)
+        rankings = [newest] if ranking else reader.rankings()
+        if caller.as_json:
+            rows = [_ranking_json(reader, each) for each in rankings]
+            print_json({"run": reader.info.id, "path": str(reader.folder), "rankings": rows})
+            return
+        console = stdout()
+        for each in rankings:
+            _print_ranking(console, reader, each)
 
 
 def _ranking_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
@@ -110,7 +108,7 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
     groups = counted(len(ranking.groups), "query", "queries")
     console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
-        console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+        console.print(_SELF_TEST, style="bold yellow")
     figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
     for line in figure_lines(tuple(figures), console.width):
         console.print(line)
@@ -155,32 +153,23 @@ def _show_comparison(reader: ComparisonReader, caller: Caller) -> None:
         raise UsageError(
             f"comparison {reader.info.id} has compared no query yet; go on with {call('resume', reader.folder)}"
         )
-    if caller.as_json:
-        print_json(_comparison_json(reader, newest))
-    else:
-        _print_comparison(reader, newest)
-
-
-def _comparison_json(reader: ComparisonReader, newest: ComparisonFile) -> dict[str, Any]:
-    return {
-        "comparison": reader.info.id,
-        "path": str(reader.folder),
-        "finished": newest.finished,
-        "offline": reader.info.offline,
-        "rubric": reader.info.rubric,
-        "queries": len(newest.queries),
-        "judges": [quality_json(quality) for quality in compared_qualities(reader, newest)],
-    }
-
-
-def _print_comparison(reader: ComparisonReader, newest: ComparisonFile) -> None:
-    console = stdout()
-    console.print(
-        visible_text(f"comparison {reader.info.id}: {counted(len(newest.queries), 'query', 'queries')} compared")
-    )
-    if reader.info.offline:
-        console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
     qualities = compared_qualities(reader, newest)
+    if caller.as_json:
+        shown = {
+            "comparison": reader.info.id,
+            "path": str(reader.folder),
+            "finished": newest.finished,
+            "offline": reader.info.offline,
+            "rubric": reader.info.rubric,
+            "queries": len(newest.queries),
+            "judges": [quality_json(quality) for quality in qualities],
+        }
+        print_json(shown)
+        return
+    console, compared = stdout(), counted(len(newest.queries), "query", "queries")
+    console.print(visible_text(f"comparison {reader.info.id}: {compared} compared"))
+    if reader.info.offline:
+        console.print(_SELF_TEST, style="bold yellow")
     if not qualities:
         console.print("  no verdict: there was nothing to judge")
     for quality in qualities:
@@ -207,40 +196,24 @@ def _write_profile(reader: RunReader, ranking: RankingFile, path: Path, *, force
 
 
 def _show_curve(
-    reader: RunReader,
-    caller: Caller,
-    ranking: str | None,
-    *,
-    seed: int,
-    truth: Any,
-    against: str | None,
-    labels: Path | None,
-    csv: Path | None,
-    svg: Path | None,
-    force: bool,
+    reader: RunReader, caller: Caller, ranking: str | None, *, seed: int, force: bool, **asked: Any
 ) -> None:
     """Print the curve of a run's round robin, and write the files that were asked for.
 
     Raises UsageError, NothingRankable, CannotWrite.
     """
-    from harness.report.csv import curve_csv
-    from harness.report.html.curve_svg import curve_svg
-    from harness.report.json import curve_json
-    from harness.report.summary.curve import judging_curve, round_robin_of
-    from harness.report.terminal.judges import curve_lines
-
-    files = [path for path in (csv, svg) if path]
-    for path in files if not force else ():
+    files = [(asked[name], text_of) for name, text_of in (("csv", curve_csv), ("svg", curve_svg)) if asked[name]]
+    for path, _ in files if not force else ():
         refuse_existing(path)
     judged = round_robin_of(reader, ranking)
-    measure = reader.ranking(against) if against else None
-    drawn = judging_curve(reader, judged, truth=truth, against=measure, labels=answer_labels(reader, labels), seed=seed)
-    for path, text in ((csv, curve_csv), (svg, curve_svg)):
-        if path:
-            write_new(path, text(drawn), force=force)
+    against = reader.ranking(asked["against"]) if asked["against"] else None
+    labels = answer_labels(reader, asked["labels"])
+    drawn = judging_curve(reader, judged, truth=asked["truth"], against=against, labels=labels, seed=seed)
+    for path, text_of in files:
+        write_new(path, text_of(drawn), force=force)
     if caller.as_json:
         print_json({"run": reader.info.id, "path": str(reader.folder)} | curve_json(drawn))
         return
     print_lines(lambda width: curve_lines(drawn, width))
-    for path in files:
+    for path, _ in files:
         say(f"{path}: written", err=True)
