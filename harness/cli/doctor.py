@@ -18,10 +18,10 @@ from harness.cli.progress_bars import ProgressBars
 from harness.core.clock import now
 from harness.core.errors import ExitCode, Interrupted, UsageError
 from harness.core.wording import command, counted
-from harness.doctor.calibration import Calibration, ClassResult, bundled_pairs, calibrate, count_calibration_calls
+from harness.doctor.calibration import Calibration, bundled_pairs, calibrate, count_calibration_calls
 from harness.doctor.calibration_summary import calibration_json, calibration_lines
 from harness.doctor.checks import Check, DoctorRequest, Status
-from harness.doctor.free_checks import Findings, run_free_checks
+from harness.doctor.free_checks import run_free_checks
 from harness.doctor.from_python import judge_to_check
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
@@ -60,11 +60,6 @@ def doctor(
     )
     if judge:
         return _report_calibration(request, pairs, caller)
-    return _report_checks(request, ports, caller, live=live)
-
-
-def _report_checks(request: DoctorRequest, ports: str | None, caller: Caller, *, live: bool) -> ExitCode:
-    """Run the checks and print them; return the exit code."""
     try:
         with stdout_for_results() if caller.as_json else nullcontext():  # what an agent's file prints is not the result
             checks = anyio.run(_run_checks, request, parse_ports(ports), live, None if caller.as_json else stdout())
@@ -76,6 +71,7 @@ def _report_checks(request: DoctorRequest, ports: str | None, caller: Caller, *,
 
 
 async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, console: Console | None) -> list[Check]:
+    """Run the checks, and print each on `console` once it is done."""
     checks: list[Check] = []
 
     def add(check: Check) -> None:
@@ -89,13 +85,6 @@ async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, 
     if not live:
         add(offer_live_checks(request, findings))
         return checks
-    _announce(findings)
-    async for check in run_live_checks(request, findings):
-        add(check)
-    return checks
-
-
-def _announce(findings: Findings) -> None:
     model_calls, judge_calls = count_live_calls(findings)
     places = [f"agent: {findings.agent.spec.place}"] if findings.agent and model_calls else []
     places += [f"judge: {findings.judge.places}"] if findings.judge and judge_calls else []
@@ -105,6 +94,9 @@ def _announce(findings: Findings) -> None:
             f"({', '.join(places)}); more only where one is refused or fails",
             soft_wrap=True,
         )
+    async for check in run_live_checks(request, findings):
+        add(check)
+    return checks
 
 
 def _print_check(console: Console, check: Check) -> None:
@@ -143,10 +135,6 @@ def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Call
         _print_calibration(calibration, caller)
         raise Interrupted(f"interrupted after {len(calibration.trials)} of {pairs_asked}") from None
     _print_calibration(calibration, caller)
-    return _calibration_code(calibration)
-
-
-def _calibration_code(calibration: Calibration) -> ExitCode:
     if calibration.out_of_quota:
         return ExitCode.BUDGET
     if not calibration.pairs_right.whole:
@@ -161,13 +149,12 @@ def _print_calibration(calibration: Calibration, caller: Caller) -> None:
     console = stdout()
     console.print(visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold"))
     if calibration.verdicts_right.whole:
-        for line in table_lines(_COLUMNS, map(_row, calibration.classes()), console.width):
+        rows: list[TableRow] = []
+        for row in calibration.classes():
+            single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
+            figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
+            rows.append(TableRow((on_one_line(row.name), *map(str, figures))))
+        for line in table_lines(_COLUMNS, rows, console.width):
             console.print(line)
     for line in calibration_lines(calibration):
         console.print(visible_text(line))
-
-
-def _row(row: ClassResult) -> TableRow:
-    single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
-    figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
-    return TableRow((on_one_line(row.name), *map(str, figures)))

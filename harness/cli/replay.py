@@ -1,19 +1,21 @@
 """`harness replay`: drive the agent again on what a run recorded."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+from rich.text import Text
 
 from harness.archive.layout import find_run
 from harness.cli.archived_run import runs_folder
+from harness.cli.console import stdout
 from harness.cli.options import Caller
 from harness.cli.output import print_json, say
 from harness.cli.process import silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted
 from harness.core.wording import counted
 from harness.pipeline.replaying import replay_run
+from harness.report.terminal.table import visible_text
 from harness.rollouts.loading import load_agent
 from harness.rollouts.replay import Replayed
 
@@ -60,42 +62,30 @@ def replay(
     else:
         several = len({each.query for each in replayed}) > 1
         for each in replayed:
-            _print(each, several=several)
+            name = f"{each.query} rollout {each.index}" if several else f"rollout {each.index}"
+            for line in _lines(each, name):
+                stdout().print(line, soft_wrap=True)
         outcome = f"{len(diverged)} diverged" if diverged else "all identical"
         say(f"{folder}: {counted(len(replayed), 'rollout')} replayed, {outcome}")
     return ExitCode.FAILURES if diverged else ExitCode.DONE
 
 
-def _print(replayed: Replayed, *, several: bool) -> None:
-    from harness.cli.console import stdout
-    from harness.core.wording import counted
-    from harness.report.terminal.table import visible_text
-
-    console, divergence = stdout(), replayed.divergence
-    name = f"{replayed.query} rollout {replayed.index}" if several else f"rollout {replayed.index}"
-    if divergence is None:
-        calls = counted(replayed.calls, "model call")
-        console.print(visible_text(f"{name}: ", ("identical", "green"), f" ({calls})"), soft_wrap=True)
-    else:
-        place = _place(replayed)
-        detail = f": {divergence.detail}" if divergence.detail else ""
-        line = visible_text(f"{name}: ", (divergence.what, "bold red"), f" at {place}" if place else "", detail)
-        console.print(line, soft_wrap=True)
-        for line in divergence.diff.splitlines():
-            console.print(visible_text((f"  {line}", _DIFF_STYLES.get(line[:1], ""))), soft_wrap=True)
-    for note in replayed.notes:
-        console.print(visible_text(f"  note: {note}"), soft_wrap=True)
-
-
-def _place(replayed: Replayed) -> str:
-    """Return where a rollout diverged: model call, step, agent, tool, as far as these are known."""
+def _lines(replayed: Replayed, name: str) -> Iterator[Text]:
+    """Yield whether a rollout is identical, else where it diverged (model call, step, agent, tool), and the diff."""
     divergence = replayed.divergence
     if divergence is None:
-        return ""
-    places = {
-        f"model call {divergence.call} of {replayed.calls}": divergence.call,
-        f"step {divergence.step}": divergence.step,
-        f"agent {divergence.agent}": divergence.agent,
-        f"tool {divergence.tool}": divergence.tool,
-    }
-    return ", ".join(text for text, value in places.items() if value)
+        yield visible_text(f"{name}: ", ("identical", "green"), f" ({counted(replayed.calls, 'model call')})")
+    else:
+        places = {
+            f"model call {divergence.call} of {replayed.calls}": divergence.call,
+            f"step {divergence.step}": divergence.step,
+            f"agent {divergence.agent}": divergence.agent,
+            f"tool {divergence.tool}": divergence.tool,
+        }
+        place = ", ".join(text for text, value in places.items() if value)
+        detail = f": {divergence.detail}" if divergence.detail else ""
+        yield visible_text(f"{name}: ", (divergence.what, "bold red"), f" at {place}" if place else "", detail)
+        for line in divergence.diff.splitlines():
+            yield visible_text((f"  {line}", _DIFF_STYLES.get(line[:1], "")))
+    for note in replayed.notes:
+        yield visible_text(f"  note: {note}")

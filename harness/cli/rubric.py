@@ -1,7 +1,5 @@
 """`harness rubric`: the rubrics there are, one of them in full, and whether a file is one."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,17 +13,36 @@ from harness.cli.options import Caller
 from harness.cli.output import print_json, say
 from harness.core.errors import ExitCode, UsageError, did_you_mean, on_a_line, quoted
 from harness.core.wording import command
+from harness.judging.prompt import fixed_message
+from harness.judging.reply import schema
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, read_rubric, rubric_source
-from harness.report.terminal.table import Column, TableRow, table_or_list
+from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
 
 
 def show_rubric(name: str | None, caller: Caller) -> None:
-    """Print the packaged rubrics, or what the judge is told by one of them."""
+    """Print the packaged rubrics, or what the judge is told by one of them. Raises UsageError for what is no rubric."""
     if name is None:
-        _list_rubrics(caller)
-    else:
-        _show_one(name, caller)
+        rubrics = [load_rubric(name) for name in packaged_rubrics()]
+        if caller.as_json:
+            print_json([_summary(each) for each in rubrics])
+            return
+        columns = [Column("rubric", 1), Column("version", 2), Column("path", 4, wish=24), Column("answer", 3, wish=24)]
+        rows = [
+            TableRow([each.name, str(each.version), _block(each, "path"), _block(each, "answer")]) for each in rubrics
+        ]
+        print_lines(lambda width: table_or_list(columns, rows, width))
+        return
+    loaded = load_rubric(name)
+    prompt, reply_schema = fixed_message(loaded), schema(loaded)
+    if caller.as_json:
+        print_json(_summary(loaded) | {"instructions": loaded.instructions, "prompt": prompt, "schema": reply_schema})
+        return
+    print_lines(lambda width: _description(loaded, width))
+    stdout().print(visible_text("\nWhat the judge is told first\n", style="bold"))
+    say(prompt)
+    stdout().print(visible_text("Schema of its reply\n", style="bold"))
+    print_json(reply_schema)
 
 
 def print_faults(file: str) -> ExitCode:
@@ -58,41 +75,7 @@ def new_rubric(file: Path, source: str, *, force: bool) -> None:
     say(f"next: {command(f'rubric check {shown}')}\nnext: {command(f'run --rubric {shown}')}")
 
 
-def _list_rubrics(caller: Caller) -> None:
-
-    rubrics = [load_rubric(name) for name in packaged_rubrics()]
-    if caller.as_json:
-        print_json([_summary(each) for each in rubrics])
-        return
-    columns = [Column("rubric", 1), Column("version", 2), Column("path", 4, wish=24), Column("answer", 3, wish=24)]
-    rows = [TableRow([each.name, str(each.version), _block(each, "path"), _block(each, "answer")]) for each in rubrics]
-    print_lines(lambda width: table_or_list(columns, rows, width))
-
-
-def _show_one(name: str, caller: Caller) -> None:
-    """Print a rubric as it is used. Raises UsageError for what is no rubric."""
-    from harness.judging.prompt import fixed_message
-    from harness.judging.reply import schema
-    from harness.judging.rubric_files import load_rubric
-    from harness.report.terminal.table import visible_text
-
-    loaded = load_rubric(name)
-    prompt, reply_schema = fixed_message(loaded), schema(loaded)
-    if caller.as_json:
-        print_json(_summary(loaded) | {"instructions": loaded.instructions, "prompt": prompt, "schema": reply_schema})
-        return
-    console = stdout()
-    for line in _description(loaded, console.width):
-        console.print(line)
-    console.print(visible_text("\nWhat the judge is told first\n", style="bold"))
-    say(prompt)
-    console.print(visible_text("Schema of its reply\n", style="bold"))
-    print_json(reply_schema)
-
-
 def _description(described: Rubric, width: int) -> Iterator[Text]:
-    from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
-
     yield visible_text(described.label, style="bold")
     yield visible_text(
         f"weights: path {described.path_weight}, answer {described.answer_weight}; a block's mean is rounded half up"
@@ -105,17 +88,14 @@ def _description(described: Rubric, width: int) -> Iterator[Text]:
     if described.left_out:
         yield visible_text(f"in a block of weight 0, so not asked for: {', '.join(described.left_out)}")
     columns = [
-        Column("dimension", 1),
-        Column("block", 2),
-        Column("title", 4, wish=30),
-        Column("description", 3, wish=60),
+        *(Column("dimension", 1), Column("block", 2)),
+        *(Column("title", 4, wish=30), Column("description", 3, wish=60)),
     ]
-    rows = [TableRow([d.key, d.block, _flat(d.title), _flat(d.description)]) for d in described.dimensions]
+    rows = [
+        TableRow([d.key, d.block, " ".join(d.title.split()), " ".join(d.description.split())])
+        for d in described.dimensions
+    ]
     yield from table_or_list(columns, rows, width)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _block(described: Rubric, block: str) -> str:
@@ -125,8 +105,7 @@ def _block(described: Rubric, block: str) -> str:
 
 
 def _summary(described: Rubric) -> dict[str, Any]:
-    fields = described.model_dump(
-        mode="json", exclude={"body", "source", "instructions", "path_weight", "answer_weight"}
-    )
+    left_out = {"body", "source", "instructions", "path_weight", "answer_weight"}
+    fields = described.model_dump(mode="json", exclude=left_out)
     weights = {"path_weight": float(described.path_weight), "answer_weight": float(described.answer_weight)}
     return fields | weights | {"fingerprint": described.fingerprint}
