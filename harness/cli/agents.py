@@ -15,8 +15,7 @@ from agents.tool import get_function_tool_origin
 from rich.console import RenderableType
 
 from harness.cli.console import print_lines
-from harness.cli.options import Caller
-from harness.cli.output import print_json
+from harness.cli.output import Caller, print_json
 from harness.cli.process import stdout_for_results
 from harness.core.errors import UsageError, first_error
 from harness.core.records import Record

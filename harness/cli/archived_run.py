@@ -9,7 +9,7 @@ import click
 
 from harness.archive.layout import find_archived, find_run
 from harness.archive.reader import RunReader
-from harness.cli.options import Caller
+from harness.cli.output import Caller
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources

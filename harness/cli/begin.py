@@ -5,7 +5,6 @@ Loading it takes seconds. Each command finds what it is about, says so on a term
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from harness.archive.layout import find_archived, find_run
@@ -13,74 +12,46 @@ from harness.archive.run_state import find_missing_work, last_unfinished
 from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
 from harness.cli.compare_options import GateAsked, SidesAsked
 from harness.cli.look_options import ComparisonFiles
-from harness.cli.options import Caller
-from harness.cli.output import say, while_loading
+from harness.cli.output import Caller, say, while_loading
 from harness.cli.show import say_finished, say_nothing_unfinished
 from harness.core.errors import ExitCode, on_a_line, quoted
 from harness.core.settings_sources import load, merge_sources
 from harness.core.wording import option
 
 
-def begin_run(
-    caller: Caller,
-    query: str | None,
-    agent: str,
-    queries: str | None,
-    flags: Mapping[str, Any],
-    config: Path | None,
-    reuse: tuple[str, ...],
-    *,
-    dry_run: bool,
-    wait: bool,
-) -> ExitCode:
+def begin_run(caller: Caller, query: str | None, agent: str, queries: str | None, flags: Mapping[str, Any]) -> ExitCode:
     """Roll out, judge, rank, archive."""
-    values = merge_sources(flags, caller.environ, config)
+    values = merge_sources(flags, caller.environ, caller.config)
     settings = load(values)
     with while_loading(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=caller.quiet):
         from harness.cli import run as work
 
-        asked, prepared = work.prepare_run(caller, agent, query, queries, settings, wait=wait)
+        asked, prepared = work.prepare_run(caller, agent, query, queries, settings)
     if not asked:
         say(f"no query falls into {option('shard', settings.shard)}: nothing to run, and no run made", err=True)
         return ExitCode.DONE
-    reuse_sources = [find_run(word, settings.runs_dir) for word in reuse]
-    if work.announce_run(caller, prepared, len(asked), values, flags, dry_run=dry_run):
-        return ExitCode.DONE
-    return work.run_prepared(caller, prepared, asked, reuse_sources, wait=wait)
+    reuse_sources = [find_run(word, settings.runs_dir) for word in caller.reuse]
+    work.announce_run(caller, prepared, len(asked), values, flags)
+    return ExitCode.DONE if caller.dry_run else work.run_prepared(caller, prepared, asked, reuse_sources)
 
 
-def begin_best(
-    caller: Caller,
-    query: str | None,
-    agent: str,
-    flags: Mapping[str, Any],
-    deadline: float | None,
-    config: Path | None,
-    *,
-    dry_run: bool,
-) -> None:
+def begin_best(caller: Caller, query: str | None, agent: str, flags: Mapping[str, Any], deadline: float | None) -> None:
     """Print the best of N answers, and nothing else on stdout."""
     began = time.monotonic()
-    values = merge_sources(flags, caller.environ, config)
+    values = merge_sources(flags, caller.environ, caller.config)
     n = load(values).n
     with while_loading(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=caller.quiet):
         from harness.cli import run as work
 
         settings = work.best_settings(values, n, flags.get("confidence"), hurried=deadline is not None)
         queries, prepared = work.prepare_run(caller, agent, query, None, settings)
-    if not work.announce_run(caller, prepared, 1, {}, flags, dry_run=dry_run):
+    work.announce_run(caller, prepared, 1, {}, flags)
+    if not caller.dry_run:
         work.run_best(caller, prepared, queries, deadline, began)
 
 
 def begin_resume(
-    caller: Caller,
-    run: str | None,
-    agent: str | None,
-    rubric: str | None,
-    flags: Mapping[str, Any],
-    *,
-    wait: bool,
-    **switches: bool,
+    caller: Caller, run: str | None, agent: str | None, rubric: str | None, flags: Mapping[str, Any], **switches: bool
 ) -> ExitCode:
     """Do what is missing of a run or of a comparison."""
     parent = runs_folder(caller)
@@ -97,7 +68,7 @@ def begin_resume(
         with while_loading(f"loading what comparison {folder.name} needs", quiet=caller.quiet):
             from harness.cli.compare import resume_compared
 
-        return resume_compared(caller, reader, parent, flags, agent, rubric, trust_archive=switches["trust_archive"])
+        return resume_compared(caller, reader, parent, flags, agent, rubric)
     reader = open_folder(folder)
     missing = find_missing_work(reader, retry_failed=switches["retry_failed"])
     if missing.nothing:
@@ -105,21 +76,10 @@ def begin_resume(
     with while_loading(f"loading what run {folder.name} needs", quiet=caller.quiet):
         from harness.cli.run import resume_found
 
-    return resume_found(caller, reader, missing, flags, agent, rubric, wait=wait, **switches)
+    return resume_found(caller, reader, missing, flags, agent, rubric, **switches)
 
 
-def begin_rescore(
-    caller: Caller,
-    runs: tuple[str, ...],
-    flags: Mapping[str, Any],
-    reuse: tuple[str, ...],
-    config: Path | None,
-    *,
-    free: bool,
-    trust_archive: bool,
-    dry_run: bool,
-    wait: bool,
-) -> ExitCode:
+def begin_rescore(caller: Caller, runs: tuple[str, ...], flags: Mapping[str, Any], *, free: bool) -> ExitCode:
     """Judge archived runs again."""
     parent = runs_folder(caller)
     folders = list(dict.fromkeys(find_run(word, parent) for word in runs or ("last",)))
@@ -128,12 +88,12 @@ def begin_rescore(
         from harness.cli.run import rescore_found
         from harness.pipeline.plan import RescoreOptions
 
-    reuse_sources = [find_run(word, parent) for word in reuse]
-    how = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
-    return rescore_found(caller, folders, merge_sources(flags, {}, config), how, dry_run=dry_run, wait=wait)
+    reuse_sources = [find_run(word, parent) for word in caller.reuse]
+    how = RescoreOptions(reuse_sources, free=free, trust_archive=caller.trust_archive)
+    return rescore_found(caller, folders, merge_sources(flags, {}, caller.config), how)
 
 
-def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles, *, dry_run: bool) -> ExitCode:
+def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles) -> ExitCode:
     """Say whether one agent is better than another."""
     what = f"the comparison of {on_a_line(', '.join(asked.sides))}"
     with while_loading(f"loading what {what} needs", quiet=caller.quiet):
@@ -141,10 +101,10 @@ def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles, *, 
         from harness.cli.compared_sides import find_sides
 
         found = find_sides(caller, asked)
-    return compare_found(caller, found, files, dry_run=dry_run)
+    return compare_found(caller, found, files)
 
 
-def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked, *, dry_run: bool) -> ExitCode:
+def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked) -> ExitCode:
     """Say whether one agent may replace another, as an exit code for CI."""
     what = f"the gate for {on_a_line(', '.join(asked.sides))}"
     with while_loading(f"loading what {what} needs", quiet=caller.quiet):
@@ -152,4 +112,4 @@ def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked, *, dry_run: b
         from harness.cli.gate import gate_found
 
         found = find_sides(caller, asked)
-    return gate_found(caller, found, gate, dry_run=dry_run)
+    return gate_found(caller, found, gate)

@@ -11,8 +11,7 @@ from harness.cli.compared_sides import FoundSides
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ComparisonFiles
 from harness.cli.new_files import check_writable, write_new
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.process import run_silently, run_under_bars, silence_logs
 from harness.core.comparisons import Comparison
 from harness.core.errors import ExitCode, UsageError
@@ -108,10 +107,10 @@ def _why(result: ComparisonResult) -> str:
     return f"{result.stopped or result.given_up or 'the work was interrupted'}. {what_is_kept(result.path)}"
 
 
-def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles, *, dry_run: bool) -> ExitCode:
+def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles) -> ExitCode:
     """Compare sides and print the comparison; return the exit code. Raises UsageError, Refused, Interrupted."""
     quote = quote_found(caller, found)
-    if dry_run:
+    if caller.dry_run:
         print_comparison_quote(quote, as_json=caller.as_json)
         return ExitCode.DONE
     check_writable(files.markdown, files.csv)
@@ -142,8 +141,6 @@ def resume_compared(
     flags: Mapping[str, Any],
     agent: str | None,
     rubric: str | None,
-    *,
-    trust_archive: bool,
 ) -> ExitCode:
     """Do what is missing of a comparison of runs in `runs_dir`. Raises UsageError, Refused, Interrupted."""
     silence_logs(verbose=caller.verbose)
@@ -168,7 +165,7 @@ def resume_compared(
         changes={name: value for name, value in flags.items() if name not in ADDRESSES},
         named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
         rubric_word=rubric,
-        trust_archive=trust_archive,
+        trust_archive=caller.trust_archive,
     )
     result = run_under_bars(work, caller, console, grace_s=settings.grace)
     if result is None:  # another process has just finished the comparison

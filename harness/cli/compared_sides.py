@@ -9,7 +9,7 @@ import anyio
 from harness.archive.layout import find_run, list_archived
 from harness.cli.archived_run import runs_folder
 from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
-from harness.cli.options import Caller
+from harness.cli.output import Caller
 from harness.cli.process import silence_logs, stdout_for_results
 from harness.core.compare_settings import OF_JUDGING
 from harness.core.errors import ArchiveDamaged, UsageError, quoted

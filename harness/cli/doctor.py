@@ -11,8 +11,7 @@ import anyio
 from rich.console import Console
 
 from harness.cli.console import stderr, stdout
-from harness.cli.options import Caller
-from harness.cli.output import print_json
+from harness.cli.output import Caller, print_json
 from harness.cli.process import silence_logs, stdout_for_results
 from harness.cli.progress_bars import ProgressBars
 from harness.core.clock import now
@@ -44,7 +43,6 @@ def doctor(
     caller: Caller,
     agent: str,
     flags: Mapping[str, Any],
-    config: Path | None,
     pairs: Path | None,
     ports: str | None,
     *,
@@ -56,7 +54,7 @@ def doctor(
         raise UsageError("--pairs is for --judge, which asks the judge about each pair: add --judge")
     silence_logs()
     request = DoctorRequest(
-        agent=agent, flags=flags, config=config, environ=caller.environ, clock=now, program=command()
+        agent=agent, flags=flags, config=caller.config, environ=caller.environ, clock=now, program=command()
     )
     if judge:
         return _report_calibration(request, pairs, caller)

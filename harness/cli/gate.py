@@ -12,8 +12,7 @@ from harness.cli.compare_options import GateAsked
 from harness.cli.compared_sides import FoundSides
 from harness.cli.console import stderr
 from harness.cli.new_files import append_text, check_writable, write_new
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.comparison.gate import forecast_sentences
 from harness.core.errors import CannotWrite, ExitCode, UsageError
 from harness.core.gates import Forecast
@@ -26,14 +25,14 @@ from harness.report.markdown import gate_markdown, refusal_markdown
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-def gate_found(caller: Caller, found: FoundSides, asked: GateAsked, *, dry_run: bool) -> ExitCode:
+def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
     """Compare the sides, say whether B passes, write the files, and return the exit code.
 
     Raises UsageError where the gate could say nothing, or the judge's verdicts are noise.
     """
     rules = GateRules(margin=asked.margin, looks=asked.looks, allow_unsure=asked.allow_unsure, buy_anew=asked.buy_anew)
     found = replace(found, options=replace(found.options, early_stop=rules.early_stop))
-    if dry_run:
+    if caller.dry_run:
         forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
         quote = quote_found(caller, found)
         if caller.as_json:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from harness.cli.archived_run import open_run
 from harness.cli.console import print_lines
-from harness.cli.options import Caller
-from harness.cli.output import print_json
+from harness.cli.output import Caller, print_json
 from harness.core.errors import UsageError
 from harness.core.wording import call
 from harness.pipeline.labelling import answer_labels

@@ -6,8 +6,7 @@ from pathlib import Path
 from harness.archive.layout import ASIDE, find_archived, find_run
 from harness.archive.reader import RunReader
 from harness.cli.archived_run import runs_folder
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages
 from harness.core.clock import now
 from harness.core.errors import ExitCode

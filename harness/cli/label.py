@@ -10,7 +10,7 @@ from rich.rule import Rule
 from harness.archive.layout import append_label
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import stdout
-from harness.cli.options import Caller
+from harness.cli.output import Caller
 from harness.core.errors import Interrupted, UsageError
 from harness.core.settings_sources import load, merge_sources
 from harness.core.wording import counted

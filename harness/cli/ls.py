@@ -9,8 +9,7 @@ from harness.archive.layout import Archived, linked_runs, list_archived
 from harness.archive.reader import RunReader
 from harness.cli.archived_run import runs_folder
 from harness.cli.console import print_lines
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld
 from harness.core.wording import command
 from harness.report.terminal.runs import ComparisonRow, RunLine, comparison_row, run_line, runs_table, unreadable_lines

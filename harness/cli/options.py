@@ -5,7 +5,7 @@ import at its top whatever the work needs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from harness.cli import completion
+from harness.cli.output import Caller
 from harness.core.setting import Setting
 from harness.core.settings import SETTINGS
 
@@ -99,21 +100,6 @@ labels_option = file_option(
 overwrite_option = flag("--force", "Write over a file that is there.")
 
 
-@dataclass(frozen=True)
-class Caller:
-    """What a user may say to whichever command: the environment, where runs are, what to print and write."""
-
-    environ: Mapping[str, str] = field(default_factory=lambda: click.get_current_context().obj or {})
-    runs_dir: Path | None = None
-    as_json: bool = False
-    wide: bool = False
-    """Whether tables are as wide as what is in them; consoles ask click for it."""
-    quiet: bool = False
-    report: bool = True
-    """Whether the page of a run is written."""
-    verbose: bool = False
-
-
 _OF_CALLER = {
     "json": click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout."),
     "wide": flag("--wide", "Show all columns of tables, however narrow the terminal is."),
@@ -130,7 +116,10 @@ _OF_CALLER = {
 
 
 def caller(*names: str) -> Decorator:
-    """Add those of the options that any command may have; the command gets them and the environment as `caller`."""
+    """Add those of the options that any command may have; the command gets them and the environment as `caller`.
+
+    Other options that are named as a field of Caller, and stand before these, come in it, too.
+    """
     return record("caller", Caller, *(_OF_CALLER.get(name) or setting_option(name) for name in names))
 
 

@@ -1,4 +1,4 @@
-r"""The one way to the terminal: lines for people, in which nothing is hidden, and JSON for machines.
+r"""What any command is told, and the one way to the terminal: lines in which nothing is hidden, JSON for machines.
 
 Whatever models, tools, endpoints and archives say is text from strangers. A terminal obeys some characters (titles,
 links, colours, the cursor) and hides others. People get marks such as `<U+001B>` in their place, machines `\u001b`.
@@ -10,13 +10,38 @@ import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
+import click
+
 from harness.core.errors import Interrupted
 from harness.core.unicode import escape_json, visible
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What a user may say to several commands, and the environment."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: click.get_current_context().obj or {})
+    runs_dir: Path | None = None
+    """Where runs are; None: where the environment says."""
+    config: Path | None = None
+    reuse: tuple[str, ...] = ()
+    trust_archive: bool = False
+    dry_run: bool = False
+    wait: bool = False
+    as_json: bool = False
+    wide: bool = False
+    """Whether tables are as wide as what is in them; consoles ask click for it."""
+    quiet: bool = False
+    report: bool = True
+    """Whether the page of a run is written."""
+    verbose: bool = False
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -15,8 +15,7 @@ import anyio
 from rich.console import Console
 
 from harness.cli.console import stderr
-from harness.cli.options import Caller
-from harness.cli.output import say
+from harness.cli.output import Caller, say
 from harness.cli.progress_bars import ProgressBars
 from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import Interrupted

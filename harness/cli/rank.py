@@ -10,8 +10,7 @@ from typing import Any, cast
 from rich.text import Text
 
 from harness.cli.console import print_lines, stdout
-from harness.cli.options import Caller
-from harness.cli.output import print_json
+from harness.cli.output import Caller, print_json
 from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.user_files import read_text
 from harness.core.wording import counted

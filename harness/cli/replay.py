@@ -9,8 +9,7 @@ from rich.text import Text
 from harness.archive.layout import find_run
 from harness.cli.archived_run import runs_folder
 from harness.cli.console import stdout
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.process import silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted
 from harness.core.wording import counted
@@ -23,14 +22,7 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def replay(
-    caller: Caller,
-    run: str,
-    rollout: int | None,
-    query: str | None,
-    agent: str | None,
-    *,
-    live_tools: bool,
-    trust_archive: bool,
+    caller: Caller, run: str, rollout: int | None, query: str | None, agent: str | None, *, live_tools: bool
 ) -> ExitCode:
     """Replay rollouts and print which are identical; return the exit code."""
     silence_logs(verbose=caller.verbose)
@@ -47,7 +39,7 @@ def replay(
                 query=query,
                 rollout=rollout,
                 live_tools=live_tools,
-                trust_archive=trust_archive,
+                trust_archive=caller.trust_archive,
             )
             replayed.extend([each async for each in rollouts])
 

@@ -3,8 +3,7 @@
 from harness.archive.reader import RunReader
 from harness.cli.archived_run import open_archived, refuse_parts_of_runs
 from harness.cli.look_options import ComparisonFiles
-from harness.cli.options import Caller
-from harness.cli.output import say
+from harness.cli.output import Caller, say
 from harness.cli.piece_progress import draw_pages
 from harness.core.errors import UsageError
 

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import IS_NAME, write_new
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ExitCode, UsageError, did_you_mean, on_a_line, quoted
 from harness.core.wording import command
 from harness.judging.prompt import fixed_message

@@ -17,8 +17,7 @@ from harness.archive.run_state import MissingWork
 from harness.cli import announce
 from harness.cli.archived_run import open_folder
 from harness.cli.console import stderr
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.process import run_silently, run_under_bars, silence_logs, stdout_for_results
 from harness.cli.run_result import deliver, say_given_up, say_partial
 from harness.cli.show import say_finished
@@ -43,11 +42,11 @@ from harness.rollouts.loading import LoadedAgent, load_agent
 
 
 def prepare_run(
-    caller: Caller, agent: str, query: str | None, queries: str | None, settings: Settings, *, wait: bool = False
+    caller: Caller, agent: str, query: str | None, queries: str | None, settings: Settings
 ) -> tuple[Sequence[Query], Prepared]:
     """Return the queries to ask, those of the settings' shard, and the checked run. Raises UsageError."""
     silence_logs(verbose=caller.verbose)
-    if wait:
+    if caller.wait:
         refuse_idle_wait(by_batch=settings.judge_batch)
     with stdout_for_results():  # what an agent's file prints must not stand among the results
         loaded = load_agent(agent, Path.cwd())
@@ -71,36 +70,29 @@ def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard:
 
 
 def announce_run(
-    caller: Caller,
-    prepared: Prepared,
-    queries: int,
-    values: Mapping[str, Any],
-    flags: Mapping[str, Any],
-    *,
-    dry_run: bool,
-) -> bool:
-    """Print what a run is about to take, and which of the user's `values` do nothing; return whether that is all."""
+    caller: Caller, prepared: Prepared, queries: int, values: Mapping[str, Any], flags: Mapping[str, Any]
+) -> None:
+    """Print what a run is about to take, and which of the user's `values` do nothing; with --dry-run as the result."""
     console = stderr(quiet=caller.quiet)
     announce.note_idle_judge_options(console, prepared.settings, values)
     announce.note_idle_agent_options(console, prepared, values)
     announce.note_idle_prices(console, prepared, flags.get("prices"))
-    if dry_run:
+    if caller.dry_run:
         announce.warn(console, prepared, caller.environ)
         announce.print_plan(prepared, queries, as_json=caller.as_json)
     else:
         announce.announce(console, prepared, queries, caller.environ)
-    return dry_run
 
 
 def run_prepared(
-    caller: Caller, prepared: Prepared, queries: Sequence[Query], reuse_sources: Sequence[Path], *, wait: bool
+    caller: Caller, prepared: Prepared, queries: Sequence[Query], reuse_sources: Sequence[Path]
 ) -> ExitCode:
-    """Run the queries, with `wait` until the judge's batches are over, and print the result; return the exit code."""
+    """Run the queries, with --wait until the judge's batches are over, and print the result; return the exit code."""
     settings = prepared.settings
 
     async def work(run_env: RunEnvironment) -> RunResult:
         result = await run_queries(prepared, queries, run_env, reuse=reuse_sources)
-        return await stay_until_judged(result, prepared.agent.loaded, run_env) if wait else result
+        return await stay_until_judged(result, prepared.agent.loaded, run_env) if caller.wait else result
 
     console = stderr(quiet=caller.quiet)
     result = run_under_bars(work, caller, console, grace_s=settings.grace, rolls_out=True)
@@ -153,16 +145,14 @@ def resume_found(
     flags: Mapping[str, Any],
     agent: str | None,
     rubric: str | None,
-    *,
-    wait: bool,
     **switches: bool,
 ) -> ExitCode:
-    """Do what is missing of a run, with `wait` until the judge's batches are over, and print it.
+    """Do what is missing of a run, with --wait until the judge's batches are over, and print it.
 
     `agent` names where the agent is now; None: where it was. `switches` are those of `resume_run`.
     """
     silence_logs(verbose=caller.verbose)
-    if wait:
+    if caller.wait:
         refuse_idle_wait_for(reader.folder, flags, resuming=True)
     console = stderr(quiet=caller.quiet)
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
@@ -182,9 +172,10 @@ def resume_found(
             changes={name: value for name, value in flags.items() if name not in ADDRESSES},
             rubric_word=rubric,
             named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
+            trust_archive=caller.trust_archive,
             **switches,
         )
-        return await stay_until_judged(result, loaded, run_env) if result and wait else result
+        return await stay_until_judged(result, loaded, run_env) if result and caller.wait else result
 
     result = run_under_bars(work, caller, console, grace_s=reader.settings.grace, rolls_out=True)
     if result is None:  # another process has just finished the run
@@ -193,36 +184,30 @@ def resume_found(
 
 
 def rescore_found(
-    caller: Caller,
-    folders: Sequence[Path],
-    changes: Mapping[str, Any],
-    options: RescoreOptions,
-    *,
-    dry_run: bool,
-    wait: bool,
+    caller: Caller, folders: Sequence[Path], changes: Mapping[str, Any], options: RescoreOptions
 ) -> ExitCode:
     """Print what judging runs again takes, then judge and print one after the other; return the greatest exit code."""
     silence_logs(verbose=caller.verbose)
     console, several, free = stderr(quiet=caller.quiet), len(folders) > 1, options.free
     settings = dict[Path, Settings]()
     for folder in folders:
-        if wait:
+        if caller.wait:
             refuse_idle_wait_for(folder, changes)
         with RunReader(folder) as reader:
             settings[folder] = changed_settings(reader, changes)
         announce.note_idle_judge_options(console, settings[folder], changes)
         announce.announce_design(console, settings[folder])
-        if not dry_run and (caller.quiet or free):
+        if not caller.dry_run and (caller.quiet or free):
             continue
         quote = run_silently(partial(quote_rescoring, folder, changes, options=options), caller)
-        if dry_run:
+        if caller.dry_run:
             announce.print_quote(folder.name, quote, as_json=caller.as_json, several=several, free=free)
         else:
             line = announce.quote_line(quote)
             console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)
     codes = [ExitCode.DONE]
-    for folder in folders if not dry_run else ():
-        work = partial(_rescore, folder, changes, options=options, wait=wait)
+    for folder in folders if not caller.dry_run else ():
+        work = partial(_rescore, folder, changes, options=options, wait=caller.wait)
         result = run_under_bars(work, caller, console, grace_s=settings[folder].grace)
         if changes.get("max_cost") is not None:  # what is left of it is for the runs that are left
             changes = {**changes, "max_cost": max(0.0, float(changes["max_cost"]) - result.spent)}

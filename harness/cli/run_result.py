@@ -9,8 +9,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_state import Remaining, count_remaining
 from harness.cli.console import stdout
-from harness.cli.options import Caller
-from harness.cli.output import say
+from harness.cli.output import Caller, say
 from harness.cli.piece_progress import draw_pages
 from harness.cli.show import print_run
 from harness.core.addresses import with_placeholder

@@ -14,8 +14,7 @@ from harness.archive.typed_records import RankingHead
 from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ShownPart
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, on_a_line
 from harness.core.records import Query, Rollout
 from harness.core.wording import call, counted
@@ -123,7 +122,7 @@ def _show_transcript(rollout: Rollout, head: RankingHead, caller: Caller) -> Non
     if not can_count_by(counter):
         stderr().print(
             f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
-            "something was cut, this text differs from what the judge saw",
+            "something was cut, this text differs from what the judge saw"
         )
     seen = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
     if caller.as_json:

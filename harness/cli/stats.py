@@ -12,8 +12,7 @@ from harness.archive.reader import RunReader
 from harness.cli.archived_run import open_archived, refuse_parts_of_runs
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import refuse_existing, write_new
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.settings_sources import load, merge_sources
 from harness.core.wording import call, counted

@@ -8,8 +8,7 @@ from typing import Any
 
 from harness.archive.layout import find_run
 from harness.cli.archived_run import runs_folder
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import shown_progress
 from harness.core.errors import NothingRankable, UsageError, did_you_mean, quoted
 from harness.core.settings_sources import load, merge_sources

@@ -9,8 +9,7 @@ from harness.archive.reader import RunReader
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import stdout
 from harness.cli.new_files import check_writable, write_new
-from harness.cli.options import Caller
-from harness.cli.output import print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import UsageError, quoted
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import explain_pair, find_pair, judged_ranking
