@@ -86,11 +86,9 @@ def begin_rescore(caller: Caller, runs: tuple[str, ...], flags: Mapping[str, Any
     which = f"{len(folders)} runs" if len(folders) > 1 else f"run {folders[0].name}"
     with while_loading(f"loading {which}", quiet=caller.quiet):
         from harness.cli.run import rescore_found
-        from harness.pipeline.plan import RescoreOptions
 
-    reuse_sources = [find_run(word, parent) for word in caller.reuse]
-    how = RescoreOptions(reuse_sources, free=free, trust_archive=caller.trust_archive)
-    return rescore_found(caller, folders, merge_sources(flags, {}, caller.config), how)
+    reuse = [find_run(word, parent) for word in caller.reuse]
+    return rescore_found(caller, folders, merge_sources(flags, {}, caller.config), reuse, free=free)
 
 
 def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles) -> ExitCode:

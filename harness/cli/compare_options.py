@@ -28,8 +28,6 @@ class SidesAsked:
     instructions: tuple[Path, ...]
     model: tuple[str, ...]
     config: tuple[Path, ...]
-    reuse: tuple[str, ...]
-    trust_archive: bool
     allow_offline: bool = True
 
     @property

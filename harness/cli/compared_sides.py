@@ -58,9 +58,9 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
         pairs=asked.pairs,
         task=_task(asked.task),
         cluster=asked.cluster,
-        reuse=[find_run(word, runs_dir) for word in asked.reuse],
+        reuse=[find_run(word, runs_dir) for word in caller.reuse],
         allow_offline=asked.allow_offline or bool(asked.flags.get("offline")),
-        trust_archive=asked.trust_archive,
+        trust_archive=caller.trust_archive,
     )
     settings = load({**changes, "runs_dir": runs_dir})
     if len(runs) == len(named):
@@ -95,7 +95,6 @@ def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
 
 
 def _refuse_idle(asked: SidesAsked) -> None:
-    """Refuse what would change how agents are rolled out where all sides have been."""
     idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
     idle += ["queries"] if asked.queries is not None else []
     if idle:

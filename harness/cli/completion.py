@@ -1,12 +1,11 @@
 """Completion in a shell: what `--agent` and RUN may be, and the file that makes a shell ask."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 SHELLS = ("bash", "zsh", "fish")
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -30,7 +29,12 @@ def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str
 
 def run_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the id of a run or a comparison, the newest first."""
-    return _beginning(["last", *_newest_first(_parent(context))], begun) or [CompletionItem(begun, type="dir")]
+    try:
+        files = [path for name in ("run.json", "compare.json") for path in _parent(context).glob(f"*/{name}")]
+    except OSError:  # no folder, or one that may not be read: there is nothing to offer
+        files = []
+    names = sorted((path.parent.name for path in files), reverse=True)
+    return _beginning(["last", *names], begun) or [CompletionItem(begun, type="dir")]
 
 
 def _parent(context: click.Context) -> Path:
@@ -72,15 +76,7 @@ def runs_and_agents(context: click.Context, parameter: click.Parameter, begun: s
     return [item for item in of_both if item.type == "plain"] or of_both[-1:]
 
 
-def _newest_first(runs: Path) -> Iterator[str]:
-    try:
-        files = (path for name in ("run.json", "compare.json") for path in runs.glob(f"*/{name}"))
-        yield from sorted((path.parent.name for path in files), reverse=True)
-    except OSError:  # no folder, or one that may not be read: there is nothing to offer
-        return
-
-
-def _beginning(words: Any, begun: str) -> list[CompletionItem]:
+def _beginning(words: Iterable[str], begun: str) -> list[CompletionItem]:
     return [CompletionItem(word) for word in dict.fromkeys(words) if word.startswith(begun) and word.isprintable()]
 
 
@@ -88,32 +84,28 @@ def install(context: click.Context, _parameter: click.Parameter, shell: str | No
     """Write the file that makes a shell ask for completions, let the shell read it, and end."""
     if shell is None or context.resilient_parsing:
         return
-    from harness.cli.output import say
-
-    environ: Mapping[str, str] = context.obj or {}
-    for line in _installed(context.command, shell, environ):
-        say(line)
-    context.exit()
-
-
-def _installed(app: click.Command, shell: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Write what `shell` needs; yield what was done, a line each."""
     from harness.cli.new_files import add_line, write_new
+    from harness.cli.output import say
     from harness.core.user_files import home_folder, state_folder
 
-    script, home = _script(app, shell), home_folder(environ)
+    environ: Mapping[str, str] = context.obj or {}
+    completion, home = get_completion_class(shell), home_folder(environ)
+    assert completion, shell  # noqa: S101 - for the type checker: click knows the three shells
+    made = completion(context.command, {}, "harness", "_HARNESS_COMPLETE")
+    script = made.source_template % made.source_vars()  # not `source`, which asks the shell's version: that is bash 4.4
     if shell == "fish":
         config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
         file = config / "fish" / "completions" / "harness.fish"
         write_new(file, script, force=True)
-        yield f"{file}: written; fish reads it by itself"
-        return
+        say(f"{file}: written; fish reads it by itself")
+        context.exit()
     file = state_folder(environ) / f"completion.{shell}"
     write_new(file, script, force=True)
-    yield f"{file}: written"
+    say(f"{file}: written")
     start = home / ".bashrc" if shell == "bash" else Path(environ.get("ZDOTDIR") or home) / ".zshrc"
     added = add_line(start, _STARTS[shell].format(file=shlex.quote(str(file))))
-    yield f"{start}: {'reads it from now on; open a new terminal' if added else 'reads it already'}"
+    say(f"{start}: {'reads it from now on; open a new terminal' if added else 'reads it already'}")
+    context.exit()
 
 
 _STARTS = {
@@ -122,13 +114,3 @@ _STARTS = {
     "[ -r {file} ] && . {file}  # completion of arena-harness",
 }
 """The line by which a shell reads the file when it starts."""
-
-
-def _script(app: click.Command, shell: str) -> str:
-    """Return click's own script for a shell. Asking the shell for its version is left out: click needs bash 4.4."""
-    from click.shell_completion import get_completion_class
-
-    completion = get_completion_class(shell)
-    assert completion, shell  # noqa: S101 - for the type checker: click knows the three shells
-    made = completion(app, {}, "harness", "_HARNESS_COMPLETE")
-    return made.source_template % made.source_vars()

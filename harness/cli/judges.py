@@ -1,7 +1,5 @@
 """`harness judges`: the rankings of one run side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,6 @@
 """The work of `merge`, one run out of several, and of `validate`: is an archive whole?"""
 
 import shlex
-from pathlib import Path
 
 from harness.archive.layout import ASIDE, find_archived, find_run
 from harness.archive.reader import RunReader
@@ -10,10 +9,10 @@ from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages
 from harness.core.clock import now
 from harness.core.errors import ExitCode
-from harness.core.wording import command, counted
+from harness.core.wording import call, command, counted
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.validation import Validation, validate_comparison, validate_run
+from harness.pipeline.validation import validate_comparison, validate_run
 from harness.report.summary.ranking import summarize
 
 
@@ -39,28 +38,22 @@ def merge_archived(caller: Caller, runs: tuple[str, ...], output: str | None) ->
 def validate_archived(caller: Caller, run: str, *, repair: bool) -> ExitCode:
     """Check an archive, with `repair` move damaged lines aside, and print what was found; return the exit code."""
     folder, kind = find_archived(run, runs_folder(caller))
-    look = validate_comparison if kind == "comparison" else validate_run
-    validation = look(folder, now, repair=repair)
+    validation = (validate_comparison if kind == "comparison" else validate_run)(folder, now, repair=repair)
     if caller.as_json:
-        findings = [
-            {"kind": finding.kind, "file": str(finding.path), "line": finding.line, "reason": finding.reason}
-            for finding in validation.findings
-        ]
-        print_json(findings)
+        print_json(
+            [{"kind": f.kind, "file": str(f.path), "line": f.line, "reason": f.reason} for f in validation.findings]
+        )
     else:
         for finding in validation.findings:
             say(str(finding))
-        say(_summary(folder, validation, repair=repair))
+        if validation.damaged:
+            hint = f"{call('validate', folder, repair=True)} moves damaged lines aside"
+            if any(finding.by_hand for finding in validation.remaining):
+                hint = "no repair mends that: put right by hand what is named above"
+            say(f"{folder}: damaged; {hint}")
+        elif repair and any(finding.kind == "damage" for finding in validation.findings):
+            missing = f"{call('resume', folder)} does what is missing"
+            say(f"{folder}: whole, less the lines now in {ASIDE}/; {missing}")
+        else:
+            say(f"{folder}: whole")
     return ExitCode.DAMAGED if validation.damaged else ExitCode.DONE
-
-
-def _summary(folder: Path, validation: Validation, *, repair: bool) -> str:
-    if validation.damaged:
-        hint = f"; `{command(f'validate {shlex.quote(str(folder))} --repair')}` moves damaged lines aside"
-        if any(finding.by_hand for finding in validation.remaining):
-            hint = "; no repair mends that: put right by hand what is named above"
-        return f"{folder}: damaged{hint}"
-    if repair and any(finding.kind == "damage" for finding in validation.findings):
-        resume = f"`{command(f'resume {shlex.quote(str(folder))}')}`"
-        return f"{folder}: whole, less the lines now in {ASIDE}/; {resume} does what is missing"
-    return f"{folder}: whole"

@@ -1,8 +1,5 @@
 """`harness ls`: the runs and comparisons there are."""
 
-from __future__ import annotations
-
-import shlex
 from pathlib import Path
 
 from harness.archive.layout import Archived, linked_runs, list_archived
@@ -11,7 +8,7 @@ from harness.cli.archived_run import runs_folder
 from harness.cli.console import print_lines
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld
-from harness.core.wording import command
+from harness.core.wording import call
 from harness.report.terminal.runs import ComparisonRow, RunLine, comparison_row, run_line, runs_table, unreadable_lines
 
 
@@ -25,8 +22,11 @@ def ls(caller: Caller) -> None:
     for archived in list_archived(folder):
         path = archived.folder
         try:
-            rows.append(_line(archived))
-            infos.append(_members(rows[-1]) if caller.as_json else {})  # which takes its time
+            line = _line(archived)
+            rows.append(line)
+            if caller.as_json:  # which takes its time
+                left_out = {"rubric_text", "instructions", "task"}
+                infos.append(line.info.model_dump(mode="json", exclude=left_out) | line.figures)
         except ArchiveDamaged as exc:  # one bad run must not hide the rest
             unreadable[path] = exc
             infos.append({"id": path.name, "damaged": str(exc)})
@@ -41,20 +41,16 @@ def ls(caller: Caller) -> None:
             say(f"damaged: {link}", err=True)
         for path, error in unreadable.items():
             if error.exit_code is ExitCode.DAMAGED:
-                say(f"{path.name} is damaged: `{command(f'validate {shlex.quote(str(path))}')}` tells more", err=True)
+                say(f"{path.name} is damaged: {call('validate', path)} tells more", err=True)
     else:
-        say(f"no runs in {folder}/ yet; make one with `{command('run --agent search')}`")
+        say(f"no runs in {folder}/ yet; make one with {call('run', agent='search')}")
 
 
 def _line(archived: Archived) -> RunLine | ComparisonRow:
-    if archived.kind == "comparison":
-        from harness.archive.comparison_reader import ComparisonReader
+    if archived.kind == "run":
+        with RunReader(archived.folder) as reader:
+            return run_line(reader)
+    from harness.archive.comparison_reader import ComparisonReader
 
-        with ComparisonReader(archived.folder) as reader:
-            return comparison_row(reader)
-    with RunReader(archived.folder) as reader:
-        return run_line(reader)
-
-
-def _members(line: RunLine | ComparisonRow) -> dict[str, object]:
-    return line.info.model_dump(mode="json", exclude={"rubric_text", "instructions", "task"}) | line.figures
+    with ComparisonReader(archived.folder) as reader:
+        return comparison_row(reader)

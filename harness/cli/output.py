@@ -14,8 +14,6 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TextIO
 
 import click
 
@@ -76,8 +74,10 @@ def guard_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.excepthook = _show_bug
-    warnings.showwarning = _show_warning
+    sys.excepthook = lambda _, bug, __: say("".join(traceback.format_exception(bug)).rstrip(), err=True)
+    warnings.showwarning = lambda message, category, filename, lineno, _=None, line=None: say(
+        warnings.formatwarning(message, category, filename, lineno, line).rstrip(), err=True
+    )
     logging.lastResort = _LogLines(logging.WARNING)
 
 
@@ -85,22 +85,6 @@ def _write(text: str, *, err: bool) -> None:
     stream = sys.stderr if err else sys.stdout
     stream.write(text + "\n")
     stream.flush()
-
-
-def _show_bug(kind: type[BaseException], bug: BaseException, trace: TracebackType | None) -> None:
-    say("".join(traceback.format_exception(kind, bug, trace)).rstrip(), err=True)
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    del file
-    say(warnings.formatwarning(message, category, filename, lineno, line).rstrip(), err=True)
 
 
 class _LogLines(logging.Handler):

@@ -1,7 +1,5 @@
 """`harness rank`: rank a table of scores, without any judge."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,15 +50,14 @@ def _read_table(path: Path) -> tuple[int | None, dict[tuple[int, int], Any]]:
         raise UsageError(f"{name} holds no table; {_SHAPE}")
     if n is not None and (not isinstance(n, int) or isinstance(n, bool)):
         raise UsageError(f"{name}: n is {quoted(n)}; expected the number of entrants")
-    return n, {_pair(key, name): of_pair for key, of_pair in cast("dict[str, Any]", scores).items()}
-
-
-def _pair(key: str, name: str) -> tuple[int, int]:
-    try:
-        i, j = (int(part) for part in key.split(","))
-    except ValueError:
-        raise UsageError(f'{name}: the key {quoted(key)} is not "i,j"') from None
-    return i, j
+    by_pair = dict[tuple[int, int], Any]()
+    for key, of_pair in cast("dict[str, Any]", scores).items():
+        try:
+            i, j = map(int, key.split(","))
+        except ValueError:
+            raise UsageError(f'{name}: the key {quoted(key)} is not "i,j"') from None
+        by_pair[i, j] = of_pair
+    return n, by_pair
 
 
 def _ranking_lines(ranked: RankedScores, width: int) -> Iterator[Text]:

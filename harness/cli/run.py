@@ -184,11 +184,12 @@ def resume_found(
 
 
 def rescore_found(
-    caller: Caller, folders: Sequence[Path], changes: Mapping[str, Any], options: RescoreOptions
+    caller: Caller, folders: Sequence[Path], changes: Mapping[str, Any], reuse: Sequence[Path], *, free: bool
 ) -> ExitCode:
     """Print what judging runs again takes, then judge and print one after the other; return the greatest exit code."""
     silence_logs(verbose=caller.verbose)
-    console, several, free = stderr(quiet=caller.quiet), len(folders) > 1, options.free
+    console, several = stderr(quiet=caller.quiet), len(folders) > 1
+    options = RescoreOptions(reuse, free=free, trust_archive=caller.trust_archive)
     settings = dict[Path, Settings]()
     for folder in folders:
         if caller.wait:

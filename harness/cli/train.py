@@ -23,7 +23,7 @@ from harness.formats.training.rules import (
     read_split,
 )
 from harness.formats.trajectory_files import FORMATS
-from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
+from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.run_environment import RunEnvironment
 
@@ -40,6 +40,8 @@ _ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
 )
 """Options, and the formats that have a use for them."""
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut")
+_HOW_RANKED = ("wholly", "in part", "not at all")
+"""Whether all of a query's rollouts have a place in the file, a part of them, or none."""
 _DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "style": SFT_STYLES[0], "least_margin": 0.0}
 
 
@@ -67,7 +69,16 @@ def export_ranked(
     with shown_progress("groups", quiet=caller.quiet) as on_group:
         result = export_runs(folders, to, exporting, on_group)
     if caller.as_json:
-        print_json(_export_json(result, to, rules.format))
+        files = [{"file": f.name, "split": f.split, "lines": f.lines, "sha256": f.sha256} for f in result.files]
+        shown = {
+            "path": str(to),
+            "format": rules.format,
+            "runs": [{"run": run.id, "ranking": run.ranking, "offline": run.offline} for run in result.runs],
+            "files": files,
+            "left_out": [{"what": what, "why": why, "count": count} for what, why, count in result.losses.rows()],
+            "notes": list(result.notes),
+        }
+        print_json(shown)
     if not caller.quiet or not result.files:
         for line in (*(f"left out: {line}" for line in result.losses.lines()), *(f"note: {n}" for n in result.notes)):
             say(line, err=True)
@@ -95,17 +106,6 @@ def _export_rules(chosen: Mapping[str, Any]) -> ExportRules:
         **plain,
         **with_default,
     )
-
-
-def _export_json(result: ExportResult, to: Path, format_: str) -> dict[str, Any]:
-    return {
-        "path": str(to),
-        "format": format_,
-        "runs": [{"run": run.id, "ranking": run.ranking, "offline": run.offline} for run in result.runs],
-        "files": [{"file": f.name, "split": f.split, "lines": f.lines, "sha256": f.sha256} for f in result.files],
-        "left_out": [{"what": what, "why": why, "count": count} for what, why, count in result.losses.rows()],
-        "notes": list(result.notes),
-    }
 
 
 def import_made(
@@ -136,19 +136,14 @@ def import_made(
     say(f"{counted(sum(counts.values()), 'rollout')} of {counted(len(counts), 'query', 'queries')}: {folder}")
     if imported.places:
         ranked = Counter(map(imported.ranked, counts))
-        say(f"{_ranked_words(ranked)}; no judge was asked")
+        ways = {how: f"{counted(ranked[how], 'query', 'queries')} {how}" for how in _HOW_RANKED if ranked[how]}
+        said = f"ranked as the file says: {', '.join(ways.values())}"
+        if ways.keys() == {"wholly"}:
+            said = f"{counted(len(counts), 'query', 'queries')} ranked as the file says"
+        say(f"{said}; no judge was asked")
         if ranked.keys() - {"not at all"}:
             say(f"\nnext: {command(f'show {shlex.quote(str(folder))}')}")
             return
     if single := sum(count < 2 for count in counts.values()):
         say(f"note: {single} of them with a single rollout, which carries no signal", err=True)
     say(f"\nnext: {command(f'rescore {shlex.quote(str(folder))} --judge-model MODEL')}")
-
-
-def _ranked_words(queries: Counter[Any]) -> str:
-    """Return how many queries are ranked, and of how many only a part of the rollouts, or none, has a place."""
-    if queries.keys() == {"wholly"}:
-        return f"{counted(queries['wholly'], 'query', 'queries')} ranked as the file says"
-    there = [how for how in ("wholly", "in part", "not at all") if queries[how]]
-    parts = [f"{counted(queries[how], 'query', 'queries')} {how}" for how in there]
-    return f"ranked as the file says: {', '.join(parts)}"

@@ -1,11 +1,8 @@
 """`harness why`: why one of two rollouts is above the other."""
 
-from __future__ import annotations
-
+from functools import partial
 from pathlib import Path
 
-from harness.archive.rankings import RankingFile
-from harness.archive.reader import RunReader
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import stdout
 from harness.cli.new_files import check_writable, write_new
@@ -13,7 +10,6 @@ from harness.cli.output import Caller, print_json, say
 from harness.core.errors import UsageError, quoted
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import explain_pair, find_pair, judged_ranking
-from harness.report.summary.why_records import PairExplanation
 from harness.report.terminal.why import pair_lines
 
 _LONGEST_NUMBER = 4
@@ -25,11 +21,19 @@ def why(
 ) -> None:
     """Print how two rollouts compare, and write their page."""
     check_writable(html)
-    run, numbers = _run_and_numbers(run, a, b)
+    if run.isdecimal() and len(run) <= _LONGEST_NUMBER and b is None:  # RUN is left out
+        run, a, b = "last", run, a
+    numbers = [None if word is None else _number(word) for word in (a, b)]
     reader = open_run(run, caller)
     chosen = judged_ranking(reader, ranking)
     pair = find_pair(reader, chosen, find_query(reader, query), *numbers)
-    explanation = _with_meeting(reader, chosen, explain_pair(reader, chosen, pair), caller)
+    explanation = explain_pair(reader, chosen, pair)
+    if not (explanation.matches or explanation.listwise):  # what would make the two meet
+        from harness.cli.process import run_silently
+        from harness.pipeline.rescoring import offer_match
+
+        offer = partial(offer_match, reader, chosen, explanation, reader.typed_name)
+        explanation = run_silently(offer, caller)
     if html:
         from harness.report.html.pair_page import pair_page
 
@@ -44,27 +48,7 @@ def why(
         console.print(pair_lines(explanation, console.width))
 
 
-def _run_and_numbers(run: str, *words: str | None) -> tuple[str, list[int | None]]:
-    """Return which run and which rollouts are meant: where RUN is left out, the first word is a rollout's number."""
-    first, second = words
-    if run.isdecimal() and len(run) <= _LONGEST_NUMBER and second is None:
-        run, first, second = "last", run, first
-    return run, [None if word is None else _number(word) for word in (first, second)]
-
-
 def _number(word: str) -> int:
     if not (word.isascii() and word.isdecimal() and len(word) <= _LONGEST_NUMBER):
         raise UsageError(f"{quoted(word)} is no rollout: their numbers count from 0, as `harness show` names them")
     return int(word)
-
-
-def _with_meeting(
-    reader: RunReader, ranking: RankingFile, explanation: PairExplanation, caller: Caller
-) -> PairExplanation:
-    """Add what would make the two meet; where they have met, nothing of the pipeline is loaded for that."""
-    if explanation.matches or explanation.listwise:
-        return explanation
-    from harness.cli.process import run_silently
-    from harness.pipeline.rescoring import offer_match
-
-    return run_silently(lambda run_env: offer_match(reader, ranking, explanation, reader.typed_name, run_env), caller)
