@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.panel import Panel
 
-from harness.cli.output import print_json, say
+from harness.cli.console import stderr
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import did_you_mean, quoted
 from harness.core.prices import prices_of
 from harness.core.settings import SETTINGS, Settings
@@ -27,9 +28,18 @@ _OFFLINE_COMPARISON = (
 )
 
 
-def announce(console: Console, prepared: Prepared, queries: int, environ: Mapping[str, str]) -> None:
-    """Print the warnings, and what a run of so many queries is about to take."""
-    warn(console, prepared, environ)
+def announce_run(
+    caller: Caller, prepared: Prepared, queries: int, values: Mapping[str, Any], flags: Mapping[str, Any]
+) -> None:
+    """Print what a run is about to take, and which of the user's `values` do nothing; with --dry-run as the result."""
+    console = stderr(quiet=caller.quiet)
+    note_idle_judge_options(console, prepared.settings, values)
+    note_idle_agent_options(console, prepared, values)
+    note_idle_prices(console, prepared, flags.get("prices"))
+    warn(console, prepared, caller.environ)
+    if caller.dry_run:
+        print_plan(prepared, queries, as_json=caller.as_json)
+        return
     for line in plan_lines(prepared, queries):
         console.print(line)
     _note_batches(console, prepared.settings)
@@ -214,14 +224,6 @@ def announce_comparison(console: Console, quote: ComparisonQuote | RollOutQuote)
         _print_offline_notice(console, _OFFLINE_COMPARISON)
     for line in comparison_quote_lines(quote):
         console.print(line, soft_wrap=True)
-
-
-def print_comparison_quote(quote: ComparisonQuote | RollOutQuote, *, as_json: bool) -> None:
-    """Print what a comparison would take: the result of --dry-run."""
-    if as_json:
-        print_json(comparison_quote_json(quote), indent=None)
-    else:
-        say("\n".join(comparison_quote_lines(quote)))
 
 
 def comparison_quote_lines(quote: ComparisonQuote | RollOutQuote) -> list[str]:

@@ -25,13 +25,14 @@ def begin_run(caller: Caller, query: str | None, agent: str, queries: str | None
     settings = load(values)
     with while_loading(f"loading agent {quoted(agent)}, for {settings.n} rollouts a query", quiet=caller.quiet):
         from harness.cli import run as work
+        from harness.cli.announce import announce_run
 
         asked, prepared = work.prepare_run(caller, agent, query, queries, settings)
     if not asked:
         say(f"no query falls into {option('shard', settings.shard)}: nothing to run, and no run made", err=True)
         return ExitCode.DONE
     reuse_sources = [find_run(word, settings.runs_dir) for word in caller.reuse]
-    work.announce_run(caller, prepared, len(asked), values, flags)
+    announce_run(caller, prepared, len(asked), values, flags)
     return ExitCode.DONE if caller.dry_run else work.run_prepared(caller, prepared, asked, reuse_sources)
 
 
@@ -42,10 +43,11 @@ def begin_best(caller: Caller, query: str | None, agent: str, flags: Mapping[str
     n = load(values).n
     with while_loading(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=caller.quiet):
         from harness.cli import run as work
+        from harness.cli.announce import announce_run
 
         settings = work.best_settings(values, n, flags.get("confidence"), hurried=deadline is not None)
         queries, prepared = work.prepare_run(caller, agent, query, None, settings)
-    work.announce_run(caller, prepared, 1, {}, flags)
+    announce_run(caller, prepared, 1, {}, flags)
     if not caller.dry_run:
         work.run_best(caller, prepared, queries, deadline, began)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.cli.announce import announce_comparison, print_comparison_quote
+from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
 from harness.cli.compared_sides import FoundSides
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ComparisonFiles
@@ -111,7 +111,10 @@ def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles) -> 
     """Compare sides and print the comparison; return the exit code. Raises UsageError, Refused, Interrupted."""
     quote = quote_found(caller, found)
     if caller.dry_run:
-        print_comparison_quote(quote, as_json=caller.as_json)
+        if caller.as_json:
+            print_json(comparison_quote_json(quote), indent=None)
+        else:
+            say("\n".join(comparison_quote_lines(quote)))
         return ExitCode.DONE
     check_writable(files.markdown, files.csv)
     announce_comparison(stderr(quiet=caller.quiet), quote)

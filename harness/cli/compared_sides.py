@@ -47,16 +47,27 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
     named = [_run_or_agent(word, runs_dir) for word in asked.sides]
     runs = [side for side in named if isinstance(side, Path)]
     if len(runs) == len(named):
-        _refuse_idle(asked)
+        idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
+        if asked.queries is not None:
+            idle.append("queries")
+        if idle:
+            raise UsageError(
+                f"{option(idle[0])} says how agents are rolled out, but every side is an archived run; leave it out, "
+                "or name an agent"
+            )
     configs = asked.varied.get("config", ())
     of_judging = {name: value for name, value in asked.flags.items() if name in OF_JUDGING}
     set_now = merge_sources(of_judging, {}, configs[0] if len(configs) == 1 else None)
     changes = {name: value for name, value in set_now.items() if name in OF_JUDGING}
+    file = asked.task
+    task = None if file is None else read_text(file, option("task", file), most=_LONGEST_TASK)
+    if task is not None and not task.strip():
+        raise UsageError(f"{option('task', file)}: it is empty")
     options = CompareOptions(
         runs_dir,
         changes,
         pairs=asked.pairs,
-        task=_task(asked.task),
+        task=task,
         cluster=asked.cluster,
         reuse=[find_run(word, runs_dir) for word in caller.reuse],
         allow_offline=asked.allow_offline or bool(asked.flags.get("offline")),
@@ -71,8 +82,8 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
         raise UsageError(
             f"a second side is missing: name another run or agent, or give the agent two values of one of {ways}"
         )
-    file = asked.queries
-    queries = PackedQueries(read_queries(file)) if file is not None else queries_asked(sides)
+    given = asked.queries
+    queries = PackedQueries(read_queries(given)) if given is not None else queries_asked(sides)
     return FoundSides(sides, queries, options, settings)
 
 
@@ -92,25 +103,6 @@ def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
             if any(folder.name.startswith(word) for folder, _ in list_archived(runs_dir)):
                 raise no_run from None
             raise UsageError(f"{quoted(word)} is neither a run nor an agent: {no_run}; {no_agent}") from None
-
-
-def _refuse_idle(asked: SidesAsked) -> None:
-    idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
-    idle += ["queries"] if asked.queries is not None else []
-    if idle:
-        raise UsageError(
-            f"{option(idle[0])} says how agents are rolled out, but every side is an archived run; leave it out, or "
-            "name an agent"
-        )
-
-
-def _task(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    text = read_text(path, option("task", path), most=_LONGEST_TASK)
-    if not text.strip():
-        raise UsageError(f"{option('task', path)}: it is empty")
-    return text
 
 
 def _prepared(

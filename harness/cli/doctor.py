@@ -1,7 +1,7 @@
 """`harness doctor`: would a run work, and what is there to set? With --judge: is the judge right?"""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -40,14 +40,7 @@ _COLUMNS = (
 
 
 def doctor(
-    caller: Caller,
-    agent: str,
-    flags: Mapping[str, Any],
-    pairs: Path | None,
-    ports: str | None,
-    *,
-    live: bool,
-    judge: bool,
+    caller: Caller, agent: str, flags: dict[str, Any], pairs: Path | None, ports: str | None, *, live: bool, judge: bool
 ) -> ExitCode:
     """Say whether a run would work, or how often the judge is right; return the exit code."""
     if pairs and not judge:
@@ -74,8 +67,15 @@ async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, 
 
     def add(check: Check) -> None:
         checks.append(check)
-        if console:
-            _print_check(console, check)
+        if not console:
+            return
+        head = f"{check.status:<8}{check.name:<15}"
+        room = max(1, console.width - len(_INDENT))
+        lines = textwrap.wrap(check.found, room, break_long_words=False, break_on_hyphens=False)
+        text = f"\n{_INDENT}".join(lines)
+        console.print(visible_text((head[:8], _STYLES[check.status]), head[8:], text), soft_wrap=True)
+        for line in (check.do or "").splitlines():  # what to type stays on one line, to be copied
+            console.print(visible_text(f"{_INDENT}> {line}"), soft_wrap=True)
 
     findings = await run_free_checks(request, ports)
     for check in findings.checks:
@@ -95,22 +95,6 @@ async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, 
     async for check in run_live_checks(request, findings):
         add(check)
     return checks
-
-
-def _print_check(console: Console, check: Check) -> None:
-    """Print a check as one aligned entry; what to type stays on one line, to be copied."""
-    head = f"{check.status:<8}{check.name:<15}"
-    text = textwrap.fill(
-        check.found,
-        console.width,
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ).removeprefix(_INDENT)
-    console.print(visible_text((head[:8], _STYLES[check.status]), head[8:], text), soft_wrap=True)
-    for line in (check.do or "").splitlines():
-        console.print(visible_text(f"{_INDENT}> {line}"), soft_wrap=True)
 
 
 def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Caller) -> ExitCode:

@@ -26,10 +26,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
-    """Compare the sides, say whether B passes, write the files, and return the exit code.
-
-    Raises UsageError where the gate could say nothing, or the judge's verdicts are noise.
-    """
+    """Compare the sides, say whether B passes, write the files. Raises UsageError if the gate could say nothing."""
     rules = GateRules(margin=asked.margin, looks=asked.looks, allow_unsure=asked.allow_unsure, buy_anew=asked.buy_anew)
     found = replace(found, options=replace(found.options, early_stop=rules.early_stop))
     if caller.dry_run:
@@ -87,10 +84,7 @@ class _Files:
 def _deliver(
     result: ComparisonResult, caller: Caller, found: FoundSides, rules: GateRules, forecast: Forecast, files: _Files
 ) -> ExitCode:
-    """Write the page and the files, print what the gate says, its sentence last, and return the exit code.
-
-    Raises UsageError where the judge's verdicts are noise.
-    """
+    """Write the page and the files, print what the gate says. Raises UsageError if the judge's verdicts are noise."""
     if code := deliver_incomplete(result):
         return code
     gate = conclude_comparison(result.path, found.sides, rules, forecast)

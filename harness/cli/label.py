@@ -23,10 +23,7 @@ _QUESTION = "Which is better? 1, 2, t for a tie, s to skip, q to end, then Enter
 
 
 def label(caller: Caller, run: str, ranking: str | None, query: str | None, seed: int | None, *, paths: bool) -> None:
-    """Ask a person about the pairs of which the judge is least sure, and keep what they say.
-
-    Raises Interrupted on Ctrl-C.
-    """
+    """Ask a person about the pairs of which the judge is least sure; keep what they say. Raises Interrupted."""
     reader = open_run(run, caller)
     chosen = reader.ranking(ranking)
     only = None if query is None else find_query(reader, query).id
@@ -38,8 +35,7 @@ def label(caller: Caller, run: str, ranking: str | None, query: str | None, seed
     try:
         for number, pair in enumerate(blind_pairs(reader, chosen, rng, form, only), 1):
             _show(pair, number, console, paths=paths)
-            said = _said(console)
-            if said == "q":
+            if (said := _said(console)) == "q":
                 break
             if said in _LABELS:
                 append_label(reader.folder, pair.line(cast("Label", _LABELS[said]), form))

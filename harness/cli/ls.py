@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.archive.layout import Archived, linked_runs, list_archived
+from harness.archive.layout import linked_runs, list_archived
 from harness.archive.reader import RunReader
 from harness.cli.archived_run import runs_folder
 from harness.cli.console import print_lines
@@ -22,7 +22,14 @@ def ls(caller: Caller) -> None:
     for archived in list_archived(folder):
         path = archived.folder
         try:
-            line = _line(archived)
+            if archived.kind == "run":
+                with RunReader(path) as run:
+                    line = run_line(run)
+            else:
+                from harness.archive.comparison_reader import ComparisonReader
+
+                with ComparisonReader(path) as comparison:
+                    line = comparison_row(comparison)
             rows.append(line)
             if caller.as_json:  # which takes its time
                 left_out = {"rubric_text", "instructions", "task"}
@@ -39,18 +46,7 @@ def ls(caller: Caller) -> None:
         print_lines(lambda width: (*runs_table(rows, width), *unreadable_lines(unreadable)))
         for link in links:
             say(f"damaged: {link}", err=True)
-        for path, error in unreadable.items():
-            if error.exit_code is ExitCode.DAMAGED:
-                say(f"{path.name} is damaged: {call('validate', path)} tells more", err=True)
+        for path in (path for path, error in unreadable.items() if error.exit_code is ExitCode.DAMAGED):
+            say(f"{path.name} is damaged: {call('validate', path)} tells more", err=True)
     else:
         say(f"no runs in {folder}/ yet; make one with {call('run', agent='search')}")
-
-
-def _line(archived: Archived) -> RunLine | ComparisonRow:
-    if archived.kind == "run":
-        with RunReader(archived.folder) as reader:
-            return run_line(reader)
-    from harness.archive.comparison_reader import ComparisonReader
-
-    with ComparisonReader(archived.folder) as reader:
-        return comparison_row(reader)

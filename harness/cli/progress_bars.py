@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from rich.ansi import AnsiDecoder
@@ -57,9 +56,7 @@ class PrintedLines:
         threading.Thread(target=self._read, args=(reading,), name="printed lines", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the file descriptor back, with all that was written to it printed."""
         sys.stderr.flush()
         os.dup2(self.terminal, _STDERR)
@@ -160,11 +157,9 @@ class ProgressBars(ProgressTally):
         if os.isatty(_STDERR) and _writes_to_stderr(console):
             printed, decoder = PrintedLines(), AnsiDecoder()
             console = TerminalConsole(printed.terminal, console.encoding)
-
-            def print_line(line: str) -> None:  # the colours of others stay, all else that a terminal obeys is marked
-                console.print(decoder.decode_line(line), soft_wrap=True)
-
-            self._open.enter_context(printed.printed_by(print_line))
+            # The colours of others stay, all else that a terminal would obey is marked.
+            printed.printed_by(lambda line: console.print(decoder.decode_line(line), soft_wrap=True))
+            self._open.enter_context(printed)
         self._above = console.print
         live = Live(
             get_renderable=lambda: _drawing(self, console.width),
@@ -177,9 +172,7 @@ class ProgressBars(ProgressTally):
         self._open.enter_context(live)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take the bars away, and leave a line that says what was done."""
         self._open.close()
         self._above = self._console.print

@@ -21,10 +21,6 @@ class StageTotal:
     first_high: int | None
     """The first bound from above that was reported."""
 
-    def narrowed(self, low: int, high: int | None) -> "StageTotal":
-        """Return the total as it is now."""
-        return StageTotal(low, high, high if self.first_high is None else self.first_high)
-
     def left(self, done: int) -> float | None:
         """Return how many pieces are expected to be left; None where nobody knows.
 
@@ -70,7 +66,8 @@ class ProgressTally:
         """Note how much work there is in all."""
         before = self._kept_before[stage]
         low, high = low + before, None if high is None else high + before
-        self._totals[stage] = self._totals.get(stage, StageTotal(0, None, None)).narrowed(low, high)
+        first = self._totals[stage].first_high if stage in self._totals else None
+        self._totals[stage] = StageTotal(low, high, high if first is None else first)
 
     def expect(self, stage: Stage, count: int) -> None:
         """Count work that begins."""

@@ -27,9 +27,7 @@ def show_rubric(name: str | None, caller: Caller) -> None:
             print_json([_summary(each) for each in rubrics])
             return
         columns = [Column("rubric", 1), Column("version", 2), Column("path", 4, wish=24), Column("answer", 3, wish=24)]
-        rows = [
-            TableRow([each.name, str(each.version), _block(each, "path"), _block(each, "answer")]) for each in rubrics
-        ]
+        rows = [TableRow([r.name, str(r.version), _block(r, "path"), _block(r, "answer")]) for r in rubrics]
         print_lines(lambda width: table_or_list(columns, rows, width))
         return
     loaded = load_rubric(name)

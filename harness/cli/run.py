@@ -69,21 +69,6 @@ def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard:
     return list(in_shard([query_from(loaded.examples[0] if query is None else query)], shard))
 
 
-def announce_run(
-    caller: Caller, prepared: Prepared, queries: int, values: Mapping[str, Any], flags: Mapping[str, Any]
-) -> None:
-    """Print what a run is about to take, and which of the user's `values` do nothing; with --dry-run as the result."""
-    console = stderr(quiet=caller.quiet)
-    announce.note_idle_judge_options(console, prepared.settings, values)
-    announce.note_idle_agent_options(console, prepared, values)
-    announce.note_idle_prices(console, prepared, flags.get("prices"))
-    if caller.dry_run:
-        announce.warn(console, prepared, caller.environ)
-        announce.print_plan(prepared, queries, as_json=caller.as_json)
-    else:
-        announce.announce(console, prepared, queries, caller.environ)
-
-
 def run_prepared(
     caller: Caller, prepared: Prepared, queries: Sequence[Query], reuse_sources: Sequence[Path]
 ) -> ExitCode:

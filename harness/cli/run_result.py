@@ -83,7 +83,13 @@ def deliver(
             change = change_against_earlier(reader, ranking) if rescored else None
             more: dict[str, Any] = {"against": change.as_json() if change else None} if rescored else {}
             more |= {"waiting": result.waiting} if result.waiting else {}
-            indent, stopped = None if several else 1, _stopped_by(result)
+            reasons = {
+                "--max-cost stopped the work": result.stopped,
+                "an endpoint was given up (--give-up)": result.given_up,
+                "a batch has the judge's questions": result.waiting,
+            }
+            stopped = next((reason for reason, given in reasons.items() if given), None)
+            indent = None if several else 1
             print_run(reader, ranking, caller, summary=summary, indent=indent, more=more, stopped=stopped)
             if not caller.as_json:
                 left = result.remaining or count_remaining(reader)
@@ -110,15 +116,6 @@ def _end_waiting(result: RunResult, *, as_json: bool = False) -> ExitCode:
     return ExitCode.DONE
 
 
-def _stopped_by(result: RunResult) -> str | None:
-    """Return what ended the work early; None where nothing did."""
-    if result.stopped:
-        return "--max-cost stopped the work"
-    if result.given_up:
-        return "an endpoint was given up (--give-up)"
-    return "a batch has the judge's questions" if result.waiting else None
-
-
 def say_partial(rollouts: int, run: Path) -> None:
     """Say on stderr how many rollouts were captured in part, if any were."""
     if rollouts:
@@ -134,15 +131,9 @@ def say_given_up(result: RunResult) -> bool:
 
 
 def _end(
-    reader: RunReader,
-    result: RunResult,
-    ranking: RankingFile,
-    summary: RankingSummary,
-    max_failures: int,
-    *,
-    rescored: bool,
+    reader: RunReader, result: RunResult, ranking: RankingFile, summary: RankingSummary, most: int, *, rescored: bool
 ) -> ExitCode:
-    """Say what stopped the work, if anything did, and return the exit code."""
+    """Say what stopped the work, if anything did; return the exit code, FAILURES for more than `most` of them."""
     say_partial(summary.agents.partial, result.path)
     if result.stopped:
         say(
@@ -153,7 +144,12 @@ def _end(
         return ExitCode.BUDGET
     if result.waiting:
         return _end_waiting(result, as_json=True)
-    code = _exit_code(ranking, summary, max_failures)
+    failed = summary.agents.failed.total()
+    judged_later = _judges_later(ranking) and failed < summary.agents.runs
+    failures = failed + summary.agents.partial + (0 if judged_later else summary.incomplete)
+    code = ExitCode.FAILURES if failures > most else ExitCode.DONE
+    if not judged_later and summary.best is None:
+        code = ExitCode.NOTHING_RANKABLE
     if say_given_up(result):
         return max(ExitCode.FAILURES, code)
     if not rescored and summary.agents.failed["quota"]:
@@ -163,12 +159,3 @@ def _end(
         for verdict in reader.verdicts()
     )
     return ExitCode.BUDGET if out_of_quota else code
-
-
-def _exit_code(ranking: RankingFile, summary: RankingSummary, max_failures: int) -> ExitCode:
-    failed = summary.agents.failed.total()
-    judged_later = _judges_later(ranking) and failed < summary.agents.runs
-    if not judged_later and summary.best is None:
-        return ExitCode.NOTHING_RANKABLE
-    failures = failed + summary.agents.partial + (0 if judged_later else summary.incomplete)
-    return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE

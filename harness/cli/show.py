@@ -54,7 +54,13 @@ def show(
 
         print_comparison(reader, comparison_of(reader), caller)
     elif part.rankings:
-        _list_rankings(reader, caller)
+        lines = [ranking_line(reader, each) for each in reader.rankings()]
+        if caller.as_json:
+            print_json([line.as_json() for line in lines])
+            return
+        if not lines:
+            reader.ranking()  # says how to make one
+        print_lines(lambda width: (*rankings_table(lines, width), *rounds_lines(lines)))
     elif part.rollout is not None:
         _show_rollout(reader, find_query(reader, query), part.rollout, ranking, caller, transcript=part.transcript)
     elif part.matches or part.matrix or part.match is not None:
@@ -87,16 +93,6 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
         raise UsageError(f"--rollout shows a rollout, {parts_given[1]} what it was judged by: give one of them")
     if parts_given and tables_given:
         raise UsageError(f"{parts_given[0]} shows a part of one query, {tables_given[0]} lists all: give one of them")
-
-
-def _list_rankings(reader: RunReader, caller: Caller) -> None:
-    lines = [ranking_line(reader, ranking) for ranking in reader.rankings()]
-    if caller.as_json:
-        print_json([line.as_json() for line in lines])
-        return
-    if not lines:
-        reader.ranking()  # says how to make one
-    print_lines(lambda width: (*rankings_table(lines, width), *rounds_lines(lines)))
 
 
 def _show_rollout(

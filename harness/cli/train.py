@@ -46,15 +46,7 @@ _DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "style": SFT_STYLES[0]
 
 
 def export_ranked(
-    caller: Caller,
-    runs: Sequence[str],
-    to: Path,
-    ranking: str | None,
-    split: str | None,
-    *,
-    allow_offline: bool,
-    force: bool,
-    **chosen: Any,
+    caller: Caller, runs: Sequence[str], to: Path, ranking: str | None, split: str | None, **chosen: Any
 ) -> None:
     """Write an export with its data card, and print what is in it. Raises UsageError, NothingRankable, CannotWrite."""
     rules, parent = _export_rules(chosen), runs_folder(caller)
@@ -63,8 +55,8 @@ def export_ranked(
         rules=rules,
         split=read_split(split) if split else WHOLE,
         ranking=ranking,
-        allow_offline=allow_offline,
-        force=force,
+        allow_offline=chosen["allow_offline"],
+        force=chosen["force"],
     )
     with shown_progress("groups", quiet=caller.quiet) as on_group:
         result = export_runs(folders, to, exporting, on_group)
