@@ -39,13 +39,9 @@ _ORIGINS: Mapping[sdk.ToolOriginType, ToolType] = {
     sdk.ToolOriginType.MCP: "mcp",
     sdk.ToolOriginType.AGENT_AS_TOOL: "agent",
 }
-_COLUMNS = (
-    Column("agent", 1),
-    Column("model", 2, wish=20),
-    Column("tools", 3, wish=30),
-    Column("handoffs", 5, wish=20),
-    Column("file", 4, wish=20),
-)
+_IMPORTANCE = {"agent": 1, "model": 2, "tools": 3, "handoffs": 5, "file": 4}
+_WISHES = {"model": 20, "tools": 30, "handoffs": 20, "file": 20}
+_COLUMNS = [Column(name, place, wish=_WISHES.get(name)) for name, place in _IMPORTANCE.items()]
 
 
 class ListedTool(Record):

@@ -49,15 +49,13 @@ class GateAsked:
 
 
 _SIDES = (
-    click.argument(
+    options.arguments(
         "sides",
-        metavar="A B...",
-        nargs=-1,
-        required=True,
-        shell_complete=completion.runs_and_agents,
-        help="Archived runs (ids, prefixes, folders, `last` for the newest run), or agents to roll out now (NAME, "
+        "A B...",
+        "Archived runs (ids, prefixes, folders, `last` for the newest run), or agents to roll out now (NAME, "
         "module:attr, path.py:attr). One agent will do with several --instructions, --model or --config: a side for "
         "each.",
+        shell_complete=completion.runs_and_agents,
     ),
     click.option("--queries", metavar="FILE", help="Queries for agents: JSONL, CSV or lines. [default: a run's]"),
     click.option(

@@ -15,8 +15,6 @@ from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.comparison.gate import forecast_sentences
 from harness.core.errors import CannotWrite, ExitCode, UsageError
-from harness.core.gates import Forecast
-from harness.pipeline.comparing.compare import ComparisonResult
 from harness.pipeline.comparing.outcome import GateRules, conclude_comparison, power_check
 from harness.report.html.comparison_page import write_comparison_page
 from harness.report.junit import junit_refusal, junit_xml
@@ -47,7 +45,28 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
         announce_comparison(console, quote_found(caller, found))
         for line in forecast_sentences(forecast, looks=rules.looks):  # how probably an equal agent passes
             console.print(line, soft_wrap=True)
-        return _deliver(play_found(caller, found), caller, found, rules, forecast, files)
+        result = play_found(caller, found)
+        if code := deliver_incomplete(result):
+            return code
+        gate = conclude_comparison(result.path, found.sides, rules, forecast)
+        if gate is None:
+            say("the gate was stopped before its first look", err=True)
+            return ExitCode.FAILURES
+        with ComparisonReader(result.path) as reader:
+            queries = list(reader.queries())
+            write_comparison_page(reader, gate.comparison)
+            if caller.as_json:
+                print_json(gate.model_dump(mode="json"))
+            else:
+                print_comparison(reader, gate.comparison, caller)
+                say(gate.sentence)
+        words = forecast_sentences(gate.forecast, looks=rules.looks, concluded=gate.finding != "cannot tell")
+        files.write(gate_markdown(gate, words, queries), junit_xml(gate, queries))
+        if not (caller.quiet or result.was_complete):  # the quote has said so
+            say(tally_line(result), err=True)
+        if caller.as_json:
+            say(gate.sentence, err=True)
+        return ExitCode.DONE if gate.passed else ExitCode.FAILURES
 
 
 @dataclass(frozen=True)
@@ -79,30 +98,3 @@ class _Files:
             append_text(self.summary, markdown)
         if self.junit:
             write_new(self.junit, junit, force=True)
-
-
-def _deliver(
-    result: ComparisonResult, caller: Caller, found: FoundSides, rules: GateRules, forecast: Forecast, files: _Files
-) -> ExitCode:
-    """Write the page and the files, print what the gate says. Raises UsageError if the judge's verdicts are noise."""
-    if code := deliver_incomplete(result):
-        return code
-    gate = conclude_comparison(result.path, found.sides, rules, forecast)
-    if gate is None:
-        say("the gate was stopped before its first look", err=True)
-        return ExitCode.FAILURES
-    with ComparisonReader(result.path) as reader:
-        queries = list(reader.queries())
-        write_comparison_page(reader, gate.comparison)
-        if caller.as_json:
-            print_json(gate.model_dump(mode="json"))
-        else:
-            print_comparison(reader, gate.comparison, caller)
-            say(gate.sentence)
-    words = forecast_sentences(gate.forecast, looks=rules.looks, concluded=gate.finding != "cannot tell")
-    files.write(gate_markdown(gate, words, queries), junit_xml(gate, queries))
-    if not (caller.quiet or result.was_complete):  # the quote has said so
-        say(tally_line(result), err=True)
-    if caller.as_json:
-        say(gate.sentence, err=True)
-    return ExitCode.DONE if gate.passed else ExitCode.FAILURES

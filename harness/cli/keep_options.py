@@ -61,13 +61,11 @@ import_command = options.declared(
     their rewards, pairs, examples; its ranking comes along. Trajectories with one query id, else those with one first
     user message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
     """,
-    click.argument(
+    options.arguments(
         "files",
-        metavar="FILE...",
-        nargs=-1,
-        required=True,
+        "FILE...",
+        "JSONL, JSON with one trajectory or a list of them, or a folder of JSONL.",
         type=options.FILE,
-        help="JSONL, JSON with one trajectory or a list of them, or a folder of JSONL.",
     ),
     click.option(
         "--format",

@@ -57,12 +57,15 @@ def agent_option(help_text: str, default: str | None = None) -> Decorator:
     return click.option("--agent", "-a", default=default, shell_complete=completion.agent_names, help=help_text)
 
 
-def runs_argument(metavar: str, help_text: str) -> Decorator:
-    """Add an argument of several runs, or of none where `metavar` has brackets."""
+def arguments(name: str, metavar: str, help_text: str, **attributes: Any) -> Decorator:
+    """Add an argument of several words, or of none where `metavar` has brackets. `attributes` are click's."""
     required = not metavar.startswith("[")
-    return click.argument(
-        "runs", metavar=metavar, nargs=-1, required=required, shell_complete=completion.run_ids, help=help_text
-    )
+    return click.argument(name, metavar=metavar, nargs=-1, required=required, help=help_text, **attributes)
+
+
+def runs_argument(metavar: str, help_text: str) -> Decorator:
+    """Add an argument of several runs, as `arguments`."""
+    return arguments("runs", metavar, help_text, shell_complete=completion.run_ids)
 
 
 query_argument = click.argument(

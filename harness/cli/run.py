@@ -193,17 +193,16 @@ def rescore_found(
             console.print(f"{folder.name}: {line}" if several else line, soft_wrap=True)
     codes = [ExitCode.DONE]
     for folder in folders if not caller.dry_run else ():
-        work = partial(_rescore, folder, changes, options=options, wait=caller.wait)
+
+        async def work(
+            run_env: RunEnvironment, folder: Path = folder, changes: Mapping[str, Any] = changes
+        ) -> RunResult:
+            result = await rescore_run(folder, changes, run_env, options)
+            return await stay_until_judged(result, None, run_env) if caller.wait else result
+
         result = run_under_bars(work, caller, console, grace_s=settings[folder].grace)
         if changes.get("max_cost") is not None:  # what is left of it is for the runs that are left
             changes = {**changes, "max_cost": max(0.0, float(changes["max_cost"]) - result.spent)}
         most = settings[folder].max_failures
         codes.append(deliver(result, caller, max_failures=most, rescored=True, several=several))
     return max(codes)
-
-
-async def _rescore(
-    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, *, options: RescoreOptions, wait: bool
-) -> RunResult:
-    result = await rescore_run(folder, changes, run_env, options)
-    return await stay_until_judged(result, None, run_env) if wait else result

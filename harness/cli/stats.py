@@ -17,18 +17,11 @@ from harness.core.errors import NothingRankable, UsageError
 from harness.core.settings_sources import load, merge_sources
 from harness.core.wording import call, counted
 from harness.pipeline.labelling import answer_labels
+from harness.report import learnt_judges
 from harness.report.csv import curve_csv
 from harness.report.html.curve_svg import curve_svg
 from harness.report.json import agreement_json, curve_json, figures_json, quality_json
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
-from harness.report.learnt_judges import (
-    judge_profiles,
-    jury_words,
-    profile_json,
-    profile_words,
-    voice_words,
-    voices_of_jurors,
-)
 from harness.report.summary.curve import judging_curve, round_robin_of
 from harness.report.summary.labels import label_agreement
 from harness.report.summary.ranking import by_signal, is_offline, summarize
@@ -82,8 +75,10 @@ def stats(
 def _ranking_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     summary = summarize(reader, ranking)
     agreement = label_agreement(reader, ranking, answer_labels(reader, None))
-    profiles = {profile.judge: profile_json(profile) for profile in judge_profiles(reader, ranking)}
-    voices = voices_of_jurors(reader, ranking)
+    profiles = {
+        profile.judge: learnt_judges.profile_json(profile) for profile in learnt_judges.judge_profiles(reader, ranking)
+    }
+    voices = learnt_judges.voices_of_jurors(reader, ranking)
     return {
         "ranking": ranking.head.id,
         "finished": ranking.finished,
@@ -112,15 +107,15 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
     for line in figure_lines(tuple(figures), console.width):
         console.print(line)
     qualities = judge_qualities(reader, ranking, summary)
-    profiles = {profile.judge: profile for profile in judge_profiles(reader, ranking)}
-    voices = voices_of_jurors(reader, ranking)
+    profiles = {profile.judge: profile for profile in learnt_judges.judge_profiles(reader, ranking)}
+    voices = learnt_judges.voices_of_jurors(reader, ranking)
     if not qualities:
         console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
-        learnt = profile_words(profiles[quality.judge]) if quality.judge in profiles else ()
-        _print_judge(console, quality, [*learnt, *(voice_words(voices, quality.judge) if voices else ())])
+        learnt = learnt_judges.profile_words(profiles[quality.judge]) if quality.judge in profiles else ()
+        _print_judge(console, quality, [*learnt, *(learnt_judges.voice_words(voices, quality.judge) if voices else ())])
     if voices:
-        console.print(jury_words(voices), soft_wrap=True, markup=False)
+        console.print(learnt_judges.jury_words(voices), soft_wrap=True, markup=False)
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):
             console.print(sentence, soft_wrap=True, markup=False)
@@ -182,7 +177,7 @@ def _write_profile(reader: RunReader, ranking: RankingFile, path: Path, *, force
     """
     if not force:
         refuse_existing(path)
-    profiles = judge_profiles(reader, ranking)
+    profiles = learnt_judges.judge_profiles(reader, ranking)
     if not profiles:
         raise NothingRankable(f"ranking {ranking.head.id} of run {reader.info.id} rests on no judged pair")
     if len(profiles) > 1:

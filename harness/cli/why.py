@@ -23,7 +23,10 @@ def why(
     check_writable(html)
     if run.isdecimal() and len(run) <= _LONGEST_NUMBER and b is None:  # RUN is left out
         run, a, b = "last", run, a
-    numbers = [None if word is None else _number(word) for word in (a, b)]
+    for word in (word for word in (a, b) if word is not None):
+        if not (word.isascii() and word.isdecimal() and len(word) <= _LONGEST_NUMBER):
+            raise UsageError(f"{quoted(word)} is no rollout: their numbers count from 0, as `harness show` names them")
+    numbers = [None if word is None else int(word) for word in (a, b)]
     reader = open_run(run, caller)
     chosen = judged_ranking(reader, ranking)
     pair = find_pair(reader, chosen, find_query(reader, query), *numbers)
@@ -46,9 +49,3 @@ def why(
         if is_offline(reader, chosen):
             console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
         console.print(pair_lines(explanation, console.width))
-
-
-def _number(word: str) -> int:
-    if not (word.isascii() and word.isdecimal() and len(word) <= _LONGEST_NUMBER):
-        raise UsageError(f"{quoted(word)} is no rollout: their numbers count from 0, as `harness show` names them")
-    return int(word)
