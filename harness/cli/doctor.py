@@ -116,27 +116,28 @@ def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Call
     except KeyboardInterrupt:
         _print_calibration(calibration, caller)
         raise Interrupted(f"interrupted after {len(calibration.trials)} of {pairs_asked}") from None
-    _print_calibration(calibration, caller)
+    return _print_calibration(calibration, caller)
+
+
+def _print_calibration(calibration: Calibration, caller: Caller) -> ExitCode:
+    """Print how often the judge is right; return the exit code."""
+    if caller.as_json:
+        print_json(calibration_json(calibration))
+    else:
+        console = stdout()
+        console.print(visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold"))
+        if calibration.verdicts_right.whole:
+            rows: list[TableRow] = []
+            for row in calibration.classes():
+                single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
+                figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
+                rows.append(TableRow((on_one_line(row.name), *map(str, figures))))
+            for line in table_lines(_COLUMNS, rows, console.width):
+                console.print(line)
+        for line in calibration_lines(calibration):
+            console.print(visible_text(line))
     if calibration.out_of_quota:
         return ExitCode.BUDGET
     if not calibration.pairs_right.whole:
         return ExitCode.NOTHING_RANKABLE
     return ExitCode.FAILURES if calibration.failures else ExitCode.DONE
-
-
-def _print_calibration(calibration: Calibration, caller: Caller) -> None:
-    if caller.as_json:
-        print_json(calibration_json(calibration))
-        return
-    console = stdout()
-    console.print(visible_text(f"judge {calibration.judge}, rubric {calibration.rubric}", style="bold"))
-    if calibration.verdicts_right.whole:
-        rows: list[TableRow] = []
-        for row in calibration.classes():
-            single = f"{row.verdicts_right.part} of {row.verdicts_right.whole}"
-            figures = (row.pairs, row.pairs_right.part, single, row.ties, row.failed)
-            rows.append(TableRow((on_one_line(row.name), *map(str, figures))))
-        for line in table_lines(_COLUMNS, rows, console.width):
-            console.print(line)
-    for line in calibration_lines(calibration):
-        console.print(visible_text(line))

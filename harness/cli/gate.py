@@ -36,9 +36,8 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
             say("\n".join([*comparison_quote_lines(quote), *forecast_sentences(forecast, looks=rules.looks)]))
         return ExitCode.DONE
     console = stderr(quiet=caller.quiet)
-    summary = (
-        caller.environ.get(_SUMMARY) if asked.markdown is None else None
-    )  # a file that is named stands in its place
+    # A Markdown file that is named stands in place of the job's page.
+    summary = caller.environ.get(_SUMMARY) if asked.markdown is None else None
     files = _Files(asked.markdown, Path(summary) if summary else None, asked.junit)
     with files.with_refusal():
         forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)

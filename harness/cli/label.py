@@ -25,8 +25,7 @@ _QUESTION = "Which is better? 1, 2, t for a tie, s to skip, q to end, then Enter
 def label(caller: Caller, run: str, ranking: str | None, query: str | None, seed: int | None, *, paths: bool) -> None:
     """Ask a person about the pairs of which the judge is least sure; keep what they say. Raises Interrupted."""
     reader = open_run(run, caller)
-    chosen = reader.ranking(ranking)
-    only = None if query is None else find_query(reader, query).id
+    chosen, only = reader.ranking(ranking), None if query is None else find_query(reader, query).id
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("label asks a person: run it in a terminal, with nothing piped in or out")
     rng = random.Random(load(merge_sources({"seed": seed}, caller.environ, None)).seed)

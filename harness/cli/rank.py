@@ -36,7 +36,6 @@ def rank(
 
 
 def _read_table(path: Path) -> tuple[int | None, dict[tuple[int, int], Any]]:
-    """Return N and the scores by pair. Raises UsageError for a file that cannot be read or has another shape."""
     name = on_a_line(path)
     try:
         content: Any = json.loads(read_text(path, name))

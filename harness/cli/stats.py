@@ -106,10 +106,9 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
     figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
     for line in figure_lines(tuple(figures), console.width):
         console.print(line)
-    qualities = judge_qualities(reader, ranking, summary)
     profiles = {profile.judge: profile for profile in learnt_judges.judge_profiles(reader, ranking)}
     voices = learnt_judges.voices_of_jurors(reader, ranking)
-    if not qualities:
+    if not (qualities := judge_qualities(reader, ranking, summary)):
         console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
         learnt = learnt_judges.profile_words(profiles[quality.judge]) if quality.judge in profiles else ()
