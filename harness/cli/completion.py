@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from harness.cli.output import say
+
 SHELLS = ("bash", "zsh", "fish")
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -85,26 +87,22 @@ def install(context: click.Context, _parameter: click.Parameter, shell: str | No
     if shell is None or context.resilient_parsing:
         return
     from harness.cli.new_files import add_line, write_new
-    from harness.cli.output import say
     from harness.core.user_files import home_folder, state_folder
 
     environ: Mapping[str, str] = context.obj or {}
     completion, home = get_completion_class(shell), home_folder(environ)
     assert completion, shell  # noqa: S101 - for the type checker: click knows the three shells
     made = completion(context.command, {}, "harness", "_HARNESS_COMPLETE")
-    script = made.source_template % made.source_vars()  # not `source`, which asks the shell's version: that is bash 4.4
-    if shell == "fish":
-        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-        file = config / "fish" / "completions" / "harness.fish"
-        write_new(file, script, force=True)
-        say(f"{file}: written; fish reads it by itself")
-        context.exit()
     file = state_folder(environ) / f"completion.{shell}"
-    write_new(file, script, force=True)
-    say(f"{file}: written")
-    start = home / ".bashrc" if shell == "bash" else Path(environ.get("ZDOTDIR") or home) / ".zshrc"
-    added = add_line(start, _STARTS[shell].format(file=shlex.quote(str(file))))
-    say(f"{start}: {'reads it from now on; open a new terminal' if added else 'reads it already'}")
+    if shell == "fish":
+        file = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "fish/completions/harness.fish"
+    text = made.source_template % made.source_vars()  # not `source`, which asks the shell's version: that is bash 4.4
+    write_new(file, text, force=True)
+    say(f"{file}: written{'; fish reads it by itself' if shell == 'fish' else ''}")
+    if shell != "fish":
+        start = home / ".bashrc" if shell == "bash" else Path(environ.get("ZDOTDIR") or home) / ".zshrc"
+        added = add_line(start, _STARTS[shell].format(file=shlex.quote(str(file))))
+        say(f"{start}: {'reads it from now on; open a new terminal' if added else 'reads it already'}")
     context.exit()
 
 

@@ -12,8 +12,6 @@ from harness.cli.new_files import IS_NAME, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ExitCode, UsageError, did_you_mean, on_a_line, quoted
 from harness.core.wording import command
-from harness.judging.prompt import fixed_message
-from harness.judging.reply import schema
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric, packaged_rubrics, read_rubric, rubric_source
 from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
@@ -30,6 +28,9 @@ def show_rubric(name: str | None, caller: Caller) -> None:
         rows = [TableRow([r.name, str(r.version), _block(r, "path"), _block(r, "answer")]) for r in rubrics]
         print_lines(lambda width: table_or_list(columns, rows, width))
         return
+    from harness.judging.prompt import fixed_message
+    from harness.judging.reply import schema
+
     loaded = load_rubric(name)
     prompt, reply_schema = fixed_message(loaded), schema(loaded)
     if caller.as_json:
