@@ -1,6 +1,6 @@
 """Compares agents that are rolled out for it: makes their runs, then the comparison, and only then spends anything."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from harness.pipeline.comparing.plan import CompareOptions, new_comparison, plan
 from harness.pipeline.comparing.quote import AnySide, ComparisonQuote, RollOutQuote, quote_comparison, quote_roll_out
 from harness.pipeline.comparing.resuming import resume_comparison
 from harness.pipeline.comparing.sides import open_sides
-from harness.pipeline.plan import Prepared, new_run_info
+from harness.pipeline.plan import new_run_info
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import attested
@@ -42,18 +42,6 @@ def queries_asked(sides: Sequence[object]) -> list[Query]:
         raise UsageError(f"agents are compared on queries: name them with {option('queries', 'FILE')}")
     with RunReader(run) as reader:
         return list(reader.queries())
-
-
-def create_run(prepared: Prepared, queries: Sequence[Query], run_env: RunEnvironment) -> Path:
-    """Make a run with all its queries written down and nothing spent: `resume_run` rolls it out. Raises UsageError."""
-    loaded, settings = prepared.agent.loaded, prepared.settings
-    redact = make_redactor(loaded, settings, run_env.environ)
-    info = new_run_info(prepared, run_env.clock, len(queries), redact)
-    with (
-        RunStore.create(settings.runs_dir, info, queries, redact=redact) as store,
-        attested(store, run_env, loaded),
-    ):
-        return store.folder
 
 
 async def quote_sides(
@@ -90,10 +78,16 @@ async def compare_sides(
     try:
         folders = list[Path]()
         for side in sides:
-            folder = side if isinstance(side, Path) else create_run(side, queries, run_env)
-            if not isinstance(side, Path):
-                made[folder] = side.agent.loaded
-            folders.append(folder)
+            if isinstance(side, Path):
+                folders.append(side)
+                continue
+            loaded = side.agent.loaded
+            redact = make_redactor(loaded, side.settings, run_env.environ)
+            info = new_run_info(side, run_env.clock, len(queries), redact)
+            creating = RunStore.create(side.settings.runs_dir, info, queries, redact=redact)
+            with creating as store, attested(store, run_env, loaded):
+                folders.append(store.folder)
+            made[store.folder] = loaded
         comparison = _begin_comparison(folders, list(made), run_env, options)
         made[comparison] = None
         agents = {folder.name: agent for folder, agent in made.items() if agent}
@@ -101,7 +95,12 @@ async def compare_sides(
             comparison, run_env, here=here, runs_dir=options.runs_dir, agents=agents, folders=folders
         )
     except (HarnessError, ExceptionGroup):
-        _take_away(made, run_env)
+        paid_for = any((folder / part).is_dir() for folder in made for part in ("rollouts", "verdicts"))
+        for folder in () if paid_for else made:
+            is_run = (folder / "run.json").exists()
+            with (RunStore if is_run else ComparisonStore)(folder, run_env.clock()) as store:
+                store.discard()
+            withdraw(folder.name, run_env.environ)
         raise
     assert result, "a comparison that has just begun has work to do"  # noqa: S101 - for the type checker
     return result
@@ -118,15 +117,3 @@ def _begin_comparison(
         redact, info = new_comparison(plan, run_env)
         with ComparisonStore.create(options.runs_dir, info, redact=redact) as store, attested(store, run_env):
             return store.folder
-
-
-def _take_away(made: Iterable[Path], run_env: RunEnvironment) -> None:
-    """Remove what was just made, unless anything of it was paid for."""
-    made = list(made)
-    if any(any((folder / part).is_dir() for part in ("rollouts", "verdicts")) for folder in made):
-        return
-    for folder in made:
-        is_run = (folder / "run.json").exists()
-        with (RunStore if is_run else ComparisonStore)(folder, run_env.clock()) as store:
-            store.discard()
-        withdraw(folder.name, run_env.environ)

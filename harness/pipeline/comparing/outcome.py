@@ -4,8 +4,8 @@ The same folder always gives the same record. `power_check` is for before anythi
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -123,15 +123,17 @@ def power_check(
     """
     if len(sides) != 2:
         raise UsageError(f"a gate takes two sides, the baseline and what must not be worse, not {len(sides)}")
-    with _open_runs(sides) as runs:
-        judging = (
-            sides[0]
-            if isinstance(sides[0], Prepared) and not runs
-            else plan_judging([*runs.values()], environ, options)[1]
-        )
+    folders = {at: side for at, side in enumerate(sides) if isinstance(side, Path)}
+    with ExitStack() as opened:
+        if len(folders) == len(sides):
+            runs = dict(enumerate(opened.enter_context(open_sides(folders.values()))))
+        else:
+            runs = {at: opened.enter_context(RunReader(folder)) for at, folder in folders.items()}
+        agent = sides[0] if isinstance(sides[0], Prepared) and not runs else None
+        judging = agent or plan_judging([*runs.values()], environ, options)[1]
         if judging.judge.offline:
             raise UsageError(
-                f"no gate: the judge is the embedded one, which says nothing of any LLM; name one with "
+                "no gate: the judge is the embedded one, which says nothing of any LLM; name one with "
                 f"{option('judge_model', 'MODEL')}"
             )
         for at, side in enumerate(sides):
@@ -141,7 +143,17 @@ def power_check(
                 )
         asked = _asked(sides, queries, runs)
         clusters = clusters_by_key(asked, options.cluster)
-        _check_count(asked, clusters, options.cluster)
+        if len(asked) < FEWEST_QUERIES:
+            raise UsageError(
+                f"no gate: both sides share {counted(len(asked), 'query', 'queries')}, and a gate takes at least "
+                f"{FEWEST_QUERIES}; `harness compare` compares fewer"
+            )
+        count = len({clusters.get(name, f"\0{name}") for name in asked})
+        if options.cluster is not None and count < FEWEST_CLUSTERS:
+            raise UsageError(
+                f"no gate: {option('cluster', options.cluster)} makes {count} clusters, and a gate takes at least "
+                f"{FEWEST_CLUSTERS}"
+            )
         if 0 in runs:
             _check_baseline(runs[0], judging, rules)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, judging.settings.seed)
@@ -179,26 +191,8 @@ def conclude_comparison(
         if not looks:
             return None
         queries = [judged[content] for content in sorted(judged)]
-        return conclude_gate(
-            comparison_of(reader),
-            queries,
-            looks,
-            forecast,
-            planned_looks=len(plan.parts),
-            allow_unsure=rules.allow_unsure,
-        )
-
-
-@contextmanager
-def _open_runs(sides: Sequence[AnySide]) -> Generator[dict[int, RunReader]]:
-    """Open the sides that are runs, by their places."""
-    folders = {at: side for at, side in enumerate(sides) if isinstance(side, Path)}
-    if len(folders) == len(sides):
-        with open_sides(folders.values()) as readers:
-            yield dict(enumerate(readers))
-        return
-    with ExitStack() as opened:
-        yield {at: opened.enter_context(RunReader(folder)) for at, folder in folders.items()}
+        said, planned = comparison_of(reader), len(plan.parts)
+        return conclude_gate(said, queries, looks, forecast, planned_looks=planned, allow_unsure=rules.allow_unsure)
 
 
 def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int, RunReader]) -> dict[str, Query]:
@@ -209,19 +203,6 @@ def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int
     contents = {content: asked[name] for content, name in by_content(queries).items()}
     of_runs = [by_content(reader.queries()).keys() for reader in runs.values()]
     return {content: query for content, query in contents.items() if all(content in of_run for of_run in of_runs)}
-
-
-def _check_count(asked: Mapping[str, Query], clusters: Mapping[str, str], key: str | None) -> None:
-    if len(asked) < FEWEST_QUERIES:
-        raise UsageError(
-            f"no gate: both sides share {counted(len(asked), 'query', 'queries')}, and a gate takes at least "
-            f"{FEWEST_QUERIES}; `harness compare` compares fewer"
-        )
-    count = len({clusters.get(name, f"\0{name}") for name in asked})
-    if key is not None and count < FEWEST_CLUSTERS:
-        raise UsageError(
-            f"no gate: {option('cluster', key)} makes {count} clusters, and a gate takes at least {FEWEST_CLUSTERS}"
-        )
 
 
 def _check_baseline(baseline: RunReader, judging: JudgingPlan, rules: GateRules) -> None:

@@ -26,14 +26,7 @@ from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import Trust, trust_in_changed
 from harness.transcripts.transcript import RENDERING
 
-_CROSS = {
-    "judge": "pairwise",
-    "topology": "arena",
-    "order": "both",
-    "include": (),
-    "exclude": (),
-    "judge_batch": False,
-}
+_CROSS = {"judge": "pairwise", "topology": "arena", "order": "both", "include": (), "exclude": (), "judge_batch": False}
 """What a comparison needs whatever the runs were ranked by. It asks at once, and not at the price of batches."""
 
 
@@ -106,18 +99,11 @@ def plan_judging(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> tuple[Trust, JudgingPlan]:
     """Return how the cross matches of runs are judged, and what the run may decide that says so. Raises UsageError."""
-    base, changes = judged_as(readers), options.changes
+    # that of the oldest run that has a judge, whichever side was named first
+    base = min(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
+    changes = options.changes
     trust = trust_in_changed(base, changes, environ, trust_archive=options.trust_archive)
     return trust, rescoring(base, {**changes, **_CROSS}, trust, RescoreOptions(trust_archive=options.trust_archive))
-
-
-def judged_as(readers: Sequence[RunReader]) -> RunReader:
-    """Return the run whose judge, rubric and settings hold: the oldest one that has a judge.
-
-    That does not depend on which side was named first.
-    """
-    by_age = sorted(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
-    return by_age[0]
 
 
 def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -> None:
@@ -141,9 +127,9 @@ _SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", 
 def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redactor, ComparisonInfo]:
     """Describe a comparison that begins now; and return what redacts its records."""
     redact = make_redactor(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
-    judging, at, task = plan.judging, run_env.clock(), plan.options.task
+    judging, at, options = plan.judging, run_env.clock(), plan.options
     judge = {"identity": judging.judge.identity, "counter": judging.judge.counter}
-    shown = "file" if task is not None else "agent" if judging.settings.show_instructions else "nothing"
+    shown = "file" if options.task is not None else "agent" if judging.settings.show_instructions else "nothing"
     return redact, ComparisonInfo(
         schema_version=1,
         id=new_run_id("compare", at, secrets.token_hex(8)),
@@ -155,10 +141,10 @@ def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redac
         rubric_text=whole_text(judging.rubric.source, redact),
         rendering=RENDERING,
         task_from=shown,
-        task=whole_text(task, redact),
-        pairs=plan.options.pairs,
-        cluster=plan.options.cluster,
-        early_stop=plan.options.early_stop,
+        task=whole_text(options.task, redact),
+        pairs=options.pairs,
+        cluster=options.cluster,
+        early_stop=options.early_stop,
         offline=plan.offline,
         queries=len(plan.matched.queries),
         versions=package_versions(),

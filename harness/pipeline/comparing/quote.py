@@ -66,53 +66,38 @@ async def quote_plan(
 ) -> ComparisonQuote:
     """Tell what a planned comparison would reuse and buy. Raises UsageError if it would buy and has no key for it."""
     refusal = judge_fault(plan.judging)
-    need = await _need(without_calls(plan), readers, reuse_sources, run_env)
-    missing = len(need.missing)
+    reused, absent, pairs, forfeits = set[str](), set[str](), 0, 0
+    try:
+        cache = VerdictCache(ReadStore(list(reuse_sources)), free=True)
+        async with open_cross_judge(without_calls(plan), cache, run_env) as cross_judge:
+            for query in plan.matched.queries:
+                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+                ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
+                compared = await cross_judge(query, groups, ledger, lambda _: "")
+                reused |= ledger.reused.keys()
+                absent |= {*compared.failed_verdicts}
+                pairs += len(compared.matches)
+                forfeits += sum(match.forfeit is not None for match in compared.matches)
+    except* HarnessError as errors:
+        raise first_error(errors) from None
+    missing = len(absent)
     if missing and refusal:
         raise refusal
     settings, judge = plan.judging.settings, plan.judging.judge
     return ComparisonQuote(
-        reused=len(need.reused),
+        reused=len(reused),
         bought=(missing, missing),
         cost=judge_cost(settings, judge, (missing, missing)) if missing else CostBounds(0, 0),
         judge=judge.model,
         judge_places=judge.places,
         prices_by_name=tuple(prices_by_name(settings, judge)) if missing else (),
         queries=len(plan.matched.queries),
-        pairs=need.pairs,
-        forfeits=need.forfeits,
+        pairs=pairs,
+        forfeits=forfeits,
         rubric=plan.judging.rubric.name,
         offline=plan.offline,
         complete=is_complete(plan, run_env),
     )
-
-
-@dataclass
-class _Need:
-    reused: set[str]
-    missing: set[str]
-    pairs: int = 0
-    forfeits: int = 0
-
-
-async def _need(
-    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
-) -> _Need:
-    """Compare with the verdicts that are there, and collect those that are missing."""
-    need, cache = _Need(set(), set()), VerdictCache(ReadStore(list(reuse_sources)), free=True)
-    try:
-        async with open_cross_judge(plan, cache, run_env) as judge:
-            for query in plan.matched.queries:
-                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-                ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
-                compared = await judge(query, groups, ledger, lambda _: "")
-                need.reused |= ledger.reused.keys()
-                need.missing |= {*compared.failed_verdicts}
-                need.pairs += len(compared.matches)
-                need.forfeits += sum(match.forfeit is not None for match in compared.matches)
-    except* HarnessError as errors:
-        raise first_error(errors) from None
-    return need
 
 
 _LEAST_ROLLOUTS = 2

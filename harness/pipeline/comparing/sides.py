@@ -126,9 +126,12 @@ class MatchedQueries:
 def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
     """Match the sides' queries by what they ask. Raises UsageError, with three of each side's, if none is shared."""
     asked = [by_content(reader.queries()) for reader in readers]
-    queries = shared(asked)
-    if not queries:
-        sides = (f"{label}: {_name_some(reader)}" for label, reader in zip(SIDE_LABELS, readers, strict=False))
+    if not (queries := shared(asked)):
+        sides = list[str]()
+        for label, reader in zip(SIDE_LABELS, readers, strict=False):
+            texts = (" ".join(query.text.split()) for query in islice(reader.queries(), 3))
+            some = ", ".join(repr(text if len(text) <= 50 else f"{text[:49]}…") for text in texts)
+            sides.append(f"{label}: {some or 'no query at all'}")
         raise UsageError(
             "the runs share no query (a query is told by its text, its input items and its reference answer): "
             f"{'; '.join(sides)}"
@@ -136,38 +139,28 @@ def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
     return MatchedQueries(queries, tuple(len(side) - len(queries) for side in asked))
 
 
-def _name_some(reader: RunReader) -> str:
-    """Return the beginnings of three queries of a run."""
-    texts = (" ".join(query.text.split()) for query in islice(reader.queries(), 3))
-    return ", ".join(repr(text if len(text) <= 50 else f"{text[:49]}…") for text in texts) or "no query at all"
-
-
 def compared_sides(readers: Sequence[RunReader], matched: MatchedQueries) -> tuple[ComparedSide, ...]:
     """Return the sides as they are on disk now."""
-    return tuple(
-        _side(reader, SIDE_LABELS[at], [query.ids[at] for query in matched.queries], matched.only_here[at])
-        for at, reader in enumerate(readers)
-    )
-
-
-def _side(reader: RunReader, label: str, ids: Sequence[str], only_here: int) -> ComparedSide:
-    info = reader.info
-    first = next((group for name in ids if (group := shared_group(reader, name)).rollouts), None)
-    rollouts = first.rollouts if first else ()
-    models = dict.fromkeys(model for rollout in rollouts for model in rollout.effective.models)
-    named, instructions_file = info.settings.get("model"), info.settings.get("instructions")
-    return ComparedSide(
-        label=label,
-        run=info.id,
-        sha256=reader.info_sha256,
-        basis=digest([reader.basis(name) for name in ids]),
-        agent=info.agent,
-        models=tuple(models) or ((named,) if isinstance(named, str) else ()),
-        instructions=info.instructions or next((r.instructions for r in rollouts if r.instructions), None),
-        instructions_file=instructions_file if isinstance(instructions_file, str) else None,
-        offline=info.agent_offline,
-        only_here=only_here,
-    )
+    sides = list[ComparedSide]()
+    for at, reader in enumerate(readers):
+        info, ids = reader.info, [query.ids[at] for query in matched.queries]
+        rollouts = next((group.rollouts for name in ids if (group := shared_group(reader, name)).rollouts), ())
+        models = dict.fromkeys(model for rollout in rollouts for model in rollout.effective.models)
+        named, instructions_file = info.settings.get("model"), info.settings.get("instructions")
+        side = ComparedSide(
+            label=SIDE_LABELS[at],
+            run=info.id,
+            sha256=reader.info_sha256,
+            basis=digest([reader.basis(name) for name in ids]),
+            agent=info.agent,
+            models=tuple(models) or ((named,) if isinstance(named, str) else ()),
+            instructions=info.instructions or next((r.instructions for r in rollouts if r.instructions), None),
+            instructions_file=instructions_file if isinstance(instructions_file, str) else None,
+            offline=info.agent_offline,
+            only_here=matched.only_here[at],
+        )
+        sides.append(side)
+    return tuple(sides)
 
 
 def shared_group(reader: RunReader, query_id: str) -> Group:
@@ -179,7 +172,6 @@ def shared_group(reader: RunReader, query_id: str) -> Group:
 
 def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[str], str]) -> ComparedRollout:
     """Return what a comparison keeps of a rollout; `keep` keeps a text, which only one that meets another has."""
-    tools = (step.tool_name for step in rollout.trajectory.path if step.kind == "tool" and step.tool_name)
     return ComparedRollout(
         index=rollout.index,
         role=rollout.role,
@@ -189,7 +181,7 @@ def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[
         tokens=rollout.usage.tokens,
         duration_s=rollout.duration_s,
         steps=len(rollout.trajectory.path),
-        tools=tuple(tools),
+        tools=tuple(s.tool_name for s in rollout.trajectory.path if s.kind == "tool" and s.tool_name),
         verified=rollout.verified,
         answer_length=len(rollout.trajectory.answer) if rollout.status == "ok" else None,
         transcript=text and text.hash,
@@ -200,11 +192,6 @@ def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[
 
 _ENOUGH_PAIRS = 20
 """Below this the share of ties says little."""
-
-
-def chance_floors(readers: Sequence[RunReader], judge: str, rubric: str, pairs: int) -> tuple[float | None, ...]:
-    """Return for each side the standard deviation of a query's win rate between equal agents; None if not known."""
-    return tuple(chance_floor(reader, judge, rubric, pairs) for reader in readers)
 
 
 def chance_floor(reader: RunReader, judge: str, rubric: str, pairs: int) -> float | None:
@@ -233,9 +220,6 @@ def _judged(reader: RunReader, judge: str, rubric: str) -> Iterator[Match]:
     if not like:
         return
     for ranked in reader.ranking(like[-1].id).groups:
-        judged = [
-            match for match in ranked.matches if not match.repeated and ({match.a, match.b} == set(match.shown_first))
-        ]
-        if judged:
+        if judged := [m for m in ranked.matches if not m.repeated and {m.a, m.b} == set(m.shown_first)]:
             samples = {r.index for r in shared_group(reader, ranked.query).rollouts if r.role == "sample"}
             yield from (match for match in judged if {match.a, match.b} <= samples)
