@@ -17,13 +17,12 @@ from harness.core.errors import ArchiveDamaged, UsageError, on_a_line, quoted
 from harness.core.settings import SETTINGS
 from harness.core.wording import option
 
-_MAY_DIFFER = frozenset(
-    {"shard", "runs_dir", "concurrency", "judge_concurrency", "max_unjudged", "grace", "give_up", "max_cost"}
-    | {"max_failures", "engine", "ray_address"}
-)
-"""Settings in which runs may differ: they say which part, where, how fast and how long, and decide no record."""
-_BY_CONTENT = {"instructions", "rubric"}
-"""Settings that name a file. What was in the file is compared, and each machine may have it elsewhere."""
+_MAY_DIFFER = {
+    *("shard", "runs_dir", "concurrency", "judge_concurrency", "max_unjudged", "grace", "give_up", "max_cost"),
+    *("max_failures", "engine", "ray_address"),  # which part, where, how fast and how long: they decide no record
+    *("instructions", "rubric"),  # files that each machine may have elsewhere: what was in them is compared
+}
+"""Settings in which runs may differ."""
 _NAMES = {
     "agent": "their agent",
     "agent_file": "the file of their agent",
@@ -33,7 +32,7 @@ _NAMES = {
 
 def counting(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a ranking's settings that decide what its records say."""
-    return {name: value for name, value in settings.items() if name not in _MAY_DIFFER | _BY_CONTENT}
+    return {name: value for name, value in settings.items() if name not in _MAY_DIFFER}
 
 
 def _differences(first: RunReader, other: RunReader) -> Iterator[tuple[str, Any, Any]]:
@@ -45,7 +44,7 @@ def _differences(first: RunReader, other: RunReader) -> Iterator[tuple[str, Any,
         yield what, getattr(a, name), getattr(b, name)
     imported = not a.judge and not b.judge  # `n` is then the size of the largest group
     for name in SETTINGS:
-        if name not in _MAY_DIFFER | _BY_CONTENT and not (imported and name == "n"):
+        if name not in _MAY_DIFFER and not (imported and name == "n"):
             yield option(name).removesuffix("="), getattr(first.settings, name), getattr(other.settings, name)
     for part in ("judge", "endpoint"):
         ours: Mapping[str, Any] = getattr(a, part) or {}
@@ -60,10 +59,6 @@ def _ran_on(info: RunInfo) -> str:
     if info.offline == info.agent_offline:
         return "embedded models" if info.offline else "endpoints"
     return "the embedded judge"
-
-
-def _shown(value: Any) -> str:
-    return "none" if value is None else quoted(value)
 
 
 def refuse_unfit(folders: Sequence[Path]) -> None:
@@ -81,9 +76,10 @@ def refuse_unfit(folders: Sequence[Path]) -> None:
             with at_rest(folder), RunReader(folder) as reader:
                 for what, ours, theirs in _differences(first, reader):
                     if ours != theirs:
+                        mine, its = ("none" if value is None else quoted(value) for value in (ours, theirs))
                         raise UsageError(
-                            f"runs {on_a_line(first.id)} and {on_a_line(reader.id)} differ in {what}: {_shown(ours)} "
-                            f"and {_shown(theirs)}; only runs of one agent, judge, rubric and settings can be merged"
+                            f"runs {on_a_line(first.id)} and {on_a_line(reader.id)} differ in {what}: {mine} "
+                            f"and {its}; only runs of one agent, judge, rubric and settings can be merged"
                         )
 
 
@@ -111,15 +107,15 @@ class Copying:
         with at_rest(folder), RunReader(folder) as reader:
             self.folders.append(folder)
             self._note_queries(reader)
-            self._note_verdicts(reader)
+            keys = np.fromiter(map(_short, reader.index.verdicts), np.int64)
+            keys.sort()
+            for before, earlier in zip(self.folders, self.verdicts, strict=False):
+                if len(shared := np.intersect1d(earlier, keys)):
+                    self._compare(before, reader, set(shared.tolist()))
+            self.verdicts.append(keys)
             if text := reader.labels():
                 self.labels.append(text if text.endswith("\n") else text + "\n")
             self.copies |= copy_records(folder, self.target, self.names)
-
-    def end(self) -> None:
-        """Forget what is needed only to compare a further run."""
-        self.queries.clear()
-        self.verdicts.clear()
 
     def _note_queries(self, reader: RunReader) -> None:
         number, index = len(self.folders) - 1, reader.index
@@ -135,14 +131,6 @@ class Copying:
                 place = next(iter(places.values())).place
                 raise ArchiveDamaged(f"{place}: it refers to query {quoted(name)}, which is not there")
             self.rollouts += len(places)
-
-    def _note_verdicts(self, reader: RunReader) -> None:
-        keys = np.fromiter(map(_short, reader.index.verdicts), np.int64)
-        keys.sort()
-        for folder, earlier in zip(self.folders, self.verdicts, strict=False):
-            if len(shared := np.intersect1d(earlier, keys)):
-                self._compare(folder, reader, set(shared.tolist()))
-        self.verdicts.append(keys)
 
     def _compare(self, folder: Path, reader: RunReader, shared: AbstractSet[int]) -> None:
         """Note whether a run contradicts the one in `folder` under keys whose short forms are `shared`."""

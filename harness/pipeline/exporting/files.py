@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from io import RawIOBase
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -169,7 +170,7 @@ class ParquetFiles:
             file.drop()
 
 
-class _TableFile:
+class _TableFile(RawIOBase):
     """A file that is being written; pyarrow takes it for an open file."""
 
     def __init__(self, files: ExportFiles, name: str, table: str) -> None:
@@ -179,7 +180,7 @@ class _TableFile:
         columns = PARQUET_TABLES[table]
         self._from_rows = arrow.RecordBatch.from_pylist
         self._schema = arrow.schema([(column, arrow.type_for_alias(kind)) for column, kind in columns.items()])
-        self.rows, self._at, self._dropped, self.closed = 0, 0, False, False
+        self.rows, self._at, self._dropped = 0, 0, False
         self._writer = import_module("pyarrow.parquet").ParquetWriter(self, self._schema, compression="zstd")
 
     def add(self, rows: list[Mapping[str, Any]]) -> None:
@@ -204,8 +205,6 @@ class _TableFile:
         if self._writer.is_open:
             self._writer.close()
 
-    # What pyarrow asks of a file
-
     def write(self, data: Any) -> int:
         if not self._dropped:
             self._files.write_bytes(self._name, bytes(data))
@@ -215,17 +214,5 @@ class _TableFile:
     def tell(self) -> int:
         return self._at
 
-    def flush(self) -> None:
-        """Do nothing: the files of an export are flushed when they get their names."""
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
-
     def writable(self) -> bool:
         return True
-
-    def seekable(self) -> bool:
-        return False
