@@ -1,10 +1,8 @@
 """What a run takes: its judge calls by their bounds, what agent and judges are estimated to cost, and the ceiling."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
@@ -30,7 +28,7 @@ from harness.tournament.ranker import Ranker
 
 def agent_cost(settings: Settings, agent: AgentSpec, runs: int) -> CostBounds | None:
     """Return what so many rollouts cost."""
-    return cost_bounds((runs, runs), agent_tokens(settings.max_turns), agent.priced(price_list(settings)))
+    return cost_bounds((runs, runs), agent_tokens(settings.max_turns), agent.priced(price_list(settings))[0])
 
 
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
@@ -56,33 +54,26 @@ def _dearest_tier(settings: Settings) -> str | None:
 
 def _jurors(settings: Settings, judge: JudgeSpec) -> list[Priced]:
     prices = price_list(settings)
-    return [member.priced(prices) for member in judge.members]
+    return [Priced(member.model, member.base_url, member.offline, prices) for member in judge.members]
 
 
 def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> None:
     """Refuse a ceiling on what has no price. Raises UsageError."""
     if settings.max_cost is None:
         return
-    if agent:
-        for priced in agent.priced_each(price_list(settings)):
-            _check_price(settings.max_cost, "the agent's model", priced)
-    for juror in _jurors(settings, judge) if judge else ():
-        _check_price(settings.max_cost, "the judge", juror)
-
-
-def _check_price(ceiling: float, who: str, at: Priced) -> None:
-    if at.of(judge_tokens(0)[0].usage()) is None:
-        where = f" at {at.base_url}" if at.base_url and at.base_url != UNKNOWN_ADDRESS else ""
-        raise UsageError(
-            f"{option('max_cost', ceiling)} cannot be kept: the price of {who} ({at.model or 'one of its own'}{where}) "
-            f"is unknown; {_way_out(at)}, or leave {option('max_cost')} out"
-        )
-
-
-def _way_out(at: Priced) -> str:
-    name = f"name it with {option('prices', {shlex.quote(at.model or 'MODEL'): 'IN/OUT'})}, in USD a million tokens"
-    like = at.list_price
-    return f"{name}, or take {like.provider_name}'s list price with {switch('price_by_name')}" if like else name
+    priced = [("the agent's model", at) for at in agent.priced(price_list(settings))] if agent else []
+    priced += [("the judge", at) for at in _jurors(settings, judge)] if judge else []
+    for who, at in priced:
+        if at.of(judge_tokens(0)[0].usage()) is None:
+            model = shlex.quote(at.model or "MODEL")
+            way_out = f"name it with {option('prices', {model: 'IN/OUT'})}, in USD a million tokens"
+            if like := at.list_price:
+                way_out += f", or take {like.provider_name}'s list price with {switch('price_by_name')}"
+            where = f" at {at.base_url}" if at.base_url and at.base_url != UNKNOWN_ADDRESS else ""
+            raise UsageError(
+                f"{option('max_cost', settings.max_cost)} cannot be kept: the price of {who} "
+                f"({at.model or 'one of its own'}{where}) is unknown; {way_out}, or leave {option('max_cost')} out"
+            )
 
 
 def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
@@ -93,7 +84,7 @@ def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
     if listed := [usd for juror in jurors if (usd := juror.of(least, _dearest_tier(settings))) is not None]:
         expected["judge"] = max(listed)
     one = agent_tokens(settings.max_turns)[0].usage()
-    if agent and (usd := agent.priced(price_list(settings)).of(one)) is not None:
+    if agent and (usd := agent.priced(price_list(settings))[0].of(one)) is not None:
         expected["agent"] = usd
     return Ceiling(settings.max_cost, expected)
 
@@ -103,12 +94,9 @@ def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None
     if not settings.price_by_name:
         return []
     prices = price_list(settings)
-    priced = [*([agent.priced(prices)] if agent else []), *_jurors(settings, judge)]
+    priced = [*(agent.priced(prices)[:1] if agent else []), *_jurors(settings, judge)]
     named = [(at.model, like) for at in priced if (like := at.list_price)]
     return list(dict.fromkeys(f"{model}: {like.provider_name}'s list price of {like.model}" for model, like in named))
-
-
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -176,12 +164,3 @@ class JudgeCalls:
 
     def _most(self, rollouts: int) -> int:
         return self.ranker.call_bounds(rollouts)[1] if rollouts else 0
-
-
-def counted_stream(items: Iterable[_Item], learn: Callable[[int], None]) -> Iterator[_Item]:
-    """Yield the items; at the end call `learn` with their number."""
-    count = 0
-    for item in items:
-        count += 1
-        yield item
-    learn(count)

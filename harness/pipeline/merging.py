@@ -73,10 +73,10 @@ def joined_rankings(folders: Sequence[Path]) -> tuple[list[JoinedRanking], list[
     for folder in folders:
         finished: dict[str, RankingFile] = {}  # the newest of each kind, by what decides its content
         with RunReader(folder) as reader:
+            ids += [head.id for head in reader.heads()]
             for ranking in reader.rankings():
-                head = ranking.head
-                ids.append(head.id)
                 if ranking.finished:
+                    head = ranking.head
                     decides = [counting(head.settings), head.judge, head.rubric, head.rendering]
                     kind = json.dumps([*decides, head.fit_version, head.free], sort_keys=True)
                     finished.pop(kind, None)

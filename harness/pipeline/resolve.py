@@ -88,10 +88,6 @@ class JudgeSpec(Record):
         """How transcripts are counted for it, for a jury as for its first; it stands in a ranking's header."""
         return ESTIMATE if self.offline else counter_for(self.members[0].model)
 
-    def priced(self, prices: PriceList) -> Priced:
-        """Return what its tokens are priced by; of a jury see each of `members`."""
-        return Priced(self.model, self.base_url, self.offline, prices)
-
 
 @dataclass(frozen=True)
 class AgentSpec:
@@ -113,19 +109,11 @@ class AgentSpec:
         hosts = dict.fromkeys(server.host for server in self.servers or (self.endpoint,))
         return f"{self.model or 'models'}@{', '.join(hosts)}"
 
-    def priced(self, prices: PriceList) -> Priced:
-        """Return what its tokens are priced by, of several servers at the first.
-
-        Where the models of an agent's own are is not known.
-        """
-        return self.priced_each(prices)[0]
-
-    def priced_each(self, prices: PriceList) -> list[Priced]:
-        """Return what its tokens are priced by at each of its servers."""
-        places = [server.base_url for server in self.servers] or [
-            self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
-        ]
-        return [Priced(self.model, url, self.offline, prices) for url in places]
+    def priced(self, prices: PriceList) -> list[Priced]:
+        """Return what its tokens are priced by at each of its servers; where an agent's own models are is not known."""
+        own = self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
+        urls = [server.base_url for server in self.servers] or [own]
+        return [Priced(self.model, url, self.offline, prices) for url in urls]
 
 
 async def resolve_agent(
