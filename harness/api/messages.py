@@ -6,15 +6,14 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from harness.api.arguments import door
+from harness.api.outside import named_credentials
 from harness.archive.store import MemoryStore
-from harness.core.clock import now
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, on_a_line, quoted
 from harness.core.records import Record
 from harness.core.settings import Settings
@@ -23,7 +22,6 @@ from harness.core.sync import in_step
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
 from harness.core.wording import calling
-from harness.endpoints.credentials import Credentials
 from harness.formats.messages import checked_messages
 from harness.judging.judges import RulerJudge
 from harness.judging.jury import ListJury, ListLedger
@@ -65,15 +63,14 @@ def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | No
     ]
     if not all(isinstance(m, Mapping) for m in messages):
         raise UsageError(f"trajectory {number} holds something that is no chat message")
-    return messages, None if reward is None else _number(reward, number)
-
-
-def _number(reward: Any, number: int) -> float:
-    """Return a reward as a float, whatever library's number it is; text is none, though float() reads some."""
-    with suppress(TypeError, ValueError, OverflowError):
+    if reward is None:
+        return messages, None
+    with suppress(
+        TypeError, ValueError, OverflowError
+    ):  # any library's number; text is none, though float() reads some
         is_number = hasattr(reward, "__float__") and not type(reward).__name__.startswith("bool")  # NumPy has its own
         if is_number and math.isfinite(as_float := float(reward)):
-            return as_float
+            return messages, as_float
     raise UsageError(f"trajectory {number} has a reward that is no number: {quoted(reward)}")
 
 
@@ -108,11 +105,6 @@ def chat_transcript(messages: Sequence[ChatMessage]) -> Transcript:
         answer = _text(messages[-1])
         messages = messages[:-1] if answer else messages
     return Transcript(path=plain_text(json_lines(messages)) or "(no steps)", answer=plain_text(answer))
-
-
-def request_in(context: Sequence[ChatMessage]) -> str:
-    """Return what was asked: the last words of the user's that all have in common."""
-    return next((_text(m) for m in reversed(context) if m.get("role") == "user"), "")
 
 
 def _text(message: ChatMessage) -> str:
@@ -197,27 +189,25 @@ async def ruler(
         check_comparable(chats)
         common = common_beginning(chats)
         context = chats[0][:common]
-        about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools or ()))
-        material = _Material(about, [chat_transcript(messages[common:]) for messages in chats])
-        if len({transcript.hash for transcript in material.transcripts}) == 1:
-            count = len(material.transcripts)
-            equal = f"{count} trajectories, all the same" if count > 1 else "a single trajectory"
+        request = next((_text(message) for message in reversed(context) if message.get("role") == "user"), "")
+        about = ListTask(Task("ruler", request), json_lines(context), json_lines(tools or ()))
+        transcripts, store = [chat_transcript(messages[common:]) for messages in chats], MemoryStore()
+        hashes = [transcript.hash for transcript in transcripts]
+        if len({*hashes}) == 1:
+            equal = f"{len(hashes)} trajectories, all the same" if len(hashes) > 1 else "a single trajectory"
             _warn([f"{equal}: scored once, on an absolute scale"])
-        judging = _Judging(list_rubric, judge_settings, settings.get("extra_request") or {}, MemoryStore())
         generator = rng if isinstance(rng, random.Random) else random.Random(rng)
+        judging = judge_settings, list_rubric, settings.get("extra_request") or {}
         with calling(_ARGUMENTS):
-            scores = await judging.score(material, generator, budget)
+            scores = await _score(about, transcripts, *judging, store, generator, budget)
         _warn(scale_notes(scores))
         if debug:
-            sys.stderr.writelines(f"{visible(reply)}\n" for reply in judging.raw_replies())
-        hashes = [transcript.hash for transcript in material.transcripts]
+            replies = (store.blobs[name] for verdict in store.verdicts for name in verdict.raw_replies)
+            sys.stderr.writelines(f"{visible(reply)}\n" for reply in replies)
+        marks = [(clipped(scores.scores[name]), scores.explanations.get(name, "")) for name in hashes]
         return [
-            TrajectoryScore(
-                score=clipped(scores.scores[name]),
-                explanation=scores.explanations.get(name, ""),
-                independent_reward=reward,
-            )
-            for name, (_, reward) in zip(hashes, trajectories, strict=True)
+            TrajectoryScore(score=score, explanation=explanation, independent_reward=reward)
+            for (score, explanation), (_, reward) in zip(marks, trajectories, strict=True)
         ]
     except (JudgeFailed, Refused, ExceptionGroup) as exc:
         error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
@@ -232,14 +222,6 @@ async def ruler(
 ruler_sync = in_step(ruler)
 
 
-@dataclass(frozen=True)
-class _Material:
-    """What the judge gets: what all trajectories have in common, and what each has of its own."""
-
-    about: ListTask
-    transcripts: Sequence[Transcript]
-
-
 def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSettings) -> Settings:
     for name in options:
         if name not in RulerSettings.__annotations__:
@@ -247,45 +229,32 @@ def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSetti
     extra: object = options.get("extra_request")
     if extra is not None and not isinstance(extra, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"extra_request={quoted(extra)}: give a mapping of parameters")
-    return load(
-        {
-            "judge": "ruler",
-            "judge_model": judge_model,
-            "judge_base_url": options.get("base_url"),
-            "judge_api": options.get("api"),
-            "jury": options.get("jury", "mean"),
-            "judge_timeout": options.get("timeout", 120.0),
-        }
-    )
+    at = {"judge_base_url": options.get("base_url"), "judge_api": options.get("api")}
+    asking = {"jury": options.get("jury", "mean"), "judge_timeout": options.get("timeout", 120.0)}
+    return load({"judge": "ruler", "judge_model": judge_model, **at, **asking})
 
 
-@dataclass(frozen=True)
-class _Judging:
-    """Who judges by which rubric, and the store that keeps the replies."""
-
-    rubric: ListRubric
-    settings: Settings
-    extra: Mapping[str, Any]
-    store: MemoryStore
-
-    async def score(self, material: _Material, rng: random.Random, budget: int) -> JuryScores:
-        """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
-        run_env, cache, texts = RunEnvironment(environment(), now), VerdictCache(self.store), material.transcripts
-        named = self.settings.base_url, self.settings.judge_base_url
-        credentials = Credentials.naming(run_env.environ, *named)
-        spec = resolve_judge(self.settings, credentials, None, offline=False)
-        async with open_judge_models(spec, self.settings, credentials, self.store, run_env, self.extra) as models:
-            jurors = [CachedListJudge(RulerJudge(model, self.rubric), cache) for model in models]
-            jury, ledger = ListJury(jurors, self.settings.jury), ListLedger()
-            scores = await score_list(material.about, texts, texts[0], jury, ledger, rng, budget)
-        if not scores.scores:
-            failed = [v.failure for v in ledger.bought.values() if isinstance(v, Unscored)]
-            raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
-        return scores
-
-    def raw_replies(self) -> Iterator[str]:
-        """Yield what the judges replied, word for word."""
-        return (self.store.blobs[name] for verdict in self.store.verdicts for name in verdict.raw_replies)
+async def _score(
+    about: ListTask,
+    transcripts: Sequence[Transcript],
+    settings: Settings,
+    rubric: ListRubric,
+    extra: Mapping[str, Any],
+    store: MemoryStore,
+    rng: random.Random,
+    budget: int,
+) -> JuryScores:
+    """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
+    run_env, cache, ledger = RunEnvironment(environment()), VerdictCache(store), ListLedger()
+    credentials = named_credentials(settings, run_env)
+    spec = resolve_judge(settings, credentials, None, offline=False)
+    async with open_judge_models(spec, settings, credentials, store, run_env, extra) as models:
+        jury = ListJury([CachedListJudge(RulerJudge(model, rubric), cache) for model in models], settings.jury)
+        scores = await score_list(about, transcripts, transcripts[0], jury, ledger, rng, budget)
+    if not scores.scores:
+        failed = [v.failure for v in ledger.bought.values() if isinstance(v, Unscored)]
+        raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
+    return scores
 
 
 def _warn(notes: Iterable[str]) -> None:

@@ -1,9 +1,10 @@
 """One query's group in Python: rolled out, ranked, and the best of N answers picked as `harness best` picks."""
 
 import logging
+import math
 import warnings
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -47,7 +48,6 @@ from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, re
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_engine, open_ranker
 from harness.rollouts.engine import Engine
-from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import Ranker
@@ -111,14 +111,8 @@ async def rank(
         )
     chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), read_run_env(progress)
     cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
-    opening: AbstractAsyncContextManager[Ranker]
-    if judge is None or isinstance(judge, str):
-        opening = open_ranker(_plan(group, judge, chosen, run_env), cache, run_env)
-    else:
-        refuse_profile(chosen)
-        jury = PairJury([CachedPairJudge(judge, cache)])
-        opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
-    async with opening as ranker:
+    judging = _plan(group, judge, chosen, run_env) if judge is None or isinstance(judge, str) else judge
+    async with _open_ranker(judging, chosen, cache, run_env) as ranker:
         return ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
 
 
@@ -129,11 +123,20 @@ def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: Ru
     """Return who judges a group: the model named, else the model that the group was rolled out on."""
     models = [model for rollout in group.rollouts for model in rollout.effective.models]
     with_model = replace(settings, judge_model=judge_model or settings.judge_model)
-    agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
     credentials = named_credentials(settings, run_env)
-    spec = resolve_judge(with_model, credentials, agent_model, offline=offline)
+    spec = resolve_judge(with_model, credentials, next(iter(models), None), offline=OFFLINE_MODEL in models)
     rubric = load_named_rubric(settings)
     return JudgingPlan(spec, rubric, with_profile(settings, spec, rubric), credentials)
+
+
+def _open_ranker(
+    judging: JudgingPlan | Judge, settings: Settings, cache: VerdictCache, run_env: RunEnvironment
+) -> AbstractAsyncContextManager[Ranker]:
+    """Open what ranks: by the judges of a plan, or by one of the caller's own. Raises UsageError for its profile."""
+    if isinstance(judging, JudgingPlan):
+        return open_ranker(judging, cache, run_env)
+    refuse_profile(settings)
+    return nullcontext(TournamentRanker(PairJury([CachedPairJudge(judging, cache)]), rules_of(settings)))
 
 
 OnJudgeFailure = Literal["anchor", "raise"]
@@ -167,7 +170,9 @@ async def best_of(
     first call down; NothingRankable where no rollout ended well. A judge that is refused is a judge that tells
     nothing. An error that comes after the agent has run carries the rollouts as its `group`.
     """
-    ends = _deadline(deadline)
+    if deadline is not None and not 0 < deadline < math.inf:
+        raise UsageError(f"deadline {quoted(deadline)}: give a number of seconds above 0")
+    ends = NO_DEADLINE if deadline is None else Deadline.after(deadline, anyio.current_time())
     await my_turn()
     if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
@@ -176,7 +181,11 @@ async def best_of(
     work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = make_queries([query])
     await my_turn()
-    async with work.opened() as (engine, ranker):
+    cache = VerdictCache(work.store, run_env.progress, ceiling=work.ceiling, stop=run_env.stop, deadline=ends)
+    async with (
+        _open_ranker(work.judging, work.settings, cache, run_env) as ranker,
+        open_engine(work.agent, work.settings, work.store, run_env, ceiling=work.ceiling) as engine,
+    ):
         group = await work.roll_out(engine, asked)
         in_time = anyio.current_time() < ends.at
         ranking, trouble = await work.judged(ranker, group)
@@ -198,47 +207,23 @@ def for_best(n: int, confidence: float | None = None, *, hurried: bool = False) 
     waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if
     `confidence` is 1, `margins`, of which alone it is certain that no call could change the winner.
     """
-    if hurried:
-        design: dict[str, Any] = {"topology": "cyclic"}
-    else:
-        design = (
-            {"topology": "cyclic", "confidence": confidence or _CONFIDENCE}
-            if n < _DOUBLE_FROM
-            else {"topology": "double"}
-        )
+    design: dict[str, Any] = {"topology": "cyclic" if hurried or n < _DOUBLE_FROM else "double"}
+    if not hurried and n < _DOUBLE_FROM:
+        design["confidence"] = confidence or _CONFIDENCE
     return design | {"estimator": "margins" if confidence == 1 else "pooled"}
 
 
 @dataclass(frozen=True)
 class _Work:
-    """A checked best-of-N that has cost nothing yet. `plan` says who judges, unless `judge` is the caller's own."""
+    """A checked best-of-N that has cost nothing yet."""
 
     agent: AgentSpec
-    plan: JudgingPlan | None
-    judge: Judge | None
+    judging: JudgingPlan | Judge
+    """Who judges, or the caller's own judge."""
     settings: Settings
     run_env: RunEnvironment
     store: Store
     ceiling: Ceiling
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[tuple[Engine, Ranker]]:
-        """Give what rolls out and what ranks; an address or a key that cannot be used is found here."""
-        around, ceiling = self.run_env, self.ceiling
-        cache = VerdictCache(self.store, around.progress, ceiling=ceiling, stop=around.stop, deadline=around.deadline)
-        async with (
-            self._ranker(cache) as ranker,
-            open_engine(self.agent, self.settings, self.store, around, ceiling=ceiling) as engine,
-        ):
-            yield engine, ranker
-
-    @asynccontextmanager
-    async def _ranker(self, cache: VerdictCache) -> AsyncGenerator[Ranker]:
-        if self.plan:
-            async with open_ranker(self.plan, cache, self.run_env) as ranker:
-                yield ranker
-        elif self.judge:
-            yield TournamentRanker(PairJury([CachedPairJudge(self.judge, cache)]), rules_of(self.settings))
 
     async def roll_out(self, engine: Engine, query: Query) -> Group:
         """Return the rollouts. Raises the first error, with the rollouts that there are."""
@@ -275,29 +260,16 @@ async def _prepared(
 ) -> _Work:
     """Check everything that can be checked for free. Raises UsageError."""
     loaded = loaded_agent(agent)
+    store = store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
         await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
         plan = await prepare(loaded, settings, run_env.environ)
-        spec, ceiling = plan.agent, make_ceiling(settings, plan.judge, plan.agent)
-        return _Work(spec, plan, None, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
+        return _Work(plan.agent, plan, settings, run_env, store, make_ceiling(settings, plan.judge, plan.agent))
     refuse_profile(settings)
     spec = await resolve_agent(loaded, settings, named_credentials(settings, run_env))
     check_prices(settings, None, spec)
-    ceiling = make_ceiling(settings, None, spec)
-    return _Work(spec, None, judge, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
-
-
-def _store(loaded: LoadedAgent, settings: Settings, run_env: RunEnvironment, store: Store | None) -> Store:
-    return store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
-
-
-def _deadline(seconds: float | None) -> Deadline:
-    if seconds is None:
-        return NO_DEADLINE
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"deadline {quoted(seconds)}: give a number of seconds above 0")
-    return Deadline.after(seconds, anyio.current_time())
+    return _Work(spec, judge, settings, run_env, store, make_ceiling(settings, None, spec))
 
 
 def _with_group(error: HarnessError, group: Group) -> HarnessError:

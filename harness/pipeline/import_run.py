@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -71,10 +72,7 @@ def _add_ranking(store: RunStore, importing: ImportedRun, settings: Settings) ->
         judge={"model": ", ".join(islice(judges, _MOST_JUDGES)) or "imported"},
         rubric="imported",
     )
-    writer = store.open_ranking(head)
-    try:
+    with closing(store.open_ranking(head)) as writer:
         for query, places in importing.places.items():
             writer.add(places.ranking(query))
         writer.finish()
-    finally:
-        writer.close()

@@ -149,18 +149,16 @@ class Traffic:
         try:
             async with asyncio.timeout(_LONGEST_WAIT_S):
                 while not (
-                    news := (
-                        [
-                            (source, news)
-                            for number, source, news in self._news
-                            if number > since and source != listener and (everything or isinstance(news, Lesson))
-                        ]
-                    )
+                    latest := [
+                        (source, news)
+                        for number, source, news in self._news
+                        if number > since and source != listener and (everything or isinstance(news, Lesson))
+                    ]
                 ):
                     await self._changed.wait()
         except TimeoutError:
-            news = []
-        return self._count, news
+            latest = []
+        return self._count, latest
 
 
 class TrafficLine:

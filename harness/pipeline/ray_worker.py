@@ -101,7 +101,16 @@ class RolloutWorker:
             run_context = await self._run_context()
             for lesson in order.refused:
                 run_context.models.state.refused.note(lesson)
-            return await self._made(order, replace(run_context, store=MemoryStore(run_context.store.redact)))
+            store, done = MemoryStore(run_context.store.redact), dict[int, Rollout]()
+            self._under_way[order.number] = under_way = _UnderWay(anyio.CancelScope())
+            first_call = _AnsweredFirst(self._line, order)
+            begun = BegunRollout(order.query, order.index, first_call, done, lambda: under_way.late, leads=order.leads)
+            try:
+                with under_way.scope:
+                    await RolloutsHere(replace(run_context, store=store)).make(begun)
+            finally:
+                del self._under_way[order.number]
+            return MadeRollout(done.get(order.index), store.blobs)
         except HarnessError as exc:
             return _refusal(exc)
 
@@ -110,20 +119,6 @@ class RolloutWorker:
         if under_way := self._under_way.get(number):
             under_way.late = late
             under_way.scope.cancel()
-
-    async def _made(self, order: RolloutOrder, run_context: RunContext) -> MadeRollout:
-        done: dict[int, Rollout] = {}
-        self._under_way[order.number] = under_way = _UnderWay(anyio.CancelScope())
-        first_call = _AnsweredFirst(self._line, order)
-        begun = BegunRollout(order.query, order.index, first_call, done, lambda: under_way.late, leads=order.leads)
-        try:
-            with under_way.scope:
-                await RolloutsHere(run_context).make(begun)
-        finally:
-            del self._under_way[order.number]
-        store = run_context.store
-        assert isinstance(store, MemoryStore), "each rollout has a store of its own"  # noqa: S101 - for the type checker
-        return MadeRollout(done.get(order.index), store.blobs)
 
     async def _run_context(self) -> RunContext:
         """Return what the worker's rollouts share, opened once. Raises UsageError each time where that fails."""

@@ -1,15 +1,14 @@
 """Driving the agent of an archived run again, on what the run recorded."""
 
 import random
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
-from harness.core.settings import Api, Settings
+from harness.core.settings import Api
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.environment import AgentEnv
@@ -45,12 +44,17 @@ async def replay_run(
             calls, name = list[RawCall](), recorded.raw_calls
             if name:
                 calls = unpack(reader.blobs.get(name), reader.blobs.get, reader.blobs.place(name))
-            yield await replay_rollout(
-                loaded,
-                _agent_env(reader.info, settings, recorded, calls),
-                RecordedRollout(of_query, recorded, calls),
-                ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
+            # a run that does not say which API it spoke shows it: Chat Completions gives the SDK no response id
+            spoke: Api = "responses" if any(call.reply.response_id for call in calls) else "chat"
+            env = AgentEnv(
+                api=reader.info.agent_api or settings.api or spoke,
+                offline=reader.info.agent_offline,
+                corpus=settings.corpus,
+                model=settings.model,
+                rng=random.Random(f"{settings.seed}/{recorded.query}/{recorded.index}"),
             )
+            options = ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools)
+            yield await replay_rollout(loaded, env, RecordedRollout(of_query, recorded, calls), options)
 
 
 def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
@@ -69,18 +73,3 @@ def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterat
         raise UsageError(f"run {reader.info.id} has no rollout {'at all' if rollout is None else rollout}")
     yield first
     yield from pairs
-
-
-def _agent_env(info: RunInfo, settings: Settings, rollout: Rollout, calls: Sequence[RawCall]) -> AgentEnv:
-    """Return what the agent's file got when a rollout was made.
-
-    A run that does not say which API it spoke shows it in its replies: Chat Completions gives the SDK no response id.
-    """
-    api: Api = info.agent_api or settings.api or ("responses" if any(c.reply.response_id for c in calls) else "chat")
-    return AgentEnv(
-        api=api,
-        offline=info.agent_offline,
-        corpus=settings.corpus,
-        model=settings.model,
-        rng=random.Random(f"{settings.seed}/{rollout.query}/{rollout.index}"),
-    )

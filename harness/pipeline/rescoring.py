@@ -1,6 +1,6 @@
 """What a rescoring would reuse and buy, and which one would make two rollouts meet, before anything is spent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -120,10 +120,7 @@ class Quote:
 
 
 async def quote_rescoring(
-    folder: Path,
-    changes: Mapping[str, Any],
-    run_env: RunEnvironment,
-    options: RescoreOptions = PLAIN_RESCORE,
+    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions = PLAIN_RESCORE
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
     with RunReader(folder) as reader, open_reuse_sources(options.reuse) as reuse_sources:
@@ -131,32 +128,22 @@ async def quote_rescoring(
         plan = rescoring(reader, changes, trust, options)
         refusal = judge_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
-        reused, (low, high) = await _need(plan, [reader, *reuse_sources], run_env)
+        cache, reused, low, high = VerdictCache(ReadStore([reader, *reuse_sources]), free=True), 0, 0, 0
+        try:
+            async with open_ranker(plan, cache, run_env) as ranker:
+                for query in reader.queries():
+                    await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+                    group = reader.group(query)
+                    ranking = await rank_part(ranker, group, plan.settings)
+                    missing = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
+                    reused, low, high = reused + ranking.reused, low + missing, high + missing
+                    if missing and ranker.adaptive:  # what is missing now may ask for more
+                        ok = sum(r.status == "ok" for r in taking_part(group, plan.settings).rollouts)
+                        high += max(0, ranker.call_bounds(max(1, ok))[1] - ranking.reused - missing)
+        except* HarnessError as errors:
+            raise first_error(errors) from None
         if high and refusal:
             raise refusal
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         named = tuple(prices_by_name(plan.settings, plan.judge)) if high else ()
         return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, named)
-
-
-async def _need(
-    plan: JudgingPlan, readers: Sequence[RunReader], run_env: RunEnvironment
-) -> tuple[int, tuple[int, int]]:
-    """Return how many verdicts of the runs a ranking of the first would reuse, and the fewest and the most missing."""
-    reader, cache = readers[0], VerdictCache(ReadStore(list(readers)), free=True)
-    reused = low = high = 0
-    try:
-        async with open_ranker(plan, cache, run_env) as ranker:
-            for query in reader.queries():
-                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-                group = reader.group(query)
-                ranking = await rank_part(ranker, group, plan.settings)
-                missing = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
-                reused, low, high = reused + ranking.reused, low + missing, high + missing
-                if missing and ranker.adaptive:  # what is missing now may ask for more
-                    ok = sum(r.status == "ok" for r in taking_part(group, plan.settings).rollouts)
-                    most = ranker.call_bounds(max(1, ok))[1] - ranking.reused
-                    high += max(0, most - missing)
-    except* HarnessError as errors:
-        raise first_error(errors) from None
-    return reused, (low, high)

@@ -105,9 +105,8 @@ def trust_in_changed(
     reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], *, trust_archive: bool = False
 ) -> Trust:
     """Return what a run may decide in a command whose user changes some of its settings."""
-    return trust_in(
-        reader, environ, changes.get("base_url"), changes.get("judge_base_url"), trust_archive=trust_archive
-    )
+    urls = changes.get("base_url"), changes.get("judge_base_url")
+    return trust_in(reader, environ, *urls, trust_archive=trust_archive)
 
 
 @contextmanager
@@ -116,30 +115,19 @@ def attested(
 ) -> Generator[None]:
     """Write down on this machine that a run or a comparison is made here, and by which agent.
 
-    What is taken away again is forgotten.
-
-    Where that cannot be written the user gets a note, and the run goes on.
+    What is taken away again is forgotten. Where that cannot be written the user gets a note, and the run goes on.
     """
-    _attest(store, run_env, agent)
+    word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, None)
+    addresses = archived_addresses(store.reader.info)
+    try:
+        attest(store.reader, run_env.environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
+    except CannotWrite as exc:
+        run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
     try:
         yield
     finally:
         if not store.folder.is_dir():
             withdraw(store.reader.id, run_env.environ)
-
-
-def _attest(store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None) -> None:
-    try:
-        attest(
-            store.reader,
-            run_env.environ,
-            addresses=archived_addresses(store.reader.info),
-            agent_word=agent.word if agent else None,
-            agent_file=agent.file if agent else None,
-            here=agent.here if agent else None,
-        )
-    except CannotWrite as exc:
-        run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
 
 
 def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | None]) -> None:

@@ -21,7 +21,7 @@ from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import Finding, comparison_findings, findings
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
-from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
+from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.records import Failure, Group
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
@@ -48,11 +48,8 @@ _Place = tuple[int, int]
 """A rollout by its side's place and its index."""
 
 
-def recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
-    """Seat each juror that gave one of the verdicts.
-
-    `seats` says where a judge sat; who gave none of them keeps a place, and has nothing to say.
-    """
+def _recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
+    """Seat each juror that gave one of the verdicts; who is in `seats` and gave none of them has nothing to say."""
     seat_of = dict(seats or {})
     free = max(_FEWEST, 1 + max(seat_of.values())) if seat_of else 0
     others = dict.fromkeys(verdict.judge for verdict in verdicts if verdict.judge not in seat_of)
@@ -170,7 +167,9 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
             continue
         verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-        jury = recorded_jury(verdicts, settings, _seats(stored, reader))
+        named = (pair for match in stored.matches for pair in zip(match.verdicts, match.jurors, strict=False))
+        seats = {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
+        jury = _recorded_jury(verdicts, settings, seats)
         again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
         if judge and not stored.provisional:
             (again,) = refit(judge, [again], rules)
@@ -179,14 +178,10 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
 
 
-def _seats(stored: GroupRanking, reader: RunReader) -> dict[str, int]:
-    """Return where the jurors sat whose verdicts a ranking names; of nobody where it does not say."""
-    named = (pair for match in stored.matches for pair in zip(match.verdicts, match.jurors, strict=False))
-    return {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
-
-
 def _same_places(again: GroupRanking, stored: GroupRanking, tolerance: float) -> bool:
-    places, stored_places = ([_place(r) for r in ranking.rollouts] for ranking in (again, stored))
+    places, stored_places = (
+        [(r.index, r.rank, r.reward, r.advantage, r.score) for r in ranking.rollouts] for ranking in (again, stored)
+    )
     return len(places) == len(stored_places) and all(
         (a is None) == (b is None) and (a is None or b is None or abs(a - b) <= tolerance)
         for pair in zip(places, stored_places, strict=True)
@@ -205,10 +200,6 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
     return group
 
 
-def _place(ranked: Ranked) -> tuple[float | None, ...]:
-    return ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score
-
-
 def validate_comparison(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a comparison's archive, and play its matches again; with `repair` as `validate_run`."""
     return validated(folder, _look_at_comparison, lambda: ComparisonStore(folder, clock()), repair=repair)
@@ -216,24 +207,22 @@ def validate_comparison(folder: Path, clock: Clock, *, repair: bool = False) -> 
 
 def _look_at_comparison(folder: Path) -> tuple[Finding, ...]:
     of_records = tuple(comparison_findings(folder))
-    if any(finding.kind == "damage" for finding in of_records):
+    if _damage(of_records):
         return of_records  # matches are compared once the records are whole
     with ComparisonReader(folder) as reader:
         return (*of_records, *(finding for file in reader.files() for finding in _wrong_queries(reader, file)))
 
 
 def _wrong_queries(reader: ComparisonReader, file: ComparisonFile) -> Iterator[Finding]:
-    settings, labels = reader.settings, [side.label for side in file.head.sides]
+    labels = [side.label for side in file.head.sides]
     for line, query in enumerate(file.queries, 2):
         texts = {
-            (side, rollout.index): Transcript(
-                reader.blobs.get(rollout.path_blob), reader.blobs.get(rollout.answer_blob)
-            )
+            (side, r.index): Transcript(reader.blobs.get(r.path_blob), reader.blobs.get(r.answer_blob))
             for side, rollouts in enumerate(query.rollouts)
-            for rollout in rollouts
-            if rollout.path_blob and rollout.answer_blob
+            for r in rollouts
+            if r.path_blob and r.answer_blob
         }
-        for reason in (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, settings, labels)):
+        for reason in (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, labels)):
             yield Finding("damage", file.path, f"query {query.query!r}: {reason}", line)
 
 
@@ -250,11 +239,7 @@ def _wrong_texts(query: ComparedQuery, texts: Mapping[_Place, Transcript], label
 
 
 def _wrong_matches(
-    reader: ComparisonReader,
-    query: ComparedQuery,
-    texts: Mapping[_Place, Transcript],
-    settings: Settings,
-    labels: Sequence[str],
+    reader: ComparisonReader, query: ComparedQuery, texts: Mapping[_Place, Transcript], labels: Sequence[str]
 ) -> Iterator[str]:
     """Play the matches again, and say which ones say something else than their verdicts do."""
     stored = [match for match in query.matches if match.winner]  # an open one claims nothing
@@ -263,8 +248,9 @@ def _wrong_matches(
     rollouts = {(side, r.index): r for side, listed in enumerate(query.rollouts) for r in listed}
     verdicts = [v for match in stored for key in match.verdicts if (v := reader.verdict(key))]
     pairs = [CrossPair(match.sides, match.role, match.first, match.second) for match in stored]
-    task, jury = Task(query.query, query.text), recorded_jury(verdicts, settings)
-    played = anyio.run(play_cross, pairs, rollouts, texts, task, jury, PairLedger(), settings.judge_repeats)
+    settings, task = reader.settings, Task(query.query, query.text)
+    jury, repeats = _recorded_jury(verdicts, settings), settings.judge_repeats
+    played = anyio.run(play_cross, pairs, rollouts, texts, task, jury, PairLedger(), repeats)
     for before, again in zip(stored, played.matches, strict=True):
         if before != again:
             first, second = (labels[side] for side in before.sides)

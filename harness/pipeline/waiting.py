@@ -37,9 +37,7 @@ def refuse_idle_wait_for(folder: Path, changes: Mapping[str, Any], *, resuming: 
 
 
 async def stay_until_judged(
-    result: RunResult,
-    loaded: LoadedAgent | Callable[[], LoadedAgent] | None,
-    run_env: RunEnvironment,
+    result: RunResult, loaded: LoadedAgent | Callable[[], LoadedAgent] | None, run_env: RunEnvironment
 ) -> RunResult:
     """Go on with a run, after `result`, as often as batches are over, until nothing waits for one.
 

@@ -60,11 +60,7 @@ def _all_runs(sides: Sequence[AnySide]) -> list[Path] | None:
 
 
 async def compare_sides(
-    sides: Sequence[AnySide],
-    queries: Sequence[Query],
-    run_env: RunEnvironment,
-    options: CompareOptions,
-    here: Path,
+    sides: Sequence[AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions, here: Path
 ) -> ComparisonResult:
     """Roll out the sides that are agents, each in a run of its own and asked `queries`, and compare all sides.
 
