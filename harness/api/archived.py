@@ -82,7 +82,7 @@ def _columns(prefix: str, members: Mapping[str, Any]) -> Cells:
 
 
 def _kind(value: Any) -> type:
-    """Return what a column of a data frame would be for the value; whole numbers and others share a column."""
+    """Return what a data frame's column would be for the value; whole numbers and others share one."""
     for kind in (type(None), str, bool):
         if isinstance(value, kind):
             return kind

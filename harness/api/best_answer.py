@@ -61,9 +61,8 @@ class Best:
 def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = None) -> Best:
     """Return the best answer of a group; `trouble` says why verdicts are missing.
 
-    The first place wins. Where verdicts are missing and nobody has a place, whoever is best with the highest
-    probability by those that are there. Without a verdict it is the anchor, or the first that ended well.
-    Raises NothingRankable, with the group, where no rollout ended well.
+    The first place wins, else whoever is best with the highest probability; without a verdict the anchor, or the first
+    that ended well. Raises NothingRankable, with the group, where no rollout ended well.
     """
     ok = [r for r in group.rollouts if r.status == "ok"]
     if not ok:

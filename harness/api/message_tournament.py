@@ -119,10 +119,7 @@ async def ranked_messages(
     progress: Progress | None = None,
     **settings: Unpack[RankMessagesSettings],
 ) -> RankedMessages:
-    """Do what `rank_messages` does, and return the ranking, too. Nothing is warned of.
-
-    Verdicts are kept in `keep_in`; a `ceiling` that calls share stands in for `max_cost`.
-    """
+    """Do what `rank_messages` does, and return the ranking; a `ceiling` that calls share stands in for `max_cost`."""
     check_names(settings, RankMessagesSettings.__annotations__)
     parts = parted_each(message_lists)
     if not parts:
@@ -194,7 +191,6 @@ def _group(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, 
 
 
 def _result(index: int, match: Match) -> str:
-    """Return a match in words, as one side sees it."""
     mine, other, theirs = match.score_a, match.b, match.score_b
     if index == match.b:
         mine, other, theirs = match.score_b, match.a, match.score_a

@@ -75,10 +75,7 @@ def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | No
 
 
 def check_comparable(chats: Sequence[Sequence[ChatMessage]]) -> None:
-    """Raise UsageError for a trajectory without messages or an assistant's, an unfit role, and for another query.
-
-    The query is the first message of the user's; where there is none, whatever was asked is taken to be the same.
-    """
+    """Raise UsageError for what is no chat with an assistant's message, and for another query than the first's."""
     nothing: ChatMessage = {}
     asked = [next((message for message in chat if message.get("role") == "user"), nothing) for chat in chats]
     for number, (chat, query) in enumerate(zip(chats, asked, strict=True)):

@@ -203,9 +203,8 @@ def for_best(n: int, confidence: float | None = None, *, hurried: bool = False) 
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
     Below 16 every pair meets once, until the leader is best with probability `confidence` (0.95); from 16 on double
-    elimination finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match
-    waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if
-    `confidence` is 1, `margins`, of which alone it is certain that no call could change the winner.
+    elimination finds it more often for as many calls (benchmarks/ranking.py prints both). If `hurried` no match waits
+    for another. `pooled` picks; if `confidence` is 1, `margins`, where it is certain that no call changes the winner.
     """
     design: dict[str, Any] = {"topology": "cyclic" if hurried or n < _DOUBLE_FROM else "double"}
     if not hurried and n < _DOUBLE_FROM:
@@ -237,10 +236,7 @@ class _Work:
             raise _with_group(first_error(errors), group) from None
 
     async def judged(self, ranker: Ranker, group: Group) -> tuple[GroupRanking | None, str | None]:
-        """Return the ranking, None where the judge failed altogether; and why verdicts are missing.
-
-        Raises, with the rollouts, only what is not the judge's fault.
-        """
+        """Return the ranking, None where the judge failed altogether; and why verdicts are missing."""
         try:
             ranking = await rank_alone(ranker, group, self.settings, self.run_env.progress)
         except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand

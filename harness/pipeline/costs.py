@@ -109,16 +109,12 @@ class Size:
 
 @dataclass
 class JudgeCalls:
-    """The judge calls of a ranking in all: those of the queries that are ranked, and at most so many for the others.
-
-    Verdicts that are cached, cannot be had, or are the same twice are not bought, so a query may take none.
-    """
+    """The judge calls of a ranking: those of the queries that are ranked, and at most so many for the others."""
 
     progress: Progress
     ranker: Ranker
     size: Size
     free: bool = False
-    """Nothing is bought."""
     begun: int = 0
     made: int = 0
     under_way: int = 0

@@ -51,10 +51,7 @@ async def open_local_engine(
     ceiling: Ceiling | None = None,
     open_maker: OpenMaker | None = None,
 ) -> AsyncGenerator[Engine]:
-    """Open an engine, with the connections that the whole run shares; they are closed at the end.
-
-    Rollouts are made in this process, or by what `open_maker` opens.
-    """
+    """Open an engine whose rollouts are made in this process, or by what `open_maker` opens."""
     tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
 
     def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:

@@ -30,10 +30,7 @@ def import_trajectories(
     first_is_anchor: bool = False,
     name: str = "imported",
 ) -> tuple[Path, ImportedRun]:
-    """Make a run of trajectories made elsewhere; return its folder and what was counted.
-
-    All files are read once before anything is written. Raises UsageError naming file and line.
-    """
+    """Make a run of trajectories made elsewhere; return its folder and what was counted. Raises UsageError."""
     at = run_env.clock()
     counting = ImportedRun("", at)
     for foreign in read_trajectories(files, format):

@@ -28,9 +28,7 @@ from harness.tournament.ranker import METHODS, AnyRubric
 from harness.transcripts.transcript import RENDERING
 
 _QUOTED = 200
-"""Characters of a label that an archive gives."""
 _MOST_BYTES = 1 << 20
-"""Of a profile's file."""
 
 
 def load_named_rubric(settings: Settings) -> AnyRubric:
@@ -44,11 +42,7 @@ def named_rubric(settings: Settings) -> str:
 
 
 def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, AnyRubric]:
-    """Return what a new run is judged by, and the settings that name it.
-
-    Where the user names none, the RUBRIC of the agent's file holds for judging in pairs, else the default.
-    Raises UsageError.
-    """
+    """Return what a new run is judged by: named, its agent's RUBRIC, or the default; and the settings that name it."""
     if settings.rubric is None and loaded.rubric is not None and settings.judge == "pairwise":
         path, here = Path(loaded.rubric), Path.cwd()
         word = str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else loaded.rubric
@@ -87,10 +81,7 @@ def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str
 def rubric_as_begun(
     info: RunInfo | ComparisonInfo, like: RankingHead | None, settings: Settings, word: str | None
 ) -> AnyRubric:
-    """Return the rubric of a run, or of the ranking that is to be made again; `word` is one that the user names now.
-
-    Raises UsageError where the rubric named now, or the one of the package, is not the one of then.
-    """
+    """Return the rubric of a run, or of a ranking made again, or `word`. Raises UsageError if that is another."""
     method, label = METHODS[settings.judge], like.rubric if like else info.rubric
     text = next((r.rubric_text for r in (like, info) if r and r.rubric == label and r.rubric_text is not None), None)
     if word is None and text is not None:
@@ -110,10 +101,7 @@ def rubric_as_begun(
 
 
 def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Settings:
-    """Return settings with the text of the profile that they name; the settings themselves where they name none.
-
-    Raises UsageError for what is no profile, for one of another judge or rubric, and where nothing uses it.
-    """
+    """Return settings with the text of the profile that they name. Raises UsageError for one that cannot be used."""
     word = settings.judge_profile
     if word is None:
         return settings

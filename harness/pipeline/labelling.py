@@ -27,10 +27,7 @@ _UNKNOWN = 0.5
 
 
 def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
-    """Return the labels of a file, else those of the run; none where it has none.
-
-    Raises UsageError naming line and fault; ArchiveDamaged where the run's file cannot be read.
-    """
+    """Return the labels of a file, else those of the run. Raises UsageError naming line and fault; ArchiveDamaged."""
     labels = list[AnswerLabel]()
     for pair in read_pairs(path, before_colon("labels")) if path else _labels(reader):
         a, b = (side.answer for side in pair.sides)
@@ -90,9 +87,8 @@ def blind_pairs(
 ) -> Generator[BlindPair]:
     """Yield the pairs of a ranking that are not labelled yet, the one that the judging is least sure of first.
 
-    One of `CONTROL_EVERY` is drawn at random. Pairs that look the same are left out. Of every two that are shown after
-    each other, one has the better place first and one the worse, so that the side tells nothing. The same `rng` gives
-    the same pairs while the labels are the same. Raises UsageError for a file of labels that cannot be read.
+    One of `CONTROL_EVERY` is drawn at random, and pairs that look the same are left out. In one of every two the better
+    place comes first, so that the side tells nothing. Raises UsageError for a file of labels that cannot be read.
     """
     labels = (pair for pair in _labels(reader) if pair.query_id is not None)  # else not made by `harness label`
     labelled = {(pair.query_id, frozenset(pair.rollouts)) for pair in labels if pair.rollouts}

@@ -62,11 +62,7 @@ def _ran_on(info: RunInfo) -> str:
 
 
 def refuse_unfit(folders: Sequence[Path]) -> None:
-    """Compare every run with the first before anything is copied.
-
-    Raises UsageError for a run named twice or another agent, judge, rubric or setting; ArchiveLocked for one that is
-    being written to; ArchiveDamaged.
-    """
+    """Compare every run with the first. Raises UsageError for one that differs; ArchiveLocked, ArchiveDamaged."""
     named: set[Path] = set()
     with RunReader(folders[0]) as first:
         for folder in folders:
@@ -90,7 +86,6 @@ class Copying:
     target: Path
     names: Iterator[str]
     copies: dict[Path, Path] = field(default_factory=dict[Path, Path])
-    """Which file is a copy of which."""
     queries: dict[str, int] = field(default_factory=dict[str, int])
     """Of each query, in which of the runs it is."""
     verdicts: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
@@ -147,7 +142,6 @@ def _short(key: str) -> int:
 
 
 def _scores(reader: RunReader, key: str) -> object:
-    """Return the scores of a verdict that a run holds; None where it failed."""
     if verdict := reader.verdict(key):
         return verdict.a, verdict.b
     scored = reader.scored(key)

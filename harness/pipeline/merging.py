@@ -107,9 +107,8 @@ class Merged:
 def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env: RunEnvironment) -> Merged:
     """Make one run of several, and name it `to`: a name in `runs_dir`, or a path; None: a new id, as for any run.
 
-    The runs are read and not changed. Raises UsageError for runs that differ in agent, judge, rubric or settings or
-    have a query in common, and for a name that cannot be used or is taken; ArchiveLocked for a run that is being
-    written to; ArchiveDamaged naming file, line and reason; CannotWrite.
+    Raises UsageError for runs that differ or have a query in common, and for a name that cannot be used or is taken;
+    ArchiveLocked for a run that is being written to; ArchiveDamaged, CannotWrite.
     """
     at = run_env.clock()
     if not folders:

@@ -1,7 +1,6 @@
-"""Queries on their way through the stages, and how many may be: as many as there are places and memory for.
+"""Queries on their way through the stages: each begins as soon as the rollouts of those before it have places.
 
-A query begins as soon as the rollouts of those before it have places, whoever is being judged meanwhile. Rollouts that
-are not yet judged stay in memory, so no further query begins while there are too many of them.
+Rollouts that are not yet judged stay in memory, so no further query begins while there are too many of them.
 """
 
 import math

@@ -126,10 +126,8 @@ class RescoreOptions:
     """How an archived run is judged again, beside the changes to its settings."""
 
     reuse: Sequence[Path] = ()
-    """Other runs, whose verdicts are not bought again."""
     _: KW_ONLY
     free: bool = False
-    """Whether no verdict is bought."""
     trust_archive: bool = False
     """Whether keys may go wherever the run says."""
 
@@ -233,7 +231,6 @@ def _several(urls: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 RUNS_OWN = NamedAddresses()
-"""Names none: the run's own addresses hold."""
 
 
 def _same_place(named: str, url: str | None) -> bool:
@@ -250,9 +247,8 @@ def as_begun(
 ) -> JudgingPlan:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
-    The addresses are those of then, wherever the environment points now. `changes` are settings of today's user. The
-    rubric is the one that the run holds, or `rubric_word` names. Raises UsageError if that is another one, if other
-    addresses are named, and for transcripts that only a later version can write.
+    The addresses and the rubric are those of then, `changes` are settings of today's user. Raises UsageError for other
+    addresses or another rubric, and for transcripts that only a later version can write.
     """
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
     settings = recorded_settings(like.settings if like else info.settings, where)

@@ -32,7 +32,7 @@ Its cache, which would take half as much again, is rather read twice."""
 async def rank_for_free(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
     """Rank the groups of a run one after another: where nothing is bought, nothing is waited for.
 
-    Return what they sum up to, as long as their records are in memory; None where they are ranked anew at the end.
+    Return what they sum up to; None where they are ranked anew at the end.
     """
     with reader.group_cache(ranking.way) as extracts:
         if (ranker := ranking.cached_ranker) and (
@@ -61,8 +61,6 @@ def _extract(reader: RunReader, extracts: GroupCache, group: Group, ranked: Grou
 
 @dataclass
 class _CachedGroups:
-    """The groups of a run, played by what is cached of them."""
-
     ranking: OpenRanking
     ranker: CachedRanker
     reader: RunReader
@@ -70,10 +68,7 @@ class _CachedGroups:
     kept: dict[str, TournamentResult] = field(default_factory=dict[str, TournamentResult])
 
     async def rank_all(self) -> RankingSummary | None:
-        """Rank all groups, and return what they sum up to.
-
-        None, with nothing written, where a group that teaches the judge is not cached.
-        """
+        """Rank all groups and sum them up; None, with nothing written, if one that teaches the judge is not cached."""
         judge, summary = None, RankingSummary()
         if self.ranking.ranker.provisional and (judge := await self.learn()) is None:
             return None

@@ -48,10 +48,7 @@ class OpenRanking:
 
     @asynccontextmanager
     async def early(self) -> AsyncGenerator[EarlyVerdicts | None]:
-        """Give what asks for sure verdicts of a group that is being rolled out; their calls are over at the end.
-
-        None where it is not sure that the group will be ranked, since --max-cost may leave rollouts out.
-        """
+        """Give what asks for sure verdicts of a group being rolled out; None if --max-cost may leave it unranked."""
         async with anyio.create_task_group() as tasks:
             yield self.ranker.early(tasks) if self.plan.settings.max_cost is None else None
 
@@ -91,10 +88,7 @@ class OpenRanking:
         return None if settings.include or settings.exclude else self.ranker.cached_ranker
 
     async def rank_or_leave(self, group: Group, early: EarlyVerdicts | None = None) -> None:
-        """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.
-
-        Before a deadline what is there is ranked.
-        """
+        """Rank a group, unless money or an endpoint gave out before all rollouts; before a deadline what is there."""
         missing = self.plan.settings.n - len(group.rollouts)
         if missing <= 0 or self.run_env.deadline.is_set:
             await self.rank(group, early)

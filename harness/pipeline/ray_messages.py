@@ -67,7 +67,6 @@ class RolloutOrder:
     leads: bool
     """Whether the other rollouts of the run wait for its first reply."""
     refused: tuple[SettingLesson, ...] = ()
-    """What models have refused in any worker so far."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,6 @@ class MadeRollout:
     texts: Mapping[str, str] | None = None
     """Large texts under their sha256, redacted."""
     refusal: str | None = None
-    """Why the run cannot go on."""
     refused_by: str = ""
 
     @property
@@ -142,10 +140,7 @@ class Traffic:
         self._changed = asyncio.Event()
 
     async def receive(self, listener: str, since: int, *, everything: bool) -> tuple[int, list[tuple[str, News]]]:
-        """Return the number of the latest news, and those after number `since` of other sources.
-
-        Waits for some, but not for ever. Unless `everything` is wanted, only what concerns all workers counts.
-        """
+        """Return the latest number and other sources' news after `since`; waits for some, but not for ever."""
         try:
             async with asyncio.timeout(_LONGEST_WAIT_S):
                 while not (

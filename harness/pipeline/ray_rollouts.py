@@ -96,10 +96,7 @@ async def open_rollouts_on_ray(
 
 
 def _worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tuple[WorkerJob, Mapping[str, Any]]:
-    """Return a run's job and Ray's runtime environment; `remote` where machines share no folder.
-
-    Raises UsageError for several servers, an address with a password, and an agent that cannot be sent.
-    """
+    """Return a run's job and Ray's runtime environment; `remote` where machines share no folder. Raises UsageError."""
     place, shipped = _agent_place(spec.loaded, remote=remote)
     endpoint, url = spec.endpoint, without_credentials(spec.endpoint.url) if spec.endpoint else None
     if spec.servers:
@@ -244,11 +241,7 @@ class _RolloutsOnRay:
 
 @contextmanager
 def _ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
-    """Connect to the cluster at `address`, or start Ray on this machine; what was started here is ended.
-
-    `shipped` is Ray's runtime environment for the workers. Where this process runs Ray already, that is used and
-    left as it is. Raises UsageError.
-    """
+    """Connect to the cluster at `address`, or start Ray here until the end; what runs already is used and left."""
     if _RAY.is_initialized():
         yield
         return

@@ -41,10 +41,7 @@ _LEFT_OUT = "what --include and --exclude of the run's own settings leave out is
 async def offer_match(
     reader: RunReader, ranking: RankingFile, why: PairExplanation, run: str, run_env: RunEnvironment
 ) -> PairExplanation:
-    """Return an explanation that also says what would make the two meet, if they never did.
-
-    `run` is how the user would name the run. Nothing is bought, and no key is needed.
-    """
+    """Return an explanation that also says what would make two meet that never did; `run` is what the user calls it."""
     if why.matches or why.listwise:
         return why
     for side in (why.a, why.b):

@@ -121,9 +121,8 @@ async def resolve_agent(
 ) -> AgentSpec:
     """Decide what the agent runs on. The agent is made once, so that a wrong object fails before the first call.
 
-    Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings; where the agent
-    has tools that its API does not know (not looked at unless `with_tools`); for --upload-traces without a key; and as
-    `Credentials.key`.
+    Raises UsageError without a key, an address or a model of its own; for tools that its API does not know (not looked
+    at unless `with_tools`); for --upload-traces without a key; and as `Credentials.key`.
     """
     if settings.upload_traces and not credentials.environ.get(AGENT_KEY):
         raise UsageError(
@@ -152,10 +151,7 @@ async def resolve_agent(
 
 
 def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool) -> JudgeSpec:
-    """Decide who judges: --judge-model, else the agent's model; the embedded judge where the agent's is embedded.
-
-    Several --judge-model are a jury. Raises UsageError where no judge can be reached or named, or one sits twice.
-    """
+    """Decide who judges: --judge-model, several a jury, else the agent's or the embedded model. Raises UsageError."""
     seats = jurors(settings, credentials.without_calls())  # keys are handed over when the judge is opened
     specs = [_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats]
     if len(specs) == 1:

@@ -136,10 +136,8 @@ async def resume_run(
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
     `loaded` is the run's agent, or finds it; it is needed only if rollouts are missing. The newest record of a rollout
-    counts, so one that is tried again replaces the one that failed. `changes` are settings in place of the run's own:
-    a ceiling, prices; `rubric_word` names the run's rubric where the run does not hold its text.
-    Raises UsageError also for an agent that is no longer the one of the run, unless that is accepted (and then
-    written down).
+    counts. `changes` are settings in place of the run's own: a ceiling, prices; `rubric_word` names the rubric where
+    the run does not hold its text. Raises UsageError also for an agent that is no longer the run's, unless accepted.
     """
     with RunReader(folder) as before:
         info, missing = before.info, find_missing_work(before, retry_failed=retry_failed)
@@ -266,11 +264,7 @@ async def _open_stages(
 async def rescore_run(
     folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions = PLAIN_RESCORE
 ) -> RunResult:
-    """Judge an archived run again under `changes` to its settings, buying only verdicts that it does not hold.
-
-    The rollouts are read, never touched; the ranking is written beside those that are there.
-    Raises UsageError, ArchiveLocked, ArchiveDamaged.
-    """
+    """Judge an archived run again under `changes`, buying only verdicts that it does not hold. Raises UsageError."""
     with open_reuse_sources(options.reuse) as reuse_sources:
         with RunReader(folder) as reader:
             trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)

@@ -61,10 +61,7 @@ def open_engine(
 async def open_ranker(
     plan: JudgingPlan, cache: VerdictCache, run_env: RunEnvironment, *, one_of_many: bool = False
 ) -> AsyncGenerator[Ranker]:
-    """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end.
-
-    With `one_of_many` a group is ranked provisionally where its judge can be learnt from the others, too.
-    """
+    """Give a ranker whose judges look in `cache` first; `one_of_many` lets a judge be learnt from other groups, too."""
     rules = replace(rules_of(plan.settings, plan.judge.counter), one_of_many=one_of_many)
     judges = open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, run_env, batches=cache.batches)
     async with judges as models:
@@ -98,8 +95,7 @@ async def open_judge_models(
 ) -> AsyncGenerator[list[JudgeModel]]:
     """Give the models that `spec` names; their raw replies are kept in `store`.
 
-    `extra` are parameters added to every request. With `batches` nothing is sent: questions are left there.
-    Raises UsageError without a key, and as `Credentials.key`.
+    `extra` is added to every request. With `batches` questions are left there. Raises UsageError as `Credentials.key`.
     """
     async with AsyncExitStack() as connections:
         models: list[JudgeModel] = []
@@ -127,10 +123,7 @@ async def open_judge_models(
 def judge_endpoints(
     spec: JudgeSpec, settings: Settings, credentials: Credentials
 ) -> list[tuple[JudgeSpec, Endpoint | None]]:
-    """Return each member of a jury, and where it is asked with its key; None for the embedded judge.
-
-    Raises UsageError without a key, and as `Credentials.key`.
-    """
+    """Return a jury's members, and where each is asked (None: embedded). Raises UsageError as `Credentials.key`."""
     members = member_keys(spec, settings, credentials)
     return [(member, _endpoint(member, settings, of_member)) for member, of_member in members]
 
@@ -196,11 +189,9 @@ _DRAWS = 20
 async def open_batches(
     plan: JudgingPlan, store: RunStore, run_env: RunEnvironment, *, free: bool = False
 ) -> AsyncGenerator[BatchRounds | None]:
-    """Give the batches of a run that is judged so; None for another. One question finds out whether there are any.
+    """Give the batches of a run that is judged so; None for another, and where judging is `free`.
 
-    A judging that is `free` asks nobody anything, and ranks by the verdicts that are there: None, too.
-
-    Raises Refused for an endpoint without batches, UsageError for the embedded judge.
+    One question finds out whether there are any. Raises Refused where not, UsageError for the embedded judge.
     """
     if free or not plan.settings.judge_batch or plan.settings.topology == "none":
         yield None

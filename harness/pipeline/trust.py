@@ -39,10 +39,7 @@ class Trust:
     """Whether today's user trusts what the archive names, its code excepted (--trust-archive)."""
 
     def checked(self, settings: Settings, changes: Collection[str] = ()) -> Settings:
-        """Return settings out of the run under which its agent may be run; `changes` are those of today's user.
-
-        Raises UsageError for a power over this machine that only the archive gives the agent.
-        """
+        """Return settings under which the run's agent may run. Raises UsageError for a power only the run gives."""
         given = [
             f"{what} ({option(name)})"
             for name, what in _POWERS.items()
@@ -153,11 +150,7 @@ def archived_addresses(info: RunInfo | ComparisonInfo) -> list[str]:
 
 
 def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, asked: str, folder: Path) -> LoadedAgent:
-    """Find the agent of an archived run: the one that made the run here, else one that `here` has under its name.
-
-    The user `asked` to resume or replay the run in `folder`. Raises UsageError for a path or a module that only the
-    archive names.
-    """
+    """Find the agent that made a run here, else one that `here` has under its name; `asked` was resume or replay."""
     word = info.agent_word or (info.agent if info.agent_file else None)
     if word is None:
         raise UsageError(

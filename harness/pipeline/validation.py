@@ -105,8 +105,8 @@ class Validation:
 def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a run's archive, and play its rankings again.
 
-    With `repair` damaged lines are moved aside, and then those that refer to them, unless there is damage that only a
-    person can mend. Raises CannotWrite, ArchiveLocked.
+    With `repair` damaged lines are moved aside, unless only a person can mend the damage. Raises CannotWrite,
+    ArchiveLocked.
     """
     return validated(folder, _look_at_run, lambda: RunStore(folder, clock()), repair=repair)
 

@@ -100,11 +100,8 @@ class ComparisonResult:
     was_complete: bool = False
     """Whether it was there already, with nothing missing."""
     bought: int = 0
-    """Verdicts that were bought now and came out."""
     failed: int = 0
-    """Verdicts that were asked for now and failed."""
     reused: int = 0
-    """Verdicts that were there before."""
     spent: float = 0.0
     """USD that it took now, as far as prices are known."""
     stopped: str | None = None
@@ -129,8 +126,8 @@ class ComparisonResult:
 async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions) -> ComparisonResult:
     """Compare archived runs on the queries that they share, buying only the verdicts that are not there.
 
-    The runs are read, never written to. A comparison of the same runs, judged in the same way, is gone on with; with
-    nothing missing of it nothing is written. Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
+    A comparison of the same runs, judged in the same way, is gone on with. Raises UsageError, Refused, CannotWrite,
+    ArchiveLocked, ArchiveDamaged.
     """
     with open_sides(folders) as readers:
         plan = plan_comparison(readers, run_env.environ, options)

@@ -23,10 +23,7 @@ from harness.tournament.group import Rules, rules_of
 def parts_to_judge(
     plan: ComparisonPlan, reader: RunReader, judged: Mapping[str, ComparedQuery]
 ) -> Iterator[Sequence[SharedQuery]]:
-    """Yield the queries to judge next, until an interim analysis of those that are `judged` decides or none is left.
-
-    `reader` is of the run that has their metadata. Without interim analyses all come at once.
-    """
+    """Yield the queries to judge next, until an interim analysis of those `judged` decides or none is left."""
     queries, early_stop = plan.matched.queries, plan.options.early_stop
     if early_stop is None:
         yield queries

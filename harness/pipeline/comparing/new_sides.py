@@ -26,10 +26,7 @@ from harness.rollouts.loading import LoadedAgent
 
 
 def settings_of_side(values: Mapping[str, Any], pairs: int, runs_dir: Path) -> Settings:
-    """Return the settings of a side that is rolled out: by default an anchor, and a sample for each pair.
-
-    It is judged only against the other sides. Raises UsageError.
-    """
+    """Return the settings of a side that is rolled out, to be judged only against the others. Raises UsageError."""
     kept = {name: value for name, value in values.items() if name != "budget"}
     needed = {"runs_dir": runs_dir, "judge": "pairwise", "topology": "none"}
     return load({"n": pairs + 1, **kept, **needed})
@@ -54,7 +51,6 @@ async def quote_sides(
 
 
 def _all_runs(sides: Sequence[AnySide]) -> list[Path] | None:
-    """Return the folders of the sides if all of them are runs."""
     folders = [side for side in sides if isinstance(side, Path)]
     return folders if len(folders) == len(sides) else None
 

@@ -1,7 +1,4 @@
-"""What a comparison says, from its own folder alone, and what a gate makes of that.
-
-The same folder always gives the same record. `power_check` is for before anything is spent.
-"""
+"""What a comparison says, from its own folder alone, and what a gate makes of that."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +65,6 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
 
 
 def _notes(reader: ComparisonReader, queries: Sequence[ComparedQuery]) -> Iterator[str]:
-    """Say what the figures leave out, and why."""
     info, count = reader.info, len(queries)
     if differs := sum(query.task_differs for query in queries):
         where = "" if differs == count else f" on {differs:,} of {counted(count, 'query', 'queries')}"
@@ -118,8 +114,7 @@ def power_check(
 ) -> Forecast:
     """Return how probably an agent as good as the first side passes. Nothing is asked, bought or written.
 
-    Raises UsageError for a gate that could say nothing: an embedded judge or side, too few queries, a baseline that
-    was judged by another rubric, or whose own verdicts are noise.
+    Raises UsageError for a gate that could say nothing.
     """
     if len(sides) != 2:
         raise UsageError(f"a gate takes two sides, the baseline and what must not be worse, not {len(sides)}")
@@ -169,10 +164,7 @@ def power_check(
 def conclude_comparison(
     comparison: Path, sides: Sequence[AnySide], rules: GateRules, forecast: Forecast
 ) -> GateResult | None:
-    """Return what a comparison says as a gate; None where it was stopped before its first look.
-
-    Raises UsageError where the judge's verdicts are noise.
-    """
+    """Return what a comparison says as a gate; None before its first look. Raises UsageError if verdicts are noise."""
     with ComparisonReader(comparison) as reader:
         newest, info = reader.newest(), reader.info
         runs = [

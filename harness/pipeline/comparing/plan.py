@@ -48,7 +48,6 @@ class CompareOptions:
     early_stop: InterimRule | None = None
     """With which looks a gate may stop before all queries are judged; None judges all of them."""
     reuse: Sequence[Path] = ()
-    """Other runs, whose verdicts are not bought again."""
     allow_offline: bool = False
     """Whether runs on the embedded model, or an embedded judge, are compared."""
     trust_archive: bool = False
@@ -161,7 +160,6 @@ def comparison_like(info: ComparisonInfo, runs_dir: Path, run_env: RunEnvironmen
 
 
 def _kind(info: ComparisonInfo) -> Mapping[str, JsonValue]:
-    """Return what makes two comparisons the same one."""
     kept = {"rubric", "rendering", "task_from", "task", "pairs", "cluster", "early_stop"}
     return {
         **info.model_dump(mode="json", include=kept),

@@ -86,11 +86,10 @@ async def resume_comparison(
 ) -> ComparisonResult | None:
     """Do what is missing of a comparison, under its own settings; None if nothing is.
 
-    Its sides are in `folders`, else looked for by their ids among the runs in `runs_dir` and in the folder in which
-    the comparison lies: a comparison, which may come from a stranger, names no folder. Rollouts are run only for a
-    comparison that was begun on this machine, or with `trust_archive`: else it would write to runs that it merely
-    names. `changes` are what today's user says of money. The agents of sides that are still to be run are in `agents`,
-    by their runs' ids, or found from `here` as `resume` finds a run's.
+    Its sides are in `folders`, else looked for by their ids in `runs_dir` and beside the comparison, which may come
+    from a stranger and names no folder. Rollouts are run only for a comparison that was begun on this machine, or with
+    `trust_archive`: else it would write to runs that it merely names. `changes` are what today's user says of money.
+    The agents of sides still to be run are in `agents`, by their runs' ids, or found from `here`.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
     changes = changes or {}
@@ -124,10 +123,7 @@ async def resume_comparison(
 
 
 def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | None:
-    """Return in words what resuming a comparison runs, and whom that asks; None where nothing is missing.
-
-    Raises UsageError, ArchiveDamaged.
-    """
+    """Return in words what resuming a comparison runs, and whom that asks; None where nothing is missing."""
     info, parts = comparison.info, list[str]()
     with open_sides([find_side(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
@@ -140,10 +136,7 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
 
 
 def find_side(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
-    """Return the run of a side as it was compared: among the runs of a folder, else beside the comparison's folder.
-
-    Raises UsageError where it is in neither.
-    """
+    """Return the run of a side as it was compared: in `runs_dir`, else beside the comparison. Raises UsageError."""
     whys: dict[Path, str] = {}
     lies_in = comparison.parent if comparison.name not in {"", ".."} else comparison.resolve().parent
     for parent in dict.fromkeys((runs_dir, lies_in)):

@@ -45,10 +45,7 @@ class SharedQuery:
 
 
 def shared(sides: Sequence[Mapping[str, str]]) -> list[SharedQuery]:
-    """Return the queries that every side has (each side: ids by content), in the order of their hashes.
-
-    That order does not depend on which side was named first.
-    """
+    """Return the queries that every side has (each side: ids by content), in the order of their hashes."""
     contents = set(sides[0]).intersection(*sides[1:])
     return [SharedQuery(content, tuple(side[content] for side in sides)) for content in sorted(contents)]
 
@@ -87,10 +84,7 @@ class Draw:
 
 
 def met(first: Sequence[int], second: Sequence[int], count: int) -> list[tuple[int, int]]:
-    """Return `count` pairs of the two, or as many as there are: as few of them twice as can be.
-
-    No pair comes twice. The first pairs stay the same if more are asked for.
-    """
+    """Return `count` pairs of the two, none twice, or as many as there are; the first are the same for any count."""
     fewer, more = len(first), len(second)
     if fewer > more:
         return [(a, b) for b, a in met(second, first, count)]

@@ -72,10 +72,10 @@ def export_runs(
     options: ExportOptions,
     on_group: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ExportResult:
-    """Write ranked runs as training data into the folder `to`, and return what went in and what did not.
+    """Write ranked runs as training data into the folder `to`; `on_group` hears how many groups of how many are done.
 
-    `on_group` hears how many groups of how many are done. Raises NothingRankable for a run without ranking; UsageError
-    for an offline run, a folder that is there, several runs with one ranking; CannotWrite; ArchiveDamaged.
+    Raises NothingRankable for a run without ranking; UsageError for an offline run, a folder that is there, several
+    runs with one ranking; CannotWrite; ArchiveDamaged.
     """
     if options.ranking and len(folders) > 1:
         raise UsageError("--ranking names the ranking of one run; name one run with it")
@@ -113,7 +113,6 @@ class _Export:
     seen: set[bytes] = field(default_factory=set[bytes])
     """Hashes of the lines: a line is written once."""
     split_of: dict[str, str] = field(default_factory=dict[str, str])
-    """The split of each file."""
     tools_in_reply: int = 0
     tokens: TokenCounts = field(default_factory=TokenCounts)
 
@@ -130,7 +129,6 @@ class _Export:
                 yield
 
     def _texts(self, group: RankedGroup, recorded_turns: TurnsOf) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Yield the lines of a group, each with its line break and the rollouts behind it."""
         rules = self.options.rules
         if rules.format == "csv":
             yield from ((row, (index,)) for row, index in table_rows(group))
@@ -154,7 +152,6 @@ class _Export:
             yield text, line.rollouts
 
     def _write(self, records: "_RecordHashes", text: str, rollouts: tuple[int, ...]) -> None:
-        """Write a line to the file of its query's part, and what is behind it to the file of sources."""
         is_table = self.options.rules.format == "csv"
         split = choose_split(records.exported_id, self.options.split)
         name = f"{split}.csv" if is_table else f"{split}.jsonl"
@@ -217,10 +214,7 @@ class _RecordHashes:
         self._rollouts = {rollout.index: rollout for rollout in group.group.rollouts}
 
     def of(self, rollouts: tuple[int, ...], line: str | None = None) -> dict[str, Any]:
-        """Return what names the records behind a line or a row, with the sha256 of the ranking's and the rollouts'.
-
-        A line that was imported and is as it was keeps what was said of it.
-        """
+        """Return what names the records behind a line; an imported line that is as it was keeps what was said of it."""
         of_line = {} if line is None else {"sha256": line_hash(line)}
         if imported := self._imported.get(of_line.get("sha256")):
             return imported.model_dump()

@@ -1,7 +1,4 @@
-"""The files of an export: under temporary names until all of them are whole, and renamed then, the card last.
-
-Parquet files are one a table and part of the split, written some thousand rows at a time.
-"""
+"""The files of an export: under temporary names until all of them are whole, and renamed then, the card last."""
 
 import hashlib
 import os
@@ -104,8 +101,6 @@ class ExportFiles:
 
 
 class _PartFile:
-    """A file that is being written, with the count of its lines and the hash of its bytes."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file: IO[bytes] = path.open("xb")

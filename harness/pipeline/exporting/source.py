@@ -28,10 +28,7 @@ _TEXTS = 64
 def ranking_to_export(
     reader: RunReader, ranking_id: str | None, *, unranked: bool, allow_offline: bool
 ) -> RankingFile | None:
-    """Return the ranking to export; of a run without one None, if `unranked` groups are exported, too.
-
-    Raises NothingRankable for such a run otherwise, UsageError for an offline run.
-    """
+    """Return the ranking to export; None of a run without one, if `unranked`. Raises NothingRankable, UsageError."""
     is_ranked, name = reader.newest_head() is not None, reader.typed_name
     if not (is_ranked or unranked):
         how = call("resume", name) if reader.info.judge else call("rescore", name, judge_model="MODEL")
