@@ -83,7 +83,7 @@ async def compare(
         for side in named
     ]
     asked = queries_asked(prepared) if queries is None else list(make_queries(queries))
-    result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
+    result = await compare_sides(prepared, asked, run_env, options)
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             raise NothingRankable(f"{result.stopped or result.given_up}. {what_is_kept(result.path)}")

@@ -10,7 +10,6 @@ import anyio.to_thread
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, read_run_env
-from harness.archive.attestations import read_attestation
 from harness.archive.layout import find_archived
 from harness.archive.reader import RunReader
 from harness.archive.run_state import last_unfinished
@@ -163,8 +162,7 @@ async def resume(
         if agent is not None:
             return loaded_agent(agent)
         with RunReader(folder) as reader:
-            attestation = read_attestation(reader, run_env.environ)
-            return agent_of_run(reader.info, attestation, Path.cwd(), "resume", folder)
+            return agent_of_run(reader, run_env.environ, "resume")
 
     rubric = settings.pop("rubric", None)
     urls = settings.pop("base_url", None), settings.pop("judge_base_url", None)

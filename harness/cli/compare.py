@@ -137,7 +137,7 @@ def quote_found(caller: Caller, found: FoundSides) -> ComparisonQuote | RollOutQ
 def play_found(caller: Caller, found: FoundSides) -> ComparisonResult:
     """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
     return run_under_bars(
-        lambda run_env: compare_sides(found.sides, found.queries, run_env, found.options, Path.cwd()),
+        lambda run_env: compare_sides(found.sides, found.queries, run_env, found.options),
         caller,
         stderr(quiet=caller.quiet),
         grace_s=found.settings.grace,
@@ -171,7 +171,6 @@ def resume_compared(caller: Caller, resumed: ResumedComparison) -> ExitCode:
     work = partial(
         resume_comparison,
         reader.folder,
-        here=Path.cwd(),
         runs_dir=resumed.runs_dir,
         agents=_agents(reader.info, resumed.agent),
         changes={name: value for name, value in flags.items() if name not in ADDRESSES},

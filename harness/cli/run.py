@@ -12,7 +12,6 @@ from rich.console import Console
 
 from harness.api.best_answer import best_from
 from harness.api.one_group import for_best
-from harness.archive.attestations import read_attestation
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_state import MissingWork
@@ -205,7 +204,7 @@ def resume_found(caller: Caller, resumed: ResumedRun, *, wait: bool) -> ExitCode
 def _load_agent(reader: RunReader, agent: str | None, environ: Mapping[str, str]) -> LoadedAgent:
     if agent:
         return load_agent(agent, Path.cwd())
-    return agent_of_run(reader.info, read_attestation(reader, environ), Path.cwd(), "resume", reader.folder)
+    return agent_of_run(reader, environ, "resume")
 
 
 @dataclass(frozen=True)

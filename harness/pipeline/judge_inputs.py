@@ -63,18 +63,16 @@ def whole_text(text: str | None, redact: Redactor) -> str | None:
 
 def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
     """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
-    method = METHODS[settings.judge]
-    if changes.get("rubric") is not None or (
-        settings.judge != info.settings.get("judge", settings.judge) and method.is_packaged(named_rubric(settings))
-    ):
-        return method.load_rubric(named_rubric(settings))
-    if info.rubric_text is not None:
-        return method.parse_rubric(info.rubric_text, info.rubric or "", f"the rubric in run {info.id[:_QUOTED]}")
-    if method.is_packaged(named_rubric(settings)):
-        return method.load_rubric(named_rubric(settings))
+    method, word = METHODS[settings.judge], named_rubric(settings)
+    is_packaged, of_run = method.is_packaged(word), f"run {info.id[:_QUOTED]}"
+    is_other = settings.judge != info.settings.get("judge", settings.judge) and is_packaged
+    if changes.get("rubric") is None and not is_other and info.rubric_text is not None:
+        return method.parse_rubric(info.rubric_text, info.rubric or "", f"the rubric in {of_run}")
+    if changes.get("rubric") is not None or is_packaged:
+        return method.load_rubric(word)
     raise UsageError(
-        f"run {info.id[:_QUOTED]} does not hold the text of its rubric, and a file that a run names is not read: "
-        f"name the rubric with {option('rubric')}"
+        f"{of_run} does not hold the text of its rubric, and a file that a run names is not read: name the rubric with "
+        f"{option('rubric')}"
     )
 
 

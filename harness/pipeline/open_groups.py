@@ -68,25 +68,19 @@ class OpenGroups:
 
         async with anyio.create_task_group() as tasks:
             for number, item in enumerate(items):
-                await self._room()
+                await anyio.lowlevel.checkpoint()  # where nothing is waited for, nothing else lets an interrupt in
+                while self._open and (  # a group alone always has room
+                    self._in_line >= _IN_LINE or self._unjudged >= self.most_bytes or self._open >= self.most_groups
+                ):
+                    await self._changed.wait()
                 self.change(groups=1, in_line=1)
                 start_child(tasks, one, number, item)
 
-    async def _room(self) -> None:
-        """Return once there is room for a further group. A group alone always has room."""
-        await anyio.lowlevel.checkpoint()  # where nothing is waited for, nothing else lets an interrupt in
-        while self._open and (
-            self._in_line >= _IN_LINE or self._unjudged >= self.most_bytes or self._open >= self.most_groups
-        ):
-            await self._changed.wait()
-
     def change(self, *, groups: int = 0, in_line: int = 0, unjudged: int = 0) -> None:
         """Note that there are more groups open, or in line, or more bytes of unjudged transcripts; or fewer."""
-        self._open, self._in_line, self._unjudged = (
-            self._open + groups,
-            self._in_line + in_line,
-            self._unjudged + unjudged,
-        )
+        self._open += groups
+        self._in_line += in_line
+        self._unjudged += unjudged
         self._changed.set()
         self._changed = anyio.Event()
 

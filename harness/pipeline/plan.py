@@ -166,16 +166,11 @@ def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
     url = (info.endpoint or {}).get("base_url")
     own = OFFLINE_MODEL if info.agent_offline else "models of its own"
     host = host_of(None if url is None else str(url))
-    place = ", ".join(f"{model}@{host}" for model in _begun_models(reader)) if info.endpoint else own
-    return f"agent: {place}, judge: {judge.places}"
-
-
-def _begun_models(reader: RunReader) -> Sequence[str]:
-    """Return the model that a run names, else those that its first rollout with any asked; else a word for them."""
-    if named := reader.info.settings.get("model"):
-        return [str(named)]
     rollouts = (rollout for query in reader.queries() for rollout in reader.group(query).rollouts)
-    return next((rollout.effective.models for rollout in rollouts if rollout.effective.models), ("models",))
+    asked = next((rollout.effective.models for rollout in rollouts if rollout.effective.models), ("models",))
+    models = [str(named)] if (named := info.settings.get("model")) else asked
+    place = ", ".join(f"{model}@{host}" for model in models) if info.endpoint else own
+    return f"agent: {place}, judge: {judge.places}"
 
 
 def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:

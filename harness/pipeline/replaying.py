@@ -36,7 +36,7 @@ async def replay_run(
         if next(_chosen(reader, query, rollout))[1].origin:
             raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
         trust = trust_in(reader, environ, trust_archive=trust_archive)
-        loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), "replay", folder)
+        loaded = loaded or agent_of_run(reader, environ, "replay")
         loaded = replace(loaded, instructions=reader.info.instructions)
         settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
         redact = make_redactor(loaded, settings, environ)

@@ -28,17 +28,6 @@ from harness.transcripts.tokens import ESTIMATE, counter_for
 _MOST = 1_000_000
 
 
-def with_instructions(loaded: LoadedAgent, settings: Settings) -> LoadedAgent:
-    """Return an agent with the instructions that the settings name, unless it has got some. Raises UsageError."""
-    if settings.instructions is None or loaded.instructions is not None:
-        return loaded
-    name = f"{option('instructions')} {on_a_line(settings.instructions)}"
-    text = read_text(settings.instructions, name, most=_MOST)
-    if not text.strip():
-        raise UsageError(f"{name}: it is empty")
-    return replace(loaded, instructions=text)
-
-
 def with_recorded_instructions(loaded: LoadedAgent, run: RunReader, settings: Settings) -> LoadedAgent:
     """Return the agent of a run with the instructions that the run gave it. Raises UsageError if they are not kept."""
     info = run.info
@@ -128,14 +117,18 @@ async def resolve_agent(
         raise UsageError(
             f"{switch('upload_traces')} sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}"
         )
-    loaded = with_instructions(loaded, settings)
+    if settings.instructions is not None and loaded.instructions is None:
+        name = f"{option('instructions')} {on_a_line(settings.instructions)}"
+        text = read_text(settings.instructions, name, most=_MOST)
+        if not text.strip():
+            raise UsageError(f"{name}: it is empty")
+        loaded = replace(loaded, instructions=text)
     servers = () if settings.offline else agent_servers(settings, credentials)
     endpoint = next(iter(servers), None)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"
-    env = AgentEnv(
-        api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed)
-    )
+    rng = random.Random(settings.seed)
+    env = AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=rng)
     async with loaded.open(env) as agent:
         if endpoint is None and not offline and not has_own_model(agent):
             raise UsageError(

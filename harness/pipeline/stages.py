@@ -124,8 +124,19 @@ def judge_endpoints(
     spec: JudgeSpec, settings: Settings, credentials: Credentials
 ) -> list[tuple[JudgeSpec, Endpoint | None]]:
     """Return a jury's members, and where each is asked (None: embedded). Raises UsageError as `Credentials.key`."""
-    members = member_keys(spec, settings, credentials)
-    return [(member, _endpoint(member, settings, of_member)) for member, of_member in members]
+    endpoints = list[tuple[JudgeSpec, Endpoint | None]]()
+    for member, keys in member_keys(spec, settings, credentials):
+        endpoint = None
+        if not member.offline:
+            at_judge = replace(settings, judge_base_url=member.base_url, judge_api=member.api)
+            # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
+            its_keys = keys if member.base_url else keys.with_variables(OPENAI_BASE_URL="")
+            if (endpoint := judge_endpoint(at_judge, its_keys)) is None:
+                raise UsageError(
+                    f"the judge {member.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)"
+                )
+        endpoints.append((member, endpoint))
+    return endpoints
 
 
 def judge_fault(plan: JudgingPlan) -> UsageError | None:
@@ -135,19 +146,6 @@ def judge_fault(plan: JudgingPlan) -> UsageError | None:
     except UsageError as exc:
         return exc
     return None
-
-
-def _endpoint(spec: JudgeSpec, settings: Settings, credentials: Credentials) -> Endpoint | None:
-    if spec.offline:
-        return None
-    at_judge = replace(settings, judge_base_url=spec.base_url, judge_api=spec.api)
-    # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
-    endpoint = judge_endpoint(
-        at_judge, credentials if spec.base_url else credentials.with_variables(OPENAI_BASE_URL="")
-    )
-    if endpoint is None:
-        raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
-    return endpoint
 
 
 def _ask(

@@ -149,9 +149,10 @@ def archived_addresses(info: RunInfo | ComparisonInfo) -> list[str]:
     return list(dict.fromkeys(url for url in urls if isinstance(url, str) and url))
 
 
-def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, asked: str, folder: Path) -> LoadedAgent:
-    """Find the agent that made a run here, else one that `here` has under its name; `asked` was resume or replay."""
-    word = info.agent_word or (info.agent if info.agent_file else None)
+def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> LoadedAgent:
+    """Find the agent that made a run here, else one that the working folder has under its name. Raises UsageError."""
+    info, attestation, here = reader.info, read_attestation(reader, environ), Path.cwd()
+    word, folder = info.agent_word or (info.agent if info.agent_file else None), reader.folder
     if word is None:
         raise UsageError(
             f"run {info.id} does not say where its agent is: name it with {call(asked, folder, agent='NAME')}"

@@ -131,26 +131,20 @@ async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options
     """
     with open_sides(folders) as readers:
         plan = plan_comparison(readers, run_env.environ, options)
-        return await _compare_planned(plan, readers, run_env)
-
-
-async def _compare_planned(
-    plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
-) -> ComparisonResult:
-    redact, info = new_comparison(plan, run_env)
-    folder = comparison_like(info, plan.options.runs_dir, run_env)
-    if folder and is_done(folder, plan.sides):
-        return ComparisonResult(folder, was_complete=True)
-    with open_verdict_sources(plan, readers, run_env) as reuse_sources:
-        if judge_fault(plan.judging):
-            await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
-            plan = without_calls(plan)
-        attest_judge(plan.trust, run_env, [member.base_url for member in plan.judging.judge.members])
-        if folder:
-            with ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
-                return await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
-        with ComparisonStore.create(plan.options.runs_dir, info, redact=redact) as store, attested(store, run_env):
-            return await judge_into(store, plan, readers, reuse_sources, run_env, new=True)
+        redact, info = new_comparison(plan, run_env)
+        folder = comparison_like(info, plan.options.runs_dir, run_env)
+        if folder and is_done(folder, plan.sides):
+            return ComparisonResult(folder, was_complete=True)
+        with open_verdict_sources(plan, readers, run_env) as reuse_sources:
+            if judge_fault(plan.judging):
+                await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
+                plan = without_calls(plan)
+            attest_judge(plan.trust, run_env, [member.base_url for member in plan.judging.judge.members])
+            if folder:
+                with ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
+                    return await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
+            with ComparisonStore.create(plan.options.runs_dir, info, redact=redact) as store, attested(store, run_env):
+                return await judge_into(store, plan, readers, reuse_sources, run_env, new=True)
 
 
 async def judge_into(

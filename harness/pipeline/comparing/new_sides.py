@@ -14,8 +14,8 @@ from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.wording import option
 from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
-from harness.pipeline.comparing.plan import CompareOptions, new_comparison, plan_comparison
-from harness.pipeline.comparing.quote import AnySide, ComparisonQuote, RollOutQuote, quote_comparison, quote_roll_out
+from harness.pipeline.comparing.plan import CompareOptions, new_comparison, open_verdict_sources, plan_comparison
+from harness.pipeline.comparing.quote import AnySide, ComparisonQuote, RollOutQuote, quote_plan, quote_roll_out
 from harness.pipeline.comparing.resuming import resume_comparison
 from harness.pipeline.comparing.sides import open_sides
 from harness.pipeline.plan import new_run_info
@@ -46,7 +46,10 @@ async def quote_sides(
 ) -> ComparisonQuote | RollOutQuote:
     """Tell what `compare_sides` takes, without buying or writing anything. Raises UsageError."""
     if folders := _all_runs(sides):
-        return await quote_comparison(folders, run_env, options)
+        with open_sides(folders) as readers:
+            plan = plan_comparison(readers, run_env.environ, options)
+            with open_verdict_sources(plan, readers, run_env) as reuse_sources:
+                return await quote_plan(plan, readers, reuse_sources, run_env)
     return quote_roll_out(sides, len(queries), run_env, options)
 
 
@@ -56,7 +59,7 @@ def _all_runs(sides: Sequence[AnySide]) -> list[Path] | None:
 
 
 async def compare_sides(
-    sides: Sequence[AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions, here: Path
+    sides: Sequence[AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions
 ) -> ComparisonResult:
     """Roll out the sides that are agents, each in a run of its own and asked `queries`, and compare all sides.
 
@@ -83,9 +86,8 @@ async def compare_sides(
         comparison = _begin_comparison(folders, list(made), run_env, options)
         made[comparison] = None
         agents = {folder.name: agent for folder, agent in made.items() if agent}
-        result = await resume_comparison(
-            comparison, run_env, here=here, runs_dir=options.runs_dir, agents=agents, folders=folders
-        )
+        runs_dir = options.runs_dir
+        result = await resume_comparison(comparison, run_env, runs_dir=runs_dir, agents=agents, folders=folders)
     except (HarnessError, ExceptionGroup):
         paid_for = any((folder / part).is_dir() for folder in made for part in ("rollouts", "verdicts"))
         for folder in () if paid_for else made:

@@ -21,12 +21,10 @@ from harness.pipeline.comparing.plan import (
     ComparisonPlan,
     check_offline,
     is_complete,
-    open_verdict_sources,
-    plan_comparison,
     plan_judging,
     without_calls,
 )
-from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
+from harness.pipeline.comparing.sides import SIDE_LABELS, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.plan import Prepared
 from harness.pipeline.rescoring import Quote
@@ -49,16 +47,6 @@ class ComparisonQuote(Quote):
     """Whether a side's model or the judge is embedded."""
     complete: bool = False
     """Whether the comparison is there already, with nothing missing."""
-
-
-async def quote_comparison(
-    folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions
-) -> ComparisonQuote:
-    """Tell what comparing runs would reuse and buy, without buying or writing anything. Raises UsageError."""
-    with open_sides(folders) as readers:
-        plan = plan_comparison(readers, run_env.environ, options)
-        with open_verdict_sources(plan, readers, run_env) as reuse_sources:
-            return await quote_plan(plan, readers, reuse_sources, run_env)
 
 
 async def quote_plan(

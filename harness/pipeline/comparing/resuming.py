@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.archive.attestations import read_attestation
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
@@ -40,7 +39,6 @@ async def _roll_out(
     run_env: RunEnvironment,
     changes: Mapping[str, Any],
     named: NamedAddresses,
-    here: Path,
 ) -> ComparisonResult:
     """Run what is missing of the runs in `folders`, one after the other; --max-cost holds for all together."""
     result, missing = ComparisonResult(comparison), dict[Path, int]()
@@ -52,9 +50,8 @@ async def _roll_out(
     for folder in missing:
         part = replace(run_env, progress=PartOfWork(run_env.progress))
         with RunReader(folder) as reader:
-            info, attestation = reader.info, read_attestation(reader, run_env.environ)
+            agent = agents.get(reader.info.id) or partial(agent_of_run, reader, run_env.environ, "resume")
             ceiling = changes.get("max_cost", reader.settings.max_cost)
-        agent = agents.get(info.id) or partial(agent_of_run, info, attestation, here, "resume", folder)
         left = changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - result.spent)}
         if run := await resume_run(folder, agent, part, changes=left, named=named):
             stopped = _why_stopped(run.stopped, result.spent)
@@ -75,7 +72,6 @@ async def resume_comparison(
     folder: Path,
     run_env: RunEnvironment,
     *,
-    here: Path,
     runs_dir: Path,
     agents: Mapping[str, LoadedAgent] | None = None,
     folders: Sequence[Path] | None = None,
@@ -89,7 +85,7 @@ async def resume_comparison(
     Its sides are in `folders`, else looked for by their ids in `runs_dir` and beside the comparison, which may come
     from a stranger and names no folder. Rollouts are run only for a comparison that was begun on this machine, or with
     `trust_archive`: else it would write to runs that it merely names. `changes` are what today's user says of money.
-    The agents of sides still to be run are in `agents`, by their runs' ids, or found from `here`.
+    The agents of sides still to be run are in `agents`, by their runs' ids, or found as `resume` finds a run's.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
     changes = changes or {}
@@ -100,7 +96,7 @@ async def resume_comparison(
     run_env.progress.opened(folder)
     to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
-    rolled_out = await _roll_out(folder, to_run, agents or {}, run_env, changes, at_agents, here)
+    rolled_out = await _roll_out(folder, to_run, agents or {}, run_env, changes, at_agents)
     if rolled_out.stopped or rolled_out.given_up or run_env.stop.asked:
         return rolled_out
     with open_sides(folders) as readers:
