@@ -92,9 +92,6 @@ async def compare(
         return comparison
 
 
-compare_sync = in_step(compare)
-
-
 @door_at_once
 def open_comparison(comparison: str | Path = "last", runs_dir: str | Path | None = None) -> Comparison:
     """Return an archived comparison: a folder, an id or a prefix of it in `runs_dir` (default: runs), or `last`.
@@ -134,3 +131,6 @@ def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent
             return loaded_agent(side)
         except UsageError as no_agent:
             raise UsageError(f"{quoted(str(side))} is neither a run nor an agent: {no_run}; {no_agent}") from None
+
+
+compare_sync = in_step(compare)

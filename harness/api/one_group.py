@@ -86,9 +86,6 @@ async def rollout(
     return handed_out(rolled_out)
 
 
-rollout_sync = in_step(rollout)
-
-
 @door
 async def rank(
     group: Group,
@@ -114,9 +111,6 @@ async def rank(
     judging = _plan(group, judge, chosen, run_env) if judge is None or isinstance(judge, str) else judge
     async with _open_ranker(judging, chosen, cache, run_env) as ranker:
         return ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
-
-
-rank_sync = in_step(rank)
 
 
 def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: RunEnvironment) -> JudgingPlan:
@@ -196,9 +190,6 @@ async def best_of(
     return best_from(handed_out(group), ranking, trouble)
 
 
-best_of_sync = in_step(best_of)
-
-
 def for_best(n: int, confidence: float | None = None, *, hurried: bool = False) -> dict[str, Any]:
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
@@ -271,3 +262,8 @@ async def _prepared(
 def _with_group(error: HarnessError, group: Group) -> HarnessError:
     error.group = handed_out(group)
     return error
+
+
+rollout_sync = in_step(rollout)
+rank_sync = in_step(rank)
+best_of_sync = in_step(best_of)

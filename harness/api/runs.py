@@ -98,9 +98,6 @@ async def run(
     return _delivered(result, report=report)
 
 
-run_sync = in_step(run)
-
-
 @door
 async def plan(
     agent: AnyAgent, queries: Asked | Iterable[Asked] | None = None, **settings: Unpack[RunSettings]
@@ -122,9 +119,6 @@ async def plan(
         cost=prepared.cost(count),
         offline=prepared.offline,
     )
-
-
-plan_sync = in_step(plan)
 
 
 @door
@@ -182,9 +176,6 @@ async def resume(
     return _delivered(result, report=report) if result else Run(folder)
 
 
-resume_sync = in_step(resume)
-
-
 @door
 async def rescore(
     run: AnyRun = "last",
@@ -217,9 +208,6 @@ async def rescore(
     return _delivered(result, report=report)
 
 
-rescore_sync = in_step(rescore)
-
-
 @door
 async def quote(
     run: AnyRun = "last",
@@ -234,9 +222,6 @@ async def quote(
     reuse_sources = [find_folder(source, runs_dir) for source in reuse]
     options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
     return await quote_rescoring(find_folder(run, runs_dir), settings, read_run_env(None), options)
-
-
-quote_sync = in_step(quote)
 
 
 @door
@@ -270,9 +255,6 @@ async def replay(
     ]
 
 
-replay_sync = in_step(replay)
-
-
 @door
 async def validate(
     run: AnyRun = "last", *, repair: bool = False, runs_dir: str | Path | None = None, clock: Clock = now
@@ -284,9 +266,6 @@ async def validate(
     folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), runs_parent(runs_dir))
     look = validate_comparison if kind == "comparison" else validate_run
     return await anyio.to_thread.run_sync(lambda: look(folder, clock, repair=repair))
-
-
-validate_sync = in_step(validate)
 
 
 @door_at_once
@@ -329,3 +308,12 @@ def _delivered(result: RunResult, *, report: bool) -> Run:
         if any(head.id == result.ranking_id for head in reader.heads()):
             write_page(reader, reader.ranking(result.ranking_id), done.page)
     return done
+
+
+run_sync = in_step(run)
+plan_sync = in_step(plan)
+resume_sync = in_step(resume)
+rescore_sync = in_step(rescore)
+quote_sync = in_step(quote)
+replay_sync = in_step(replay)
+validate_sync = in_step(validate)

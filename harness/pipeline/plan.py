@@ -32,7 +32,7 @@ from harness.pipeline.judge_inputs import (
 )
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import check_engine, package_versions
-from harness.pipeline.trust import Trust, as_in_run_json
+from harness.pipeline.trust import Trust, as_in_run_json, trust_in
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.ranker import METHODS, AnyRubric
@@ -132,11 +132,12 @@ class RescoreOptions:
     """Whether keys may go wherever the run says."""
 
 
-PLAIN_RESCORE = RescoreOptions()
-
-
-def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, options: RescoreOptions) -> JudgingPlan:
-    """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
+def rescoring(
+    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], options: RescoreOptions
+) -> tuple[Trust, JudgingPlan]:
+    """Return how an archived run is to be judged under `changes`, and what it may decide. Raises UsageError."""
+    urls = changes.get("base_url"), changes.get("judge_base_url")
+    trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
     changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
     settings, credentials = changed_settings(reader, changes), trust.credentials
     if not reader.info.judge:  # imported: nothing was judged yet
@@ -155,7 +156,7 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
     settings = with_profile(settings, judge, rubric)
     if options.free:
         credentials = credentials.without_calls()
-    return JudgingPlan(judge, rubric, settings, credentials)
+    return trust, JudgingPlan(judge, rubric, settings, credentials)
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:

@@ -18,19 +18,11 @@ from harness.endpoints.credentials import OPENAI_URL, Credentials
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.judge_inputs import open_reuse_sources, rubric_as_begun
-from harness.pipeline.plan import (
-    PLAIN_RESCORE,
-    JudgingPlan,
-    RescoreOptions,
-    changed_settings,
-    recorded_judge,
-    rescoring,
-)
+from harness.pipeline.plan import JudgingPlan, RescoreOptions, changed_settings, recorded_judge, rescoring
 from harness.pipeline.rank_groups import rank_part, taking_part
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault, open_ranker
-from harness.pipeline.trust import trust_in_changed
 from harness.report.summary.why_records import MeetingOffer, PairExplanation
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")
@@ -117,12 +109,11 @@ class Quote:
 
 
 async def quote_rescoring(
-    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions = PLAIN_RESCORE
+    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
     with RunReader(folder) as reader, open_reuse_sources(options.reuse) as reuse_sources:
-        trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
-        plan = rescoring(reader, changes, trust, options)
+        _, plan = rescoring(reader, changes, run_env.environ, options)
         refusal = judge_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
         cache, reused, low, high = VerdictCache(ReadStore([reader, *reuse_sources]), free=True), 0, 0, 0

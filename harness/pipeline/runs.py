@@ -29,7 +29,6 @@ from harness.pipeline.cut_short import one_error
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import (
-    PLAIN_RESCORE,
     RUNS_OWN,
     JudgingPlan,
     NamedAddresses,
@@ -45,7 +44,7 @@ from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, with_recorded_instructions
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, open_batches, open_engine
-from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
+from harness.pipeline.trust import attest_judge, attested, trust_in
 from harness.report.summary.ranking import RankingSummary
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
@@ -262,13 +261,12 @@ async def _open_stages(
 
 
 async def rescore_run(
-    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions = PLAIN_RESCORE
+    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions
 ) -> RunResult:
     """Judge an archived run again under `changes`, buying only verdicts that it does not hold. Raises UsageError."""
     with open_reuse_sources(options.reuse) as reuse_sources:
         with RunReader(folder) as reader:
-            trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
-            plan = rescoring(reader, changes, trust, options)
+            trust, plan = rescoring(reader, changes, run_env.environ, options)
         if judge_fault(plan):  # raises if anything is to be bought
             await quote_rescoring(folder, changes, run_env, options)
             plan = replace(plan, credentials=plan.credentials.without_calls())

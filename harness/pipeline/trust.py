@@ -98,14 +98,6 @@ def trust_in(
     return Trust(reader.id, credentials, attestation, trust_archive)
 
 
-def trust_in_changed(
-    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], *, trust_archive: bool = False
-) -> Trust:
-    """Return what a run may decide in a command whose user changes some of its settings."""
-    urls = changes.get("base_url"), changes.get("judge_base_url")
-    return trust_in(reader, environ, *urls, trust_archive=trust_archive)
-
-
 @contextmanager
 def attested(
     store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None = None

@@ -28,7 +28,6 @@ from harness.pipeline.comparing.plan import (
     new_comparison,
     open_verdict_sources,
     plan_comparison,
-    without_calls,
 )
 from harness.pipeline.comparing.quote import quote_plan
 from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, chance_floor, open_sides, shared_group
@@ -138,7 +137,7 @@ async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options
         with open_verdict_sources(plan, readers, run_env) as reuse_sources:
             if judge_fault(plan.judging):
                 await quote_plan(plan, readers, reuse_sources, run_env)  # raises if anything is to be bought
-                plan = without_calls(plan)
+                plan = plan.without_calls
             attest_judge(plan.trust, run_env, [member.base_url for member in plan.judging.judge.members])
             if folder:
                 with ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:

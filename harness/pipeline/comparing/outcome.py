@@ -21,14 +21,7 @@ from harness.pipeline.comparing.cross_judge import clusters_by_key, queries_of_r
 from harness.pipeline.comparing.plan import CompareOptions, plan_judging
 from harness.pipeline.comparing.quote import AnySide
 from harness.pipeline.comparing.resuming import find_side
-from harness.pipeline.comparing.sides import (
-    SIDE_LABELS,
-    by_content,
-    chance_floor,
-    match_queries,
-    open_sides,
-    reversals_within,
-)
+from harness.pipeline.comparing.sides import by_content, chance_floor, match_queries, open_sides, reversals_within
 from harness.pipeline.plan import JudgingPlan, Prepared
 
 
@@ -133,9 +126,7 @@ def power_check(
             )
         for at, side in enumerate(sides):
             if runs[at].info.agent_offline if at in runs else isinstance(side, Prepared) and side.agent.offline:
-                raise UsageError(
-                    f"no gate: side {SIDE_LABELS[at]} is on the embedded model, which says nothing of any LLM"
-                )
+                raise UsageError(f"no gate: side {'AB'[at]} is on the embedded model, which says nothing of any LLM")
         asked = _asked(sides, queries, runs)
         clusters = clusters_by_key(asked, options.cluster)
         if len(asked) < FEWEST_QUERIES:

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import JsonValue
 
@@ -23,7 +23,7 @@ from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
-from harness.pipeline.trust import Trust, trust_in_changed
+from harness.pipeline.trust import Trust
 from harness.transcripts.transcript import RENDERING
 
 _CROSS = {"judge": "pairwise", "topology": "arena", "order": "both", "include": (), "exclude": (), "judge_batch": False}
@@ -70,6 +70,11 @@ class ComparisonPlan:
         return self.judging.judge.offline or any(side.offline for side in self.sides)
 
     @property
+    def without_calls(self) -> Self:
+        """The plan without keys: nothing can be bought."""
+        return replace(self, judging=replace(self.judging, credentials=self.judging.credentials.without_calls()))
+
+    @property
     def draw(self) -> Draw:
         """How the pairs are drawn."""
         runs = tuple(side.sha256 for side in self.sides)
@@ -100,9 +105,8 @@ def plan_judging(
     """Return how the cross matches of runs are judged, and what the run may decide that says so. Raises UsageError."""
     # that of the oldest run that has a judge, whichever side was named first
     base = min(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
-    changes = options.changes
-    trust = trust_in_changed(base, changes, environ, trust_archive=options.trust_archive)
-    return trust, rescoring(base, {**changes, **_CROSS}, trust, RescoreOptions(trust_archive=options.trust_archive))
+    how = RescoreOptions(trust_archive=options.trust_archive)
+    return rescoring(base, {**options.changes, **_CROSS}, environ, how)
 
 
 def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -> None:
@@ -112,11 +116,6 @@ def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -
     ran = f"{' and '.join(embedded)} {'is' if len(embedded) == 1 else 'are'} on the embedded model"
     what = ran if embedded else "the judge is the embedded one"
     raise UsageError(f"{what}, so that the comparison would say nothing of any LLM: {switch('allow_offline')} compares")
-
-
-def without_calls(plan: ComparisonPlan) -> ComparisonPlan:
-    """Return a plan without keys: nothing can be bought."""
-    return replace(plan, judging=replace(plan.judging, credentials=plan.judging.credentials.without_calls()))
 
 
 _SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "seed")

@@ -16,14 +16,7 @@ from harness.endpoints.costs import CostBounds, total_bounds
 from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.cross_judge import open_cross_judge
-from harness.pipeline.comparing.plan import (
-    CompareOptions,
-    ComparisonPlan,
-    check_offline,
-    is_complete,
-    plan_judging,
-    without_calls,
-)
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, check_offline, is_complete, plan_judging
 from harness.pipeline.comparing.sides import SIDE_LABELS, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.plan import Prepared
@@ -57,7 +50,7 @@ async def quote_plan(
     reused, absent, pairs, forfeits = set[str](), set[str](), 0, 0
     try:
         cache = VerdictCache(ReadStore(list(reuse_sources)), free=True)
-        async with open_cross_judge(without_calls(plan), cache, run_env) as cross_judge:
+        async with open_cross_judge(plan.without_calls, cache, run_env) as cross_judge:
             for query in plan.matched.queries:
                 await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
                 ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
