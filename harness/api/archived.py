@@ -42,7 +42,6 @@ Cells = dict[str, Any]
 
 
 def _rows(run: str, group: Group, ranking: GroupRanking | None) -> Iterator[Cells]:
-    """Yield a row a rollout; what is not known is None."""
     query, places = group.query, {place.index: place for place in ranking.rollouts} if ranking else {}
     for rollout in group.rollouts:
         place = places.get(rollout.index) or Ranked(index=rollout.index)

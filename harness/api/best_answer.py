@@ -15,7 +15,6 @@ from harness.core.wording import as_spoken, counted
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""
 _SHOWN = 60
-"""Characters of an answer that a repr shows."""
 _NO_VERDICTS = "verdicts could not be had"
 
 
@@ -66,7 +65,12 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     """
     ok = [r for r in group.rollouts if r.status == "ok"]
     if not ok:
-        raise _nothing(group, trouble)
+        causes = dict.fromkeys(r.failure.message for r in group.rollouts if r.failure)
+        reason = "; ".join(list(causes)[:2]) or trouble or ""
+        what = f"no rollout of {len(group.rollouts)} ended well" if group.rollouts else "no rollout was begun"
+        error = NothingRankable(f"no best answer: {what}{reason and ': '}{reason}")
+        error.group = group
+        raise error
     order = _best_first(ok, ranking)
     winner = order[0] if order else ok[0]
     row = _row(ranking, winner)
@@ -139,12 +143,3 @@ def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout,
 
 def _place(group: Group, winner: Rollout) -> str:
     return f"rollout {winner.index} is the best of {len(group.rollouts)}"
-
-
-def _nothing(group: Group, trouble: str | None) -> NothingRankable:
-    causes = dict.fromkeys(r.failure.message for r in group.rollouts if r.failure)
-    why = "; ".join(list(causes)[:2]) or trouble or ""
-    what = f"no rollout of {len(group.rollouts)} ended well" if group.rollouts else "no rollout was begun"
-    error = NothingRankable(f"no best answer: {what}{why and ': '}{why}")
-    error.group = group
-    return error

@@ -132,9 +132,7 @@ async def ranked_messages(
     redact = make_redactor(None, chosen, run_env.environ)
     importing = ImportedRun("", run_env.clock(), first_is_anchor)
     group = _group([messages for messages, _ in parts], tools or (), importing)
-    store = keep_in or MemoryStore(redact)
-    ranking = await _ranked(redact.record(group), chosen, run_env, store, ceiling)
-    rewards = [reward for _, reward in parts]
+    ranking = await _ranked(redact.record(group), chosen, run_env, keep_in or MemoryStore(redact), ceiling)
     places = [
         TrajectoryRank(
             rank=row.rank or 0.0,
@@ -147,10 +145,9 @@ async def ranked_messages(
             or "; ".join(_result(row.index, match) for match in ranking.matches if row.index in {match.a, match.b}),
             independent_reward=reward,
         )
-        for row, reward in zip(ranking.rollouts, rewards, strict=True)
+        for row, (_, reward) in zip(ranking.rollouts, parts, strict=True)
     ]
-    is_usual = chosen.topology not in NEED_ANCHOR
-    notes = [note for note in ranking.notes if not is_usual or note != _NO_ANCHOR]
+    notes = [note for note in ranking.notes if chosen.topology in NEED_ANCHOR or note != _NO_ANCHOR]
     return RankedMessages(tuple(places), ranking, tuple(notes))
 
 
@@ -167,9 +164,8 @@ async def _ranked(
         ranking = await rank_part(ranker, group, settings)
     if any(row.rank is None for row in ranking.rollouts):
         why = why_missing(ranking, store, run_env, cache.ceiling) or "; ".join(ranking.notes)
-        raise (CeilingReached if cache.ceiling.stopped else JudgeFailed)(
-            f"no ranking: {why or 'verdicts could not be had'}"
-        )
+        kind = CeilingReached if cache.ceiling.stopped else JudgeFailed
+        raise kind(f"no ranking: {why or 'verdicts could not be had'}")
     return ranking
 
 
@@ -184,9 +180,7 @@ def _group(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, 
         queries += filter(None, [importing.query(trajectory)])
         if len(queries) > 1:
             raise UsageError(f"trajectory {number} is of another query than trajectory 0: {quoted(trajectory.query)}")
-        rollouts += filter(
-            None, [importing.rollout(trajectory)]
-        )  # a trajectory without a number is never there already
+        rollouts += filter(None, [importing.rollout(trajectory)])  # without a number it is never there already
     return Group(query=queries[0], rollouts=tuple(rollouts))
 
 

@@ -40,7 +40,6 @@ ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]
 """Chat messages; or an object with `messages` and, where there is one, a `reward`."""
 
 _LINE_END = re.compile("[\x85\u2028\u2029]")
-"""Ends of lines that JSON leaves as they are in a string."""
 
 
 def parted_each(message_lists: Any) -> list[tuple[list[ChatMessage], float | None]]:
@@ -51,7 +50,7 @@ def parted_each(message_lists: Any) -> list[tuple[list[ChatMessage], float | Non
 
 
 def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:
-    """Return a trajectory's messages and the reward that came with it. Raises UsageError for anything else."""
+    """Return a trajectory's messages and reward. Raises UsageError for anything else."""
     reward = None
     if isinstance(trajectory, Mapping):
         members = cast("Mapping[str, Any]", trajectory)
@@ -133,7 +132,6 @@ class TrajectoryScore(Record):
 
 
 _ARGUMENTS = {"judge_base_url": "base_url", "judge_api": "api", "judge_timeout": "timeout"}
-"""What messages about the judge's settings call them here."""
 
 
 class RulerSettings(TypedDict, total=False):
@@ -255,6 +253,5 @@ async def _score(
 
 
 def _warn(notes: Iterable[str]) -> None:
-    """Warn the caller of `ruler`, which is the caller of this."""
     for note in notes:
         warnings.warn(f"ruler: {note}", stacklevel=4)

@@ -209,7 +209,6 @@ class _Work:
 
     agent: AgentSpec
     judging: JudgingPlan | Judge
-    """Who judges, or the caller's own judge."""
     settings: Settings
     run_env: RunEnvironment
     store: Store
@@ -245,7 +244,6 @@ class _Work:
 async def _prepared(
     agent: AnyAgent, judge: str | Judge | None, settings: Settings, run_env: RunEnvironment, store: Store | None
 ) -> _Work:
-    """Check everything that can be checked for free. Raises UsageError."""
     loaded = loaded_agent(agent)
     store = store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
     if judge is None or isinstance(judge, str):

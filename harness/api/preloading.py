@@ -20,7 +20,6 @@ from harness.transcripts.tokens import counter_for
 
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
 _MODEL = "gpt-5.2"
-"""Any model with a listed price and a tokenizer."""
 _WALKS_BEFORE_A_FULL_ONE = 500
 """Ten by default. The walks before it find nearly all that is to be freed: what a call leaves behind is young."""
 
@@ -49,7 +48,7 @@ def preload() -> None:
 
 
 async def _rehearse() -> None:
-    """Run an agent and judge it on the embedded parts: the SDK, the prompts and the numbers do everything once."""
+    """Run and judge an agent on the embedded parts: the SDK, the prompts and the numbers do everything once."""
     certificates = Certificates.named_in(environment())
     client = openai_client(Endpoint(base_url=None, api="chat", key=SecretStr("none"), certificates=certificates))
     _ = client.responses, client.chat.completions  # each is imported when it is first asked for

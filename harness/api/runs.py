@@ -300,7 +300,6 @@ def _asked(
 
 
 def _delivered(result: RunResult, *, report: bool) -> Run:
-    """Return the run, and with `report` write the page of what was done before."""
     done = Run(result.path, result)
     if not report:
         return done

@@ -18,17 +18,11 @@ from harness.endpoints.costs import (
     Purchase,
     Tokens,
     agent_tokens,
-    cost_bounds,
     judge_tokens,
     price_list,
 )
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
 from harness.tournament.ranker import Ranker
-
-
-def agent_cost(settings: Settings, agent: AgentSpec, runs: int) -> CostBounds | None:
-    """Return what so many rollouts cost."""
-    return cost_bounds((runs, runs), agent_tokens(settings.max_turns), agent.priced(price_list(settings))[0])
 
 
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
@@ -40,13 +34,11 @@ def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> 
 
 
 def _mean_price(settings: Settings, judge: JudgeSpec, tokens: Tokens, tier: str | None) -> float | None:
-    """Return the jurors' mean price of a call at a service tier; None where a price is unknown."""
     prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
     return None if None in prices else fmean(price for price in prices if price is not None)
 
 
 def _dearest_tier(settings: Settings) -> str | None:
-    """Return the service tier of the dearest judge call; None for the ordinary one."""
     if settings.judge_batch:
         return "batch"
     return "flex" if settings.judge_tier == "flex" else None

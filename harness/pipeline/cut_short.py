@@ -44,7 +44,6 @@ def what_is_kept(folder: Path | None) -> str:
 
 
 def _count_statuses(reader: RunReader) -> Counter[str]:
-    """Return how many rollouts have each status."""
     return Counter(place.status for group in reader.index.rollouts.values() for place in group.values())
 
 

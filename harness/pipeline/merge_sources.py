@@ -36,7 +36,6 @@ def counting(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(first: RunReader, other: RunReader) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what two runs differ in, with the value of each."""
     a, b = first.info, other.info
     if a.offline != b.offline or a.agent_offline != b.agent_offline:
         yield "what they ran on", _ran_on(a), _ran_on(b)
@@ -87,7 +86,6 @@ class Copying:
     names: Iterator[str]
     copies: dict[Path, Path] = field(default_factory=dict[Path, Path])
     queries: dict[str, int] = field(default_factory=dict[str, int])
-    """Of each query, in which of the runs it is."""
     verdicts: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
     """Of each run its verdicts' keys, shortened and sorted: there are many, and few runs share any."""
     query_count: int = 0
@@ -137,7 +135,6 @@ class Copying:
 
 
 def _short(key: str) -> int:
-    """Return 64 bits of a key's hash."""
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), signed=True)
 
 

@@ -152,8 +152,6 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
 
 
 class _Filling:
-    """Fills the folder of the new run."""
-
     copied: Copying
 
     def __init__(self, folders: Sequence[Path], at: datetime, runs_dir: Path) -> None:
@@ -176,20 +174,18 @@ class _Filling:
                 "count, and no ranking was taken over"
             )
         else:
-            self._join_rankings(target)
+            joined, others = joined_rankings(self._folders)
+            for number, ranking in enumerate(joined):  # the last as the newest
+                head = ranking.head(self._at + timedelta(microseconds=number), self._runs_dir)
+                self.rankings[write_ranking(target, head, ranking.groups())] = ranking
+            if others:
+                names = ", ".join(map(on_a_line, others[:4])) + (", ..." if len(others) > 4 else "")
+                which = "1 ranking was" if len(others) == 1 else f"{len(others)} rankings were"
+                self.notes.append(
+                    f"{which} left out, as some run has no such ranking or did not finish its own: {names}"
+                )
         blobs = Blobs(target / "blobs")
         refuse_damage(target, lambda name: parts(blobs.get(name)), copied.copies, self._locate)
-
-    def _join_rankings(self, target: Path) -> None:
-        """Write the rankings that all runs have, the last as the newest."""
-        joined, others = joined_rankings(self._folders)
-        for number, ranking in enumerate(joined):
-            head = ranking.head(self._at + timedelta(microseconds=number), self._runs_dir)
-            self.rankings[write_ranking(target, head, ranking.groups())] = ranking
-        if others:
-            names = ", ".join(map(on_a_line, others[:4])) + (", ..." if len(others) > 4 else "")
-            which = "1 ranking was" if len(others) == 1 else f"{len(others)} rankings were"
-            self.notes.append(f"{which} left out, as some run has no such ranking or did not finish its own: {names}")
 
     def _locate(self, path: Path, line: int | None) -> str:
         """Return where a line of a ranking comes from: after the header there is a line a group."""

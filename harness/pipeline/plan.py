@@ -20,9 +20,9 @@ from harness.core.settings import OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.endpoints.address import host_of
-from harness.endpoints.costs import CostBounds, total_bounds
+from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
-from harness.pipeline.costs import agent_cost, check_prices, judge_cost
+from harness.pipeline.costs import check_prices, judge_cost
 from harness.pipeline.judge_inputs import (
     rubric_as_begun,
     rubric_for_rescoring,
@@ -72,7 +72,8 @@ class Prepared(JudgingPlan):
 
     def agent_cost(self, queries: int) -> CostBounds | None:
         """Return what the agent runs are taken to cost, None if their price is unknown."""
-        return agent_cost(self.settings, self.agent, self.settings.n * queries)
+        runs, per_run = self.settings.n * queries, agent_tokens(self.settings.max_turns)
+        return cost_bounds((runs, runs), per_run, self.agent.priced(price_list(self.settings))[0])
 
     def judge_cost(self, queries: int) -> CostBounds | None:
         """Return what the judge calls are taken to cost, None if their price is unknown."""
@@ -186,7 +187,6 @@ def recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
 
 
 def _check_part(reader: RunReader, option: str, word: str) -> None:
-    """Refuse an --include or --exclude that names no rollout of the run."""
     rollouts, queries, run = reader.index.rollouts, reader.index.queries, reader.info.id
     query, _, index = word.rpartition("/")
     if query and query not in queries:

@@ -9,7 +9,6 @@ from datetime import timedelta
 import anyio
 import anyio.lowlevel
 
-from harness.archive.rankings import RankingFile
 from harness.archive.run_store import RankingWriter, RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import JudgeFailed, Refused, first_error
@@ -124,21 +123,16 @@ async def open_ranking(
             waits = cache.batches is not None and cache.batches.waits
             if not (cache.ceiling.stopped or run_env.gates.given_up or run_env.stop.asked or waits):
                 if head.id in {there.id for there in reader.heads()}:  # without a group there is no file
-                    if writer.has_provisional:
-                        await _settle(reader.ranking(head.id), ranker, writer)
+                    ranking = reader.ranking(head.id)
+                    for group in ranker.finalize(ranking.queries, ranking.stored) if writer.has_provisional else ():
+                        await anyio.lowlevel.checkpoint()  # so that an interrupt gets in
+                        if group.query in ranking.provisional:  # told anew, now that all groups are in
+                            writer.add(group)
                     if settings.estimator == "pooled":
                         writer.profiles = judge_profiles(reader, reader.ranking(head.id))
                 writer.finish()
         finally:
             writer.close()
-
-
-async def _settle(ranking: RankingFile, ranker: Ranker, writer: RankingWriter) -> None:
-    """Write the rankings that count, now that all groups are in: each after its provisional one."""
-    for group in ranker.finalize(ranking.queries, ranking.stored):
-        await anyio.lowlevel.checkpoint()  # so that an interrupt gets in
-        if group.query in ranking.provisional:
-            writer.add(group)
 
 
 def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunEnvironment) -> RankingHead:
@@ -204,7 +198,6 @@ def taking_part(group: Group, settings: Settings) -> Group:
 
 
 def _unranked(group: Group, ranker: Ranker, why: str) -> GroupRanking:
-    """Return the ranking of a group of which nobody has a place, for the reason given."""
     return GroupRanking(
         query=group.query.id,
         topology=ranker.topology,

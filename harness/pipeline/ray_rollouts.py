@@ -76,7 +76,12 @@ async def open_rollouts_on_ray(
         here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
         options = {"name": name, "num_cpus": 0, "max_restarts": -1, "scheduling_strategy": here}
         traffic = _RAY.remote(Traffic).options(**options, max_concurrency=10_000).remote()
-        workers = _start_workers(job, name)
+        concurrency = job.settings.concurrency
+        starting = _RAY.remote(RolloutWorker).options(
+            num_cpus=1, max_restarts=-1, max_task_retries=_TRIES, max_concurrency=concurrency + _SPARE_CALLS
+        )
+        cpus = int(_RAY.cluster_resources().get("CPU", 1))
+        workers = [starting.remote(job, name, f"worker {n}") for n in range(max(1, min(cpus, concurrency)))]
         line = TrafficLine(traffic, "driver", everything=True)
         relay = _Relay(run_context.progress, run_env.gates)
         listening = asyncio.create_task(line.listen(relay.receive))
@@ -287,12 +292,3 @@ def _signals_kept() -> Generator[None]:
         for number, handler in handlers.items():
             if handler is not None:  # else it is none of Python's
                 signal.signal(number, handler)
-
-
-def _start_workers(job: WorkerJob, traffic: str) -> list[Any]:
-    """Start a worker for each CPU of the cluster, but no more than there are rollouts at a time."""
-    concurrency = job.settings.concurrency
-    count = max(1, min(int(_RAY.cluster_resources().get("CPU", 1)), concurrency))
-    options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _TRIES}
-    started = _RAY.remote(RolloutWorker).options(**options, max_concurrency=concurrency + _SPARE_CALLS)
-    return [started.remote(job, traffic, f"worker {number}") for number in range(count)]

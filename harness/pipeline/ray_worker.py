@@ -56,8 +56,6 @@ class _PassedOn(Silent):
 
 
 class _AnsweredFirst(FirstCall):
-    """Tells the driver of the first reply to the rollout that the others wait for."""
-
     def __init__(self, line: TrafficLine, order: RolloutOrder) -> None:
         super().__init__()
         self._line, self._order = line, order

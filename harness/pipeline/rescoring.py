@@ -105,7 +105,6 @@ class Quote:
     judge_places: str
     """Where the judge would be asked: model@host of each member."""
     prices_by_name: tuple[str, ...] = ()
-    """Which jurors take the list price of their name (--price-by-name)."""
 
 
 async def quote_rescoring(

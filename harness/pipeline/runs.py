@@ -195,7 +195,6 @@ class _Stages:
     judging_places: anyio.Semaphore
     """For groups that need no rollout: more of them than there are judge calls at a time would only fill the memory."""
     batches: BatchRounds | None
-    """Where the judges' questions are left, if they are asked by batch."""
 
     @property
     def result(self) -> RunResult:

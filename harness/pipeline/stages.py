@@ -156,7 +156,6 @@ def _ask(
     extra: Mapping[str, Any],
     connections: AsyncExitStack,
 ) -> tuple[Ask, Priced]:
-    """Return how to ask the model that `spec` names, and what it costs."""
     if endpoint is None:
         return EmbeddedAsk(), Priced(OFFLINE_JUDGE, None, free=True)
     if settings.judge_tier == "default":
@@ -180,7 +179,6 @@ def _ask(
 
 
 _DRAWS = 20
-"""Tournaments tried to find how many rounds one may take."""
 
 
 @asynccontextmanager
@@ -217,23 +215,19 @@ def describe_batches(settings: Settings) -> str | None:
     """Return in words how many batches a judging by batch takes one after another; None where one is enough."""
     if not settings.judge_batch or settings.judge != "pairwise":
         return None
-    rng = random.Random(settings.seed)
-    rounds = max(_rounds(settings, rng) for _ in range(_DRAWS))
-    if rounds <= 1:
+    rng, most = random.Random(settings.seed), 0
+    for _ in range(_DRAWS):  # tournaments of rollouts that all differ
+        entry = Entry(range(settings.n), 0, settings.order, rng, settings.budget)
+        topology, rounds = make_topology(settings.topology, entry), 0
+        strength = [Fraction(place) for place in rng.sample(range(settings.n), settings.n)]
+        while pairings := topology.pairings():
+            rounds += 1
+            for pairing in pairings:
+                topology.record(pairing, strength[pairing.a], strength[pairing.b])
+        most = max(most, rounds)
+    if most <= 1:
         return None
     return (
-        f"by batch: {settings.topology} needs up to {rounds} batches, one after another, since who meets whom depends "
+        f"by batch: {settings.topology} needs up to {most} batches, one after another, since who meets whom depends "
         f"on the round before; {option('topology', 'cyclic')} needs 1"
     )
-
-
-def _rounds(settings: Settings, rng: random.Random) -> int:
-    """Return in how many rounds a tournament of rollouts that all differ asks its questions."""
-    entry = Entry(range(settings.n), 0, settings.order, rng, settings.budget)
-    topology, rounds = make_topology(settings.topology, entry), 0
-    strength = [Fraction(place) for place in rng.sample(range(settings.n), settings.n)]
-    while pairings := topology.pairings():
-        rounds += 1
-        for pairing in pairings:
-            topology.record(pairing, strength[pairing.a], strength[pairing.b])
-    return rounds

@@ -45,7 +45,6 @@ _OF_ROUNDING = 1e-6
 _OF_A_SEARCH = 1e-3
 """How far places may be from those of another machine, where a search for the most probable judge is behind them."""
 _Place = tuple[int, int]
-"""A rollout by its side's place and its index."""
 
 
 def _recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
@@ -143,7 +142,6 @@ def _look_at_run(folder: Path) -> tuple[Finding, ...]:
 
 
 def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
-    """Play a ranking again on the verdicts that its matches name, and compare the places."""
     # rankings from before there was a budget had no limit
     settings = recorded_settings({"judge_budget": 0} | ranking.head.settings, ranking.path)
     if not METHODS[settings.judge].ranks_from_matches:
@@ -241,7 +239,6 @@ def _wrong_texts(query: ComparedQuery, texts: Mapping[_Place, Transcript], label
 def _wrong_matches(
     reader: ComparisonReader, query: ComparedQuery, texts: Mapping[_Place, Transcript], labels: Sequence[str]
 ) -> Iterator[str]:
-    """Play the matches again, and say which ones say something else than their verdicts do."""
     stored = [match for match in query.matches if match.winner]  # an open one claims nothing
     if any(match.verdicts and not texts.keys() >= _places(match) for match in stored):
         return

@@ -73,7 +73,6 @@ def known_notes(plan: ComparisonPlan, readers: Sequence[RunReader]) -> Iterator[
 
 
 def _differing(what: str, by_side: Sequence[str | None], now: str) -> Iterator[str]:
-    """Say that the runs were ranked by different judges or rubrics, and how the cross matches are judged."""
     if len({*filter(None, by_side)}) > 1:
         each = ", ".join(f"{label}: {name}" for label, name in zip(SIDE_LABELS, by_side, strict=False) if name)
         yield f"the runs have different {what} ({each}); all cross matches are judged with {now}"
@@ -161,7 +160,7 @@ async def judge_into(
     ceiling = make_ceiling(judging.settings, judging.judge)
     others = [source for source in reuse_sources if source.folder != store.folder]
     cache = VerdictCache(store, progress, others, ceiling, stop=run_env.stop)
-    asked, left = 0, len(plan.matched.queries)
+    asked, left = 0, len(plan.queries)
     looked_at: dict[str, ComparedQuery] = {}  # by the interim analyses, where there are any
     with one_error(store, new=new):
         async with open_cross_judge(plan, cache, run_env) as judge:

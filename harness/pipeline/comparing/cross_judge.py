@@ -24,7 +24,7 @@ def parts_to_judge(
     plan: ComparisonPlan, reader: RunReader, judged: Mapping[str, ComparedQuery]
 ) -> Iterator[Sequence[SharedQuery]]:
     """Yield the queries to judge next, until an interim analysis of those `judged` decides or none is left."""
-    queries, early_stop = plan.matched.queries, plan.options.early_stop
+    queries, early_stop = plan.queries, plan.options.early_stop
     if early_stop is None:
         yield queries
         return

@@ -164,8 +164,7 @@ def conclude_comparison(
         ]
         judged = {query.query: query for query in newest.queries} if newest else {}
         with open_sides(runs) as readers:
-            matched = match_queries(readers).queries
-            asked = queries_of_run(matched, readers[0])
+            asked = queries_of_run(match_queries(readers), readers[0])
         clusters = clusters_by_key(asked, info.cluster)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
         if noise := reversals([*judged.values()]).noise():
@@ -181,7 +180,7 @@ def conclude_comparison(
 def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int, RunReader]) -> dict[str, Query]:
     """Return the queries that both sides have, by content. Raises UsageError where two runs share none."""
     if len(runs) == len(sides):
-        return queries_of_run(match_queries([*runs.values()]).queries, runs[0])
+        return queries_of_run(match_queries([*runs.values()]), runs[0])
     asked = {query.id: query for query in queries}
     contents = {content: asked[name] for content, name in by_content(queries).items()}
     of_runs = [by_content(reader.queries()).keys() for reader in runs.values()]

@@ -18,7 +18,7 @@ from harness.core.gates import InterimRule
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.core.wording import option, switch
-from harness.pipeline.comparing.sides import Draw, MatchedQueries, compared_sides, match_queries
+from harness.pipeline.comparing.sides import Draw, SharedQuery, compared_sides, match_queries
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec, make_redactor
@@ -60,7 +60,7 @@ class ComparisonPlan:
 
     judging: JudgingPlan
     sides: tuple[ComparedSide, ...]
-    matched: MatchedQueries
+    queries: Sequence[SharedQuery]
     trust: Trust
     options: CompareOptions
 
@@ -85,15 +85,15 @@ def plan_comparison(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
-    matched = match_queries(readers)
+    queries = match_queries(readers)
     if options.cluster is not None:
-        asked = (readers[0].query(query.ids[0]) for query in matched.queries)
+        asked = (readers[0].query(query.ids[0]) for query in queries)
         if not any(query and query.metadata.get(options.cluster) is not None for query in asked):
             raise UsageError(
                 f"{option('cluster', options.cluster)}: no query that the runs share has this key in its metadata"
             )
     trust, judging = plan_judging(readers, environ, options)
-    plan = ComparisonPlan(judging, compared_sides(readers, matched), matched, trust, options)
+    plan = ComparisonPlan(judging, compared_sides(readers, queries), queries, trust, options)
     embedded = [f"{side.label} ({side.run})" for side in plan.sides if side.offline]
     check_offline(embedded, judging.judge, allowed=options.allow_offline)
     return plan
@@ -144,7 +144,7 @@ def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redac
         cluster=options.cluster,
         early_stop=options.early_stop,
         offline=plan.offline,
-        queries=len(plan.matched.queries),
+        queries=len(plan.queries),
         versions=package_versions(),
     )
 

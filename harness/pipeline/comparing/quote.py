@@ -30,16 +30,13 @@ class ComparisonQuote(Quote):
     """What a comparison would reuse and buy, and of what."""
 
     queries: int = 0
-    """Queries that all sides share."""
     pairs: int = 0
     """Pairs that are compared, the anchors' among them."""
     forfeits: int = 0
     """Those of them that need no judge: a rollout of theirs failed by the agent's own making."""
     rubric: str = ""
     offline: bool = False
-    """Whether a side's model or the judge is embedded."""
     complete: bool = False
-    """Whether the comparison is there already, with nothing missing."""
 
 
 async def quote_plan(
@@ -51,7 +48,7 @@ async def quote_plan(
     try:
         cache = VerdictCache(ReadStore(list(reuse_sources)), free=True)
         async with open_cross_judge(plan.without_calls, cache, run_env) as cross_judge:
-            for query in plan.matched.queries:
+            for query in plan.queries:
                 await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
                 ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
                 compared = await cross_judge(query, groups, ledger, lambda _: "")
@@ -72,7 +69,7 @@ async def quote_plan(
         judge=judge.model,
         judge_places=judge.places,
         prices_by_name=tuple(prices_by_name(settings, judge)) if missing else (),
-        queries=len(plan.matched.queries),
+        queries=len(plan.queries),
         pairs=pairs,
         forfeits=forfeits,
         rubric=plan.judging.rubric.name,

@@ -175,11 +175,11 @@ def _as_begun(
         raise UsageError(f"{where} does not hold the text of {option('task')}: compare the runs anew")
     rubric = rubric_as_begun(info, None, settings, rubric_word)
     check_rendering(info.rendering)
-    matched = match_queries(readers)
+    queries = match_queries(readers)
     return ComparisonPlan(
         judging=JudgingPlan(judge, rubric, settings, trust.credentials),
-        sides=compared_sides(readers, matched),
-        matched=matched,
+        sides=compared_sides(readers, queries),
+        queries=queries,
         trust=trust,
         options=CompareOptions(
             runs_dir,

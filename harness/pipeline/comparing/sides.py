@@ -109,18 +109,9 @@ def open_sides(folders: Iterable[Path]) -> Generator[list[RunReader]]:
         yield readers
 
 
-@dataclass(frozen=True)
-class MatchedQueries:
-    """The queries that all sides share, and how many more each side has."""
-
-    queries: Sequence[SharedQuery]
-    only_here: tuple[int, ...]
-
-
-def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
+def match_queries(readers: Sequence[RunReader]) -> list[SharedQuery]:
     """Match the sides' queries by what they ask. Raises UsageError, with three of each side's, if none is shared."""
-    asked = [by_content(reader.queries()) for reader in readers]
-    if not (queries := shared(asked)):
+    if not (queries := shared([by_content(reader.queries()) for reader in readers])):
         sides = list[str]()
         for label, reader in zip(SIDE_LABELS, readers, strict=False):
             texts = (" ".join(query.text.split()) for query in islice(reader.queries(), 3))
@@ -130,14 +121,14 @@ def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
             "the runs share no query (a query is told by its text, its input items and its reference answer): "
             f"{'; '.join(sides)}"
         )
-    return MatchedQueries(queries, tuple(len(side) - len(queries) for side in asked))
+    return queries
 
 
-def compared_sides(readers: Sequence[RunReader], matched: MatchedQueries) -> tuple[ComparedSide, ...]:
+def compared_sides(readers: Sequence[RunReader], queries: Sequence[SharedQuery]) -> tuple[ComparedSide, ...]:
     """Return the sides as they are on disk now."""
     sides = list[ComparedSide]()
     for at, reader in enumerate(readers):
-        info, ids = reader.info, [query.ids[at] for query in matched.queries]
+        info, ids = reader.info, [query.ids[at] for query in queries]
         rollouts = next((group.rollouts for name in ids if (group := shared_group(reader, name)).rollouts), ())
         models = dict.fromkeys(model for rollout in rollouts for model in rollout.effective.models)
         named, instructions_file = info.settings.get("model"), info.settings.get("instructions")
@@ -151,7 +142,7 @@ def compared_sides(readers: Sequence[RunReader], matched: MatchedQueries) -> tup
             instructions=info.instructions or next((r.instructions for r in rollouts if r.instructions), None),
             instructions_file=instructions_file if isinstance(instructions_file, str) else None,
             offline=info.agent_offline,
-            only_here=matched.only_here[at],
+            only_here=len(reader.index.queries) - len(queries),
         )
         sides.append(side)
     return tuple(sides)

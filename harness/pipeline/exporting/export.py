@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -41,7 +42,6 @@ class ExportOptions:
     rules: ExportRules
     split: Mapping[str, float] = field(default_factory=lambda: WHOLE)
     ranking: str | None = None
-    """The ranking to export, of one run; None for the newest of each."""
     allow_offline: bool = False
     force: bool = False
 
@@ -87,7 +87,7 @@ def export_runs(
             ranking = _ranking(reader, options)
             runs.append(described_run(reader, ranking))
             total += len(ranking.groups if ranking and not options.with_unranked else reader.index.queries)
-    with ExportFiles(to, force=options.force) as files, ParquetFiles(files) as tables:
+    with ExportFiles(to, force=options.force) as files, closing(ParquetFiles(files)) as tables:
         export = _Export(options, files, tables)
         for folder in folders:
             for _ in export.write_groups(folder):
@@ -118,6 +118,7 @@ class _Export:
 
     def write_groups(self, folder: Path) -> Iterator[None]:
         """Write the groups of a run, one at a time."""
+        is_table = self.options.rules.format == "csv"
         with RunReader(folder) as reader:
             ranking, recorded_turns = _ranking(reader, self.options), turns_from(reader)
             for group in groups_of(reader, ranking, unranked=self.options.with_unranked):
@@ -125,7 +126,13 @@ class _Export:
                 if self.options.rules.format == "parquet":
                     self._write_tables(group, records)
                 for text, rollouts in self._texts(group, recorded_turns):
-                    self._write(records, text, rollouts)
+                    split = choose_split(records.exported_id, self.options.split)
+                    name = f"{split}.csv" if is_table else f"{split}.jsonl"
+                    if name not in self.split_of:
+                        self.split_of[name] = split
+                        if is_table:
+                            self.files.write(name, heading())
+                    self._write_source(name, self.files.write(name, text), records.of(rollouts, text))
                 yield
 
     def _texts(self, group: RankedGroup, recorded_turns: TurnsOf) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -151,18 +158,7 @@ class _Export:
                 self.losses.add("part of a line", name, times)
             yield text, line.rollouts
 
-    def _write(self, records: "_RecordHashes", text: str, rollouts: tuple[int, ...]) -> None:
-        is_table = self.options.rules.format == "csv"
-        split = choose_split(records.exported_id, self.options.split)
-        name = f"{split}.csv" if is_table else f"{split}.jsonl"
-        if name not in self.split_of:
-            self.split_of[name] = split
-            if is_table:
-                self.files.write(name, heading())
-        self._write_source(name, self.files.write(name, text), records.of(rollouts, text))
-
     def _write_tables(self, group: RankedGroup, records: "_RecordHashes") -> None:
-        """Write the rows of a group to the tables, and what is behind those of its rollouts to the file of sources."""
         split = choose_split(records.query, self.options.split)
         rows = self.tables.write(group, split)
         self.split_of |= dict.fromkeys(rows, split)
@@ -203,8 +199,6 @@ class _Export:
 
 
 class _RecordHashes:
-    """The records of a group that stand behind its lines."""
-
     def __init__(self, group: RankedGroup, ranking: str) -> None:
         self.query = group.group.query.id
         self.exported_id = group.group.query.exported_id

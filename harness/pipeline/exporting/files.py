@@ -132,7 +132,7 @@ def check_pyarrow() -> None:
 
 
 class ParquetFiles:
-    """Use it as a context manager, within that of the files that it writes to."""
+    """The tables of an export; close them before the files that they are written to."""
 
     def __init__(self, files: ExportFiles) -> None:
         self._files = files
@@ -155,11 +155,7 @@ class ParquetFiles:
         for file in self._tables.values():
             file.finish()
 
-    def __enter__(self) -> Self:
-        """Return the files themselves."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
         """Let pyarrow go of files that are not finished: they are removed."""
         for file in self._tables.values():
             file.drop()
