@@ -79,10 +79,8 @@ async def rollout(
         run_env.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := run_env.gates.given_up) and len(rolled_out.rollouts) < n:
-        warnings.warn(
-            f"{len(rolled_out.rollouts):,} of {counted(n, 'rollout was', 'rollouts were')} begun: {as_spoken(why)}",
-            stacklevel=3,
-        )
+        begun = f"{len(rolled_out.rollouts):,} of {counted(n, 'rollout was', 'rollouts were')} begun"
+        warnings.warn(f"{begun}: {as_spoken(why)}", stacklevel=3)
     return handed_out(rolled_out)
 
 
@@ -108,19 +106,20 @@ async def rank(
         )
     chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), read_run_env(progress)
     cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
-    judging = _plan(group, judge, chosen, run_env) if judge is None or isinstance(judge, str) else judge
+    judging: JudgingPlan | Judge
+    if judge is None or isinstance(judge, str):  # the model named, else the one that the group was rolled out on
+        models = [model for rollout in group.rollouts for model in rollout.effective.models]
+        named, credentials = (
+            replace(chosen, judge_model=judge or chosen.judge_model),
+            named_credentials(chosen, run_env),
+        )
+        spec = resolve_judge(named, credentials, next(iter(models), None), offline=OFFLINE_MODEL in models)
+        rubric = load_named_rubric(chosen)
+        judging = JudgingPlan(spec, rubric, with_profile(chosen, spec, rubric), credentials)
+    else:
+        judging = judge
     async with _open_ranker(judging, chosen, cache, run_env) as ranker:
         return ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
-
-
-def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: RunEnvironment) -> JudgingPlan:
-    """Return who judges a group: the model named, else the model that the group was rolled out on."""
-    models = [model for rollout in group.rollouts for model in rollout.effective.models]
-    with_model = replace(settings, judge_model=judge_model or settings.judge_model)
-    credentials = named_credentials(settings, run_env)
-    spec = resolve_judge(with_model, credentials, next(iter(models), None), offline=OFFLINE_MODEL in models)
-    rubric = load_named_rubric(settings)
-    return JudgingPlan(spec, rubric, with_profile(settings, spec, rubric), credentials)
 
 
 def _open_ranker(
@@ -133,7 +132,6 @@ def _open_ranker(
     return nullcontext(TournamentRanker(PairJury([CachedPairJudge(judging, cache)]), rules_of(settings)))
 
 
-OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16
 _CONFIDENCE = 0.95
 _LOG = logging.getLogger("arena-harness")
@@ -147,7 +145,7 @@ async def best_of(
     judge: str | Judge | None = None,
     *,
     deadline: float | None = None,
-    on_judge_failure: OnJudgeFailure = "anchor",
+    on_judge_failure: Literal["anchor", "raise"] = "anchor",
     store: Store | None = None,
     progress: Progress | None = None,
     **settings: Unpack[CommonSettings],

@@ -241,18 +241,10 @@ async def replay(
     identical where its `divergence` is None. Raises UsageError, ArchiveDamaged.
     """
     folder, loaded = find_folder(run, runs_dir), None if agent is None else loaded_agent(agent)
-    return [
-        outcome
-        async for outcome in replay_run(
-            folder,
-            loaded,
-            environment(),
-            query=query,
-            rollout=rollout,
-            live_tools=live_tools,
-            trust_archive=trust_archive,
-        )
-    ]
+    outcomes = replay_run(
+        folder, loaded, environment(), query=query, rollout=rollout, live_tools=live_tools, trust_archive=trust_archive
+    )
+    return [outcome async for outcome in outcomes]
 
 
 @door

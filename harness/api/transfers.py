@@ -62,11 +62,6 @@ def export_run(
     left out; where nothing is left, there is no file. Raises NothingRankable for a run without ranking, UsageError,
     CannotWrite, ArchiveDamaged.
     """
-    options = ExportOptions(
-        rules=rules,
-        split=read_split(split) if split else WHOLE,
-        ranking=ranking,
-        allow_offline=allow_offline,
-        force=force,
-    )
+    shares = read_split(split) if split else WHOLE
+    options = ExportOptions(rules=rules, split=shares, ranking=ranking, allow_offline=allow_offline, force=force)
     return export_runs([find_folder(run, runs_dir)], Path(to), options)

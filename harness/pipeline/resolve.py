@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 
 from agents.models import get_default_model
 
-from harness.archive.reader import RunReader
 from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError, on_a_line
 from harness.core.records import Record
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.user_files import read_text
-from harness.core.wording import before_colon, call, option, switch
+from harness.core.wording import before_colon, option, switch
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.credentials import Credentials
@@ -26,17 +25,6 @@ from harness.rollouts.reply_items import check_tools
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
 _MOST = 1_000_000
-
-
-def with_recorded_instructions(loaded: LoadedAgent, run: RunReader, settings: Settings) -> LoadedAgent:
-    """Return the agent of a run with the instructions that the run gave it. Raises UsageError if they are not kept."""
-    info = run.info
-    if settings.instructions is not None and info.instructions is None:
-        raise UsageError(
-            f"run {info.id} does not hold the text of its {option('instructions')}, and a file that a run names is not "
-            f"read: name the file with {call('resume', run.typed_name, instructions='FILE')}"
-        )
-    return replace(loaded, instructions=info.instructions)
 
 
 class JudgeSpec(Record):
@@ -182,11 +170,8 @@ def member_keys(spec: JudgeSpec, settings: Settings, credentials: Credentials) -
     """Return the members of `spec`, each with the credentials that hold its key alone."""
     if not spec.jurors:
         return [(spec, credentials)]
-    seats = replace(
-        settings,
-        judge_model=tuple(juror.model for juror in spec.jurors),
-        judge_base_url=tuple(juror.base_url or "" for juror in spec.jurors),
-    )
+    models, urls = zip(*((juror.model, juror.base_url or "") for juror in spec.jurors), strict=True)
+    seats = replace(settings, judge_model=models, judge_base_url=urls)
     return [(juror, keys) for juror, (_, keys) in zip(spec.jurors, jurors(seats, credentials), strict=True)]
 
 

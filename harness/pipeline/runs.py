@@ -13,15 +13,13 @@ from typing import Any
 import anyio
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo
 from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
 from harness.core.records import Group, Query, Rollout
-from harness.core.settings import Settings
-from harness.core.wording import call, switch
+from harness.core.wording import call, option, switch
 from harness.endpoints.costs import Ceiling
-from harness.endpoints.credentials import AGENT_URL, Credentials
+from harness.endpoints.credentials import AGENT_URL
 from harness.judging.batch_rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import Size, check_prices, make_ceiling
@@ -41,7 +39,7 @@ from harness.pipeline.plan import (
 from harness.pipeline.rank_cached import rank_for_free
 from harness.pipeline.rank_groups import OpenRanking, open_ranking
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, with_recorded_instructions
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, open_batches, open_engine
 from harness.pipeline.trust import attest_judge, attested, trust_in
@@ -163,9 +161,7 @@ async def resume_run(
         check_prices(plan.settings, plan.judge)
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
-            if at_work and not (changes or {}).get("instructions"):
-                at_work = with_recorded_instructions(at_work, store.reader, plan.settings)
-            spec = await _resolve_as_before(info, at_work, plan.settings, plan.credentials) if at_work else None
+            spec = await _resolve_as_before(store.reader, at_work, plan, changes or {}) if at_work else None
             ceiling = make_ceiling(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             size = Size(len(store.reader.index.queries), plan.settings.n)
@@ -290,9 +286,17 @@ async def rescore_run(
 
 
 async def _resolve_as_before(
-    info: RunInfo, loaded: LoadedAgent, settings: Settings, credentials: Credentials
+    run: RunReader, loaded: LoadedAgent, plan: JudgingPlan, changes: Mapping[str, Any]
 ) -> AgentSpec:
-    """Resolve the agent to where it ran before, never to another place. Raises UsageError."""
+    """Resolve the agent to where it ran before, with the instructions that it had. Raises UsageError."""
+    info, settings, credentials = run.info, plan.settings, plan.credentials
+    if not changes.get("instructions"):
+        if settings.instructions is not None and info.instructions is None:
+            raise UsageError(
+                f"run {info.id} does not hold the text of its {option('instructions')}, and a file that a run names is "
+                f"not read: name the file with {call('resume', run.typed_name, instructions='FILE')}"
+            )
+        loaded = replace(loaded, instructions=info.instructions)
     at_openai = info.endpoint is not None and info.endpoint.get("base_url") is None
     spec = await resolve_agent(loaded, settings, credentials.with_variables(**({AGENT_URL: ""} if at_openai else {})))
     if spec.offline and not info.agent_offline:

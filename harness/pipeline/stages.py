@@ -26,8 +26,6 @@ from harness.judging.batch_rounds import BatchRounds
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import FLEX_REPLY_S, EndpointAsk
 from harness.judging.judge_model import Ask, JudgeModel, JudgePatience
-from harness.judging.judges import Judge, PairwiseJudge
-from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.engines import OpenMaker, endpoint_gate, open_local_engine
 from harness.pipeline.plan import JudgingPlan
@@ -66,20 +64,6 @@ async def open_ranker(
     judges = open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, run_env, batches=cache.batches)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
-
-
-@asynccontextmanager
-async def open_judge(
-    spec: JudgeSpec,
-    rubric: Rubric,
-    settings: Settings,
-    credentials: Credentials,
-    store: VerdictStore,
-    run_env: RunEnvironment,
-) -> AsyncGenerator[Judge]:
-    """Give the judge of pairs that `spec` names, which is no jury; its connections are closed at the end."""
-    async with open_judge_models(spec, settings, credentials, store, run_env) as (model,):
-        yield PairwiseJudge(model, rubric)
 
 
 @asynccontextmanager

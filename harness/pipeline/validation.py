@@ -3,8 +3,7 @@
 A ranking or a comparison is played again by the very code that made it, on the verdicts that its matches name.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,21 +106,16 @@ def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validat
     With `repair` damaged lines are moved aside, unless only a person can mend the damage. Raises CannotWrite,
     ArchiveLocked.
     """
-    return validated(folder, _look_at_run, lambda: RunStore(folder, clock()), repair=repair)
+    return _validated(folder, clock, RunStore, repair=repair)
 
 
-def validated(
-    folder: Path,
-    look: Callable[[Path], tuple[Finding, ...]],
-    lock: Callable[[], AbstractContextManager[object]],
-    *,
-    repair: bool,
-) -> Validation:
-    """Look at a folder, and with `repair` mend it while nobody else writes to it. Raises as `lock` does."""
+def _validated(folder: Path, clock: Clock, store: type[RunStore | ComparisonStore], *, repair: bool) -> Validation:
+    """Look at a folder, and with `repair` mend it while nobody else writes to it. Raises as the store does."""
+    look = _look_at_run if store is RunStore else _look_at_comparison
     before = remaining = look(folder)
     if repair and _damage(before) and not any(finding.by_hand for finding in before):
         last: tuple[Finding, ...] | None = None
-        with lock():
+        with store(folder, clock()):
             while _damage(remaining) and remaining != last:
                 move_aside(folder, [finding for finding in remaining if finding.kind == "damage"])
                 last, remaining = remaining, look(folder)
@@ -200,7 +194,7 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
 
 def validate_comparison(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a comparison's archive, and play its matches again; with `repair` as `validate_run`."""
-    return validated(folder, _look_at_comparison, lambda: ComparisonStore(folder, clock()), repair=repair)
+    return _validated(folder, clock, ComparisonStore, repair=repair)
 
 
 def _look_at_comparison(folder: Path) -> tuple[Finding, ...]:

@@ -176,17 +176,6 @@ def _as_begun(
     rubric = rubric_as_begun(info, None, settings, rubric_word)
     check_rendering(info.rendering)
     queries = match_queries(readers)
-    return ComparisonPlan(
-        judging=JudgingPlan(judge, rubric, settings, trust.credentials),
-        sides=compared_sides(readers, queries),
-        queries=queries,
-        trust=trust,
-        options=CompareOptions(
-            runs_dir,
-            pairs=info.pairs,
-            task=info.task,
-            cluster=info.cluster,
-            early_stop=info.early_stop,
-            allow_offline=True,
-        ),
-    )
+    judging, sides = JudgingPlan(judge, rubric, settings, trust.credentials), compared_sides(readers, queries)
+    options = CompareOptions(runs_dir, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True)
+    return ComparisonPlan(judging, sides, queries, trust, replace(options, early_stop=info.early_stop))
