@@ -75,8 +75,9 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     winner = order[0] if order else ok[0]
     row = _row(ranking, winner)
     judged = bool(len(ok) > 1 and order and ranking and ranking.matches)
-    why = _why_judged if judged else _why_not_judged
     trouble = re.sub("^it ", "the judge's reply ", trouble).removesuffix(".") if trouble else None
+    told = _why_judged(group, ranking, winner, trouble) if judged and ranking else None
+    why = told or _why_not_judged(group, ranking, winner, trouble)
     # a judge that failed may have been paid for some replies
     usd, usage = (ranking.judge_usd, ranking.judge_usage) if ranking else (None, Usage())
     return Best(
@@ -86,7 +87,7 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
         rollouts=group.rollouts,
         cost=sum_if_known([*(r.price_usd for r in group.rollouts), usd]),
         tokens=sum((r.usage for r in group.rollouts), usage).tokens,
-        why=as_spoken(why(group, ranking, winner, trouble)),
+        why=as_spoken(why),
         judged=judged,
         index=winner.index,
     )
@@ -116,9 +117,7 @@ def _row(ranking: GroupRanking | None, rollout: Rollout) -> Ranked | None:
     return next((row for row in ranking.rollouts if row.index == rollout.index), None) if ranking else None
 
 
-def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
-    if ranking is None:
-        return _place(group, winner)
+def _why_judged(group: Group, ranking: GroupRanking, winner: Rollout, trouble: str | None) -> str:
     row, calls = _row(ranking, winner), counted((ranking.judged + ranking.reused), "judge call")
     saved = f", {ranking.saved_calls:,} saved by stopping early" if ranking.saved_calls else ""
     missing = len(ranking.failed_verdicts)

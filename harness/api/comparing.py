@@ -52,7 +52,6 @@ async def compare(
     anchors' pair. `task` is what the judge is shown in place of the agents' instructions; `cluster` is the metadata's
     key of alike queries. Verdicts that are there are reused. Where `max_cost` or an endpoint ends the work the
     comparison is incomplete, and the same call goes on with it.
-
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged; NothingRankable where
     nothing could be compared.
     """

@@ -81,7 +81,6 @@ async def rank_messages(
     `margins` ranks; with `judge_profile` it is `pooled`. `arena` and `anchor` need `first_is_anchor`: the first was
     sampled at temperature 0. With a `store` verdicts that it holds are not bought again. `judge="ruler"` scores all at
     once; no match is played then.
-
     Raises UsageError for what cannot be used, Refused (out of quota: OutOfQuota) where the judge's endpoint turns the
     first call down, and JudgeFailed where verdicts that are missing leave nobody a place
     (because of `max_cost`: CeilingReached).
@@ -135,12 +134,8 @@ async def ranked_messages(
     ranking = await _ranked(redact.record(group), chosen, run_env, keep_in or MemoryStore(redact), ceiling)
     places = [
         TrajectoryRank(
+            **row.model_dump(include={"score", "reward", "advantage", "uncertainty", "p_best"}),
             rank=row.rank or 0.0,
-            score=row.score,
-            reward=row.reward,
-            advantage=row.advantage,
-            uncertainty=row.uncertainty,
-            p_best=row.p_best,
             explanation=row.explanation
             or "; ".join(_result(row.index, match) for match in ranking.matches if row.index in {match.a, match.b}),
             independent_reward=reward,

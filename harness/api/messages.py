@@ -168,7 +168,6 @@ async def ruler(
     `tools`; equal trajectories too, and they share their score. One alone, or all the same, are scored on an absolute
     scale, with a warning. `budget` is in characters; more goes into several calls that share the first trajectory
     (harness.tournament.listwise says how they come to one scale). `debug` writes the judge's raw replies to stderr.
-
     Raises UsageError for settings, arguments and trajectories that cannot be used, Refused (out of quota: OutOfQuota)
     where the judge's endpoint turns the first call down, and JudgeFailed without a verdict. With `swallow_exceptions`
     the last two give a warning and None instead; the warning's `__cause__` is the error.

@@ -157,7 +157,6 @@ async def best_of(
     judged by then stay open. `max_cost` is one ceiling for agent and judge. Where the judge tells nothing (it is
     down, slow, or talks nonsense), the answer is the anchor's, `judged` is False and `why` says so; with
     `on_judge_failure="raise"` that is JudgeFailed.
-
     Raises UsageError before anything is spent; Refused (out of quota: OutOfQuota) where the agent's endpoint turns the
     first call down; NothingRankable where no rollout ended well. A judge that is refused is a judge that tells
     nothing. An error that comes after the agent has run carries the rollouts as its `group`.

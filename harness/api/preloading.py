@@ -27,10 +27,9 @@ _WALKS_BEFORE_A_FULL_ONE = 500
 def preload() -> None:
     """Import everything, and build what a first call would build: no later call then blocks its event loop for that.
 
-    Takes seconds, once: call it before a server takes requests. It asks no model, opens no connection, and writes
-    nothing. What the process holds by then is left out of the garbage collector's walks (`gc.freeze`), and full walks
-    become rarer (`gc.set_threshold`): a walk over all the modules, or over all the rollouts under way, would block a
-    loop for longer than any request.
+    Takes seconds, once: call it before a server takes requests. It asks no model, opens no connection, writes nothing.
+    What the process holds by then is left out of the garbage collector's walks (`gc.freeze`), and full walks become
+    rarer (`gc.set_threshold`): over all rollouts under way, one would block a loop for longer than any request.
     """
     for room in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
         if room.name not in _NOT_NEEDED:

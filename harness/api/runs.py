@@ -74,7 +74,6 @@ async def run(
     is the first of the agent's EXAMPLES. An iterator's queries are asked for as there is room. Verdicts that the runs
     in `reuse` hold are not bought. With `judge_batch`, `wait` stays until the batches are over. Without `report` no
     page is written.
-
     Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
@@ -142,7 +141,6 @@ async def resume(
     needs it. `rubric` names the run's rubric where the run does not hold its text. A run that this machine has no
     record of gets keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. What is
     said of money holds in place of the run's own, but prices are added to those. `wait` and `report` are as in `run`.
-
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     unfinished = last_unfinished(runs_parent(runs_dir), only_runs=True) if run is None else None

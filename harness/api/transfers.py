@@ -28,9 +28,7 @@ def merge(
 
     `output` is its name in `runs_dir`, or a path; None: an id. Nothing is asked or bought, and `runs` stay as they are.
     Each ranking that all have and have finished becomes one of all groups; `progress` gets a note on what is left out.
-
-    Raises UsageError for runs that differ, or have a query in common; ArchiveLocked for one that is being written to;
-    ArchiveDamaged, CannotWrite.
+    Raises UsageError for runs that differ or share a query; ArchiveLocked, ArchiveDamaged, CannotWrite.
     """
     parent, run_env = runs_parent(runs_dir), read_run_env(progress, clock)
     folders = [find_folder(run, runs_dir) for run in runs]

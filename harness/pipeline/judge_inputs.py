@@ -1,7 +1,4 @@
-"""What a judging goes by: its rubric, a judge's profile (--judge-profile), and runs whose verdicts are reused.
-
-A rubric's file, or a profile, that an archive names is never read: the archive holds their texts.
-"""
+"""What a judging goes by: its rubric and a judge's profile, never read where only an archive names their files."""
 
 import json
 from collections.abc import Generator, Iterable, Mapping

@@ -1,7 +1,4 @@
-"""Labels that people give: those that a run or a file holds, and which pairs of a run a person is asked about next.
-
-A pair is shown blind, and the pairs that the judging is least sure of come first.
-"""
+"""Labels that people give, and which pairs of a run a person is asked about next: blind, the least sure first."""
 
 import json
 import random

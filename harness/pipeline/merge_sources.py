@@ -99,31 +99,28 @@ class Copying:
         """Copy a run. Raises UsageError for a query that an earlier run has, ArchiveDamaged, ArchiveLocked."""
         with at_rest(folder), RunReader(folder) as reader:
             self.folders.append(folder)
-            self._note_queries(reader)
+            number, index = len(self.folders) - 1, reader.index
+            for name in index.queries:
+                if (before := self.queries.setdefault(name, number)) != number:
+                    raise UsageError(
+                        f"runs {on_a_line(self.folders[before].name)} and {on_a_line(reader.id)} both hold the query "
+                        f"{quoted(name)}: only runs of different queries can be merged"
+                    )
+            self.query_count += len(index.queries)
+            for name, places in index.rollouts.items():
+                if name not in index.queries:
+                    place = next(iter(places.values())).place
+                    raise ArchiveDamaged(f"{place}: it refers to query {quoted(name)}, which is not there")
+                self.rollouts += len(places)
             keys = np.fromiter(map(_short, reader.index.verdicts), np.int64)
             keys.sort()
-            for before, earlier in zip(self.folders, self.verdicts, strict=False):
+            for other, earlier in zip(self.folders, self.verdicts, strict=False):
                 if len(shared := np.intersect1d(earlier, keys)):
-                    self._compare(before, reader, set(shared.tolist()))
+                    self._compare(other, reader, set(shared.tolist()))
             self.verdicts.append(keys)
             if text := reader.labels():
                 self.labels.append(text if text.endswith("\n") else text + "\n")
             self.copies |= copy_records(folder, self.target, self.names)
-
-    def _note_queries(self, reader: RunReader) -> None:
-        number, index = len(self.folders) - 1, reader.index
-        for name in index.queries:
-            if (before := self.queries.setdefault(name, number)) != number:
-                raise UsageError(
-                    f"runs {on_a_line(self.folders[before].name)} and {on_a_line(reader.id)} both hold the query "
-                    f"{quoted(name)}: only runs of different queries can be merged"
-                )
-        self.query_count += len(index.queries)
-        for name, places in index.rollouts.items():
-            if name not in index.queries:
-                place = next(iter(places.values())).place
-                raise ArchiveDamaged(f"{place}: it refers to query {quoted(name)}, which is not there")
-            self.rollouts += len(places)
 
     def _compare(self, folder: Path, reader: RunReader, shared: AbstractSet[int]) -> None:
         """Note whether a run contradicts the one in `folder` under keys whose short forms are `shared`."""

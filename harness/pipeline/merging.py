@@ -1,7 +1,6 @@
 """One run made of several: compares the runs, copies their records, joins their rankings, and checks the result.
 
-Groups are ranked each by itself, so their lines are taken as they are. Not so with `pooled`, which learns the judge
-from all groups: there the groups are fitted again from the matches that they hold. No verdict is bought for either.
+Groups' lines are taken as they are, but with `pooled`, which learns the judge from all groups, they are fitted again.
 """
 
 import json
@@ -101,14 +100,12 @@ class Merged:
     rankings: int
     """How many rankings all runs had, each now one of all groups."""
     notes: tuple[str, ...]
-    """What the run lacks that one of the runs had, or might be expected to have."""
 
 
 def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env: RunEnvironment) -> Merged:
     """Make one run of several, and name it `to`: a name in `runs_dir`, or a path; None: a new id, as for any run.
 
-    Raises UsageError for runs that differ or have a query in common, and for a name that cannot be used or is taken;
-    ArchiveLocked for a run that is being written to; ArchiveDamaged, CannotWrite.
+    Raises UsageError for runs that differ and for a name that is taken; ArchiveLocked, ArchiveDamaged, CannotWrite.
     """
     at = run_env.clock()
     if not folders:

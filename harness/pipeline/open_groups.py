@@ -1,7 +1,4 @@
-"""Queries on their way through the stages: each begins as soon as the rollouts of those before it have places.
-
-Rollouts that are not yet judged stay in memory, so no further query begins while there are too many of them.
-"""
+"""Queries on their way through the stages: as many as there are places for, and memory for what is not judged yet."""
 
 import math
 import sys
@@ -43,10 +40,7 @@ async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[None]], at_
 
 @dataclass
 class OpenGroups:
-    """The groups that are being rolled out or judged: `most_bytes` of transcripts may wait for their judge.
-
-    Transcripts still being made are not counted, so those of the places for rollouts come on top.
-    """
+    """The groups being rolled out or judged; `most_bytes` of whole transcripts may wait for their judge."""
 
     most_bytes: float
     most_groups: float = math.inf

@@ -1,7 +1,4 @@
-"""A run ranked by what is cached of its groups: no text is read, and many groups are fitted at once.
-
-The judge is learnt before anything is written, so that nothing that is written is provisional.
-"""
+"""A run ranked by what is cached of its groups: no text is read, and nothing that is written is provisional."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +19,6 @@ from harness.tournament.cached import CachedRanker
 from harness.tournament.group_ranking import TournamentResult, refit
 
 _AT_ONCE = 64
-"""Groups that are ranked, and in memory, together."""
 _MOST_KEPT = 128
 """Tournaments that are played to learn the judge, and not played again: each takes about 33 kB.
 
@@ -30,10 +26,7 @@ Its cache, which would take half as much again, is rather read twice."""
 
 
 async def rank_for_free(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
-    """Rank the groups of a run one after another: where nothing is bought, nothing is waited for.
-
-    Return what they sum up to; None where they are ranked anew at the end.
-    """
+    """Rank the groups of a run one after another and sum them up; None where they are ranked anew at the end."""
     with reader.group_cache(ranking.way) as extracts:
         if (ranker := ranking.cached_ranker) and (
             summary := await _CachedGroups(ranking, ranker, reader, extracts).rank_all()
@@ -107,7 +100,6 @@ class _CachedGroups:
         ]
 
     async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[CachedGroup, GroupRanking]:
-        """Rank a group that is not cached by itself, and finalize it by the judge."""
         if (query := self.reader.query(name)) is None:
             raise ArchiveDamaged(f"run {self.reader.info.id}: query {name!r} is no longer there")
         group = self.reader.group(query)

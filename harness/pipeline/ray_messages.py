@@ -1,8 +1,4 @@
-"""What the driver and the Ray workers tell one another, through one named actor.
-
-No key is in any of it: keys come from the worker's environment. A wait after a 429 holds for all workers, and for the
-judge's calls to the same endpoint.
-"""
+"""What the driver and the Ray workers tell one another, through one named actor. No key is in any of it."""
 
 import asyncio
 from collections import deque
@@ -48,13 +44,11 @@ class WorkerJob:
     agent: AgentPlace
     _: KW_ONLY
     instructions: str | None
-    """The starting agent's instructions in place of its own."""
     at_endpoint: bool
     """Whether the agent's models are at an endpoint, and not the agent's own or embedded."""
     has_key: bool
     """Whether the endpoint is asked with a key, which the worker's environment must hold then."""
     version: str
-    """The harness's version, which must be the worker's, too."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ from harness.rollouts.attempt import RunContext
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere
 
 _RAY: Any = ray
-"""Its own types are partly unknown."""
 
 
 class _PassedOn(Silent):

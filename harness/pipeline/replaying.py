@@ -29,8 +29,7 @@ async def replay_run(
 ) -> AsyncGenerator[Replayed]:
     """Drive the agent's code again on what an archived run recorded: free, offline, and nothing is written.
 
-    Yields each rollout's outcome, of one query or rollout where named. Without `loaded` the run's agent is loaded: from
-    where this machine's record says, else by its name. Raises UsageError, ArchiveDamaged.
+    Yields each outcome, of one query or rollout where named. Raises UsageError, ArchiveDamaged.
     """
     with RunReader(folder) as reader:
         if next(_chosen(reader, query, rollout))[1].origin:

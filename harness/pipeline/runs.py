@@ -79,8 +79,7 @@ async def run_queries(
 ) -> RunResult:
     """Roll out, judge and rank every query into a new run; verdicts that the runs in `reuse` hold are not bought.
 
-    Queries in a sequence are all written down before anything is spent, those of a stream as they come.
-    Raises Refused where the endpoint turned the first call down: with nothing spent the run is taken away again.
+    A sequence is written down before anything is spent. Raises Refused where the endpoint turned the first call down.
     """
     agent, settings = prepared.agent, prepared.settings
     ceiling = make_ceiling(settings, prepared.judge, agent)
@@ -132,9 +131,9 @@ async def resume_run(
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
-    `loaded` is the run's agent, or finds it; it is needed only if rollouts are missing. The newest record of a rollout
-    counts. `changes` are settings in place of the run's own: a ceiling, prices; `rubric_word` names the rubric where
-    the run does not hold its text. Raises UsageError also for an agent that is no longer the run's, unless accepted.
+    `loaded`, the run's agent or what finds it, is needed only if rollouts are missing; their newest records count.
+    `changes` are settings in place of the run's own; `rubric_word` names a rubric that the run does not hold. Raises
+    UsageError also for an agent that is no longer the run's, unless accepted.
     """
     with RunReader(folder) as before:
         info, missing = before.info, find_missing_work(before, retry_failed=retry_failed)

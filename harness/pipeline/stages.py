@@ -1,7 +1,4 @@
-"""The two stages of a run, opened with their connections: an engine that rolls out, a ranker that judges and ranks.
-
-With `--judge-batch` the ranker's judges leave their questions in batches, which are opened here, too.
-"""
+"""The stages of a run, opened with their connections: an engine that rolls out, a ranker, its judges' batches."""
 
 import random
 from collections.abc import AsyncGenerator, Mapping
@@ -77,10 +74,7 @@ async def open_judge_models(
     *,
     batches: BatchDesk | None = None,
 ) -> AsyncGenerator[list[JudgeModel]]:
-    """Give the models that `spec` names; their raw replies are kept in `store`.
-
-    `extra` is added to every request. With `batches` questions are left there. Raises UsageError as `Credentials.key`.
-    """
+    """Give the models that `spec` names; their replies are kept in `store`. Raises UsageError as `Credentials.key`."""
     async with AsyncExitStack() as connections:
         models: list[JudgeModel] = []
         for member, endpoint in judge_endpoints(spec, settings, credentials):
@@ -169,10 +163,7 @@ _DRAWS = 20
 async def open_batches(
     plan: JudgingPlan, store: RunStore, run_env: RunEnvironment, *, free: bool = False
 ) -> AsyncGenerator[BatchRounds | None]:
-    """Give the batches of a run that is judged so; None for another, and where judging is `free`.
-
-    One question finds out whether there are any. Raises Refused where not, UsageError for the embedded judge.
-    """
+    """Give the batches of a run that is judged so, else None. Raises Refused without batches, UsageError offline."""
     if free or not plan.settings.judge_batch or plan.settings.topology == "none":
         yield None
         return

@@ -1,7 +1,6 @@
 """What an archived run may decide: where keys go, which folder is searched, which agent's code is loaded.
 
-A run folder is data from a stranger. It decides only what this machine's own record attests (the run was made here), or
-what today's user allows; and the name of an agent is looked up where any name is.
+A run folder is data from a stranger: it decides what this machine's record attests, or what today's user allows.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -102,10 +101,7 @@ def trust_in(
 def attested(
     store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None = None
 ) -> Generator[None]:
-    """Write down on this machine that a run or a comparison is made here, and by which agent.
-
-    What is taken away again is forgotten. Where that cannot be written the user gets a note, and the run goes on.
-    """
+    """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
     word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, None)
     addresses = archived_addresses(store.reader.info)
     try:

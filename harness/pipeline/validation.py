@@ -1,7 +1,4 @@
-"""Is an archive whole, and do its ranks and matches follow from its verdicts? Of runs and of comparisons.
-
-A ranking or a comparison is played again by the very code that made it, on the verdicts that its matches name.
-"""
+"""Is an archive whole, and do its ranks and matches follow from its verdicts? They are played again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,11 +98,7 @@ class Validation:
 
 
 def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
-    """Look at everything in a run's archive, and play its rankings again.
-
-    With `repair` damaged lines are moved aside, unless only a person can mend the damage. Raises CannotWrite,
-    ArchiveLocked.
-    """
+    """Look at a run's archive and play its rankings again; `repair` moves damaged lines aside. Raises CannotWrite."""
     return _validated(folder, clock, RunStore, repair=repair)
 
 

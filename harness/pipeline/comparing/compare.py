@@ -122,11 +122,7 @@ class ComparisonResult:
 
 
 async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions) -> ComparisonResult:
-    """Compare archived runs on the queries that they share, buying only the verdicts that are not there.
-
-    A comparison of the same runs, judged in the same way, is gone on with. Raises UsageError, Refused, CannotWrite,
-    ArchiveLocked, ArchiveDamaged.
-    """
+    """Compare archived runs, buying only the verdicts that are not there; a comparison like it is gone on with."""
     with open_sides(folders) as readers:
         plan = plan_comparison(readers, run_env.environ, options)
         redact, info = new_comparison(plan, run_env)

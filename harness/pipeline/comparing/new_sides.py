@@ -63,8 +63,7 @@ async def compare_sides(
 ) -> ComparisonResult:
     """Roll out the sides that are agents, each in a run of its own and asked `queries`, and compare all sides.
 
-    Runs and comparison are on disk before anything is spent, so that resuming the comparison does all that is missing.
-    With nothing spent they are taken away again if an error ends the work. Raises as `compare_runs`.
+    Runs and comparison are on disk before anything is spent; with nothing spent an error takes them away again.
     """
     if folders := _all_runs(sides):
         return await compare_runs(folders, run_env, options)

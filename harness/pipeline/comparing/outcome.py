@@ -90,7 +90,6 @@ class GateRules:
     looks: int = 1
     allow_unsure: bool = False
     buy_anew: bool = False
-    """Whether the baseline may have been judged by another rubric."""
 
     @property
     def early_stop(self) -> InterimRule | None:
@@ -105,10 +104,7 @@ def power_check(
     options: CompareOptions,
     rules: GateRules,
 ) -> Forecast:
-    """Return how probably an agent as good as the first side passes. Nothing is asked, bought or written.
-
-    Raises UsageError for a gate that could say nothing.
-    """
+    """Return how probably an agent as good as the first side passes. Raises UsageError for a gate that says nothing."""
     if len(sides) != 2:
         raise UsageError(f"a gate takes two sides, the baseline and what must not be worse, not {len(sides)}")
     folders = {at: side for at, side in enumerate(sides) if isinstance(side, Path)}

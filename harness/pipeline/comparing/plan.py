@@ -49,7 +49,6 @@ class CompareOptions:
     """With which looks a gate may stop before all queries are judged; None judges all of them."""
     reuse: Sequence[Path] = ()
     allow_offline: bool = False
-    """Whether runs on the embedded model, or an embedded judge, are compared."""
     trust_archive: bool = False
     """Whether keys may go wherever the runs say."""
 

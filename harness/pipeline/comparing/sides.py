@@ -182,9 +182,8 @@ _ENOUGH_PAIRS = 20
 def chance_floor(reader: RunReader, judge: str, rubric: str, pairs: int) -> float | None:
     """Return the standard deviation of a query's win rate between equal agents, from a run's own judged pairs.
 
-    The two rollouts of a pair are of equal agents, so that chance alone says whose win it is: a pair that did not tie
-    lies one half off the middle. `pairs` are the cross pairs of a query, whose mean is its win rate. None where the
-    run holds too few pairs of samples that this judge judged in both orders by this rubric.
+    Chance alone says whose win such a pair is: one that did not tie lies one half off the middle. `pairs` are the cross
+    pairs of a query. None where the run holds too few that this judge judged in both orders by this rubric.
     """
     decided = [match.winner is not None for match in _judged(reader, judge, rubric)]
     if len(decided) < _ENOUGH_PAIRS:

@@ -74,8 +74,7 @@ def export_runs(
 ) -> ExportResult:
     """Write ranked runs as training data into the folder `to`; `on_group` hears how many groups of how many are done.
 
-    Raises NothingRankable for a run without ranking; UsageError for an offline run, a folder that is there, several
-    runs with one ranking; CannotWrite; ArchiveDamaged.
+    Raises NothingRankable for a run without ranking; UsageError, CannotWrite, ArchiveDamaged.
     """
     if options.ranking and len(folders) > 1:
         raise UsageError("--ranking names the ranking of one run; name one run with it")
@@ -167,7 +166,6 @@ class _Export:
             self._write_source(name, line, records.of((rollout.index,)))
 
     def _write_source(self, name: str, line: int, records: Mapping[str, Any]) -> None:
-        """Write what is behind a line to the file's own part: sources are in the order of the files."""
         self.files.write(f"{name}.{SOURCES}", json.dumps({"file": name, "line": line, **records}) + "\n")
 
     def finish(self, runs: tuple[ExportedRun, ...]) -> ExportResult:
