@@ -10,17 +10,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
-from harness.endpoints.costs import (
-    UNKNOWN_ADDRESS,
-    Ceiling,
-    CostBounds,
-    Priced,
-    Purchase,
-    Tokens,
-    agent_tokens,
-    judge_tokens,
-    price_list,
-)
+from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, CostBounds, Priced, agent_tokens, judge_tokens, price_list
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
 from harness.tournament.ranker import Ranker
 
@@ -28,14 +18,13 @@ from harness.tournament.ranker import Ranker
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = judge_tokens(settings.judge_budget)
-    low = _mean_price(settings, judge, least, "flex" if settings.judge_tier != "default" else _dearest_tier(settings))
-    high = _mean_price(settings, judge, most, _dearest_tier(settings))
-    return None if low is None or high is None else CostBounds(calls[0] * low, calls[1] * high)
-
-
-def _mean_price(settings: Settings, judge: JudgeSpec, tokens: Tokens, tier: str | None) -> float | None:
-    prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
-    return None if None in prices else fmean(price for price in prices if price is not None)
+    dearest, bounds = _dearest_tier(settings), list[float]()
+    for tokens, tier in ((least, "flex" if settings.judge_tier != "default" else dearest), (most, dearest)):
+        prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
+        if None in prices:
+            return None
+        bounds.append(fmean(price for price in prices if price is not None))
+    return CostBounds(calls[0] * bounds[0], calls[1] * bounds[1])
 
 
 def _dearest_tier(settings: Settings) -> str | None:
@@ -70,15 +59,15 @@ def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
 
 def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
-    expected: dict[Purchase, float] = {}
-    least = judge_tokens(settings.judge_budget)[0].usage()
-    jurors = _jurors(settings, judge) if judge else []
-    if listed := [usd for juror in jurors if (usd := juror.of(least, _dearest_tier(settings))) is not None]:
-        expected["judge"] = max(listed)
-    one = agent_tokens(settings.max_turns)[0].usage()
-    if agent and (usd := agent.priced(price_list(settings))[0].of(one)) is not None:
-        expected["agent"] = usd
-    return Ceiling(settings.max_cost, expected)
+    least, tier = judge_tokens(settings.judge_budget)[0].usage(), _dearest_tier(settings)
+    judged = [usd for juror in _jurors(settings, judge) if (usd := juror.of(least, tier)) is not None] if judge else []
+    rolled_out = (
+        agent.priced(price_list(settings))[0].of(agent_tokens(settings.max_turns)[0].usage()) if agent else None
+    )
+    return Ceiling(
+        settings.max_cost,
+        {**({"judge": max(judged)} if judged else {}), **({} if rolled_out is None else {"agent": rolled_out})},
+    )
 
 
 def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None = None) -> list[str]:

@@ -58,7 +58,7 @@ def whole_text(text: str | None, redact: Redactor) -> str | None:
     return text if text is not None and redact(text) == text and redact.secret(written) == written else None
 
 
-def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
+def rescoring_rubric(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
     """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
     method, word = METHODS[settings.judge], named_rubric(settings)
     is_packaged, of_run = method.is_packaged(word), f"run {info.id[:_QUOTED]}"
@@ -132,7 +132,6 @@ def refuse_profile(settings: Settings) -> None:
 
 
 def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:
-    """Return what a text, a file or a run holds. Raises UsageError, ArchiveDamaged."""
     if word.lstrip().startswith("{"):
         return [profile_in(word, before_colon("judge_profile"))]
     path, name = Path(word), on_a_line(word)

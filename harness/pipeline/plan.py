@@ -23,13 +23,7 @@ from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.pipeline.costs import check_prices, judge_cost
-from harness.pipeline.judge_inputs import (
-    rubric_as_begun,
-    rubric_for_rescoring,
-    rubric_for_run,
-    whole_text,
-    with_profile,
-)
+from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rubric_for_run, whole_text, with_profile
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
@@ -97,7 +91,7 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
 
-def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
+def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
     """Describe a run that begins now; `queries` is their number where it is known, `redact` the run's."""
     at, loaded, endpoint = clock(), prepared.agent.loaded, prepared.agent.endpoint
     return RunInfo(
@@ -153,7 +147,7 @@ def rescoring(
     settings = trust.priced(settings, changes)
     if not options.free:
         check_prices(settings, judge)
-    rubric = rubric_for_rescoring(reader.info, settings, changes)
+    rubric = rescoring_rubric(reader.info, settings, changes)
     settings = with_profile(settings, judge, rubric)
     if options.free:
         credentials = credentials.without_calls()
@@ -224,9 +218,6 @@ class NamedAddresses:
 
 def _several(urls: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return (urls,) if isinstance(urls, str) else urls or ()
-
-
-RUNS_OWN = NamedAddresses()
 
 
 def _same_place(named: str, url: str | None) -> bool:

@@ -164,8 +164,6 @@ class _Worker:
 
 @dataclass
 class _Relay:
-    """Receives the workers' news, and passes them on to the run's watcher and gates."""
-
     progress: Progress
     gates: Gates
     leading: dict[int, FirstCall] = field(default_factory=dict[int, FirstCall])
@@ -209,28 +207,24 @@ class _RolloutsOnRay:
             self.relay.leading[order.number] = begun.first_call
         worker.busy += 1
         try:
-            made = await self._made(worker, order, begun)
+            reply = worker.actor.make.remote(order)
+            try:
+                made = await reply
+            except anyio.get_cancelled_exc_class():
+                with anyio.move_on_after(_PARTING_S, shield=True), suppress(RayError):
+                    await worker.actor.stop.remote(order.number, late=begun.is_late())
+                    self._keep(begun, await reply)
+                raise
+            self._keep(begun, made)
         except RayTaskError:  # a fault of the harness's own
             raise
         except RayError as exc:
             lost = f"its Ray worker was lost, again and again ({type(exc).__name__})"
             begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, lost)
-        else:
-            self._keep(begun, made)
         finally:
             worker.busy -= 1
         if begun.leads:
             begun.first_call.over()
-
-    async def _made(self, worker: _Worker, order: RolloutOrder, begun: BegunRollout) -> MadeRollout:
-        reply = worker.actor.make.remote(order)
-        try:
-            return await reply
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(_PARTING_S, shield=True), suppress(RayError):
-                await worker.actor.stop.remote(order.number, late=begun.is_late())
-                self._keep(begun, await reply)
-            raise
 
     def _keep(self, begun: BegunRollout, made: MadeRollout) -> None:
         """Write what came back: the texts first, because the record names them. Raises what ends the run instead."""

@@ -158,7 +158,6 @@ class RolloutWorker:
         return RunEnvironment(environ, progress=_PassedOn(self._line))
 
     async def _resolved(self) -> AgentSpec:
-        """Return the agent, and its endpoint with the key of this process's environment. Raises UsageError."""
         job, environ = self._job, self._run_env.environ
         if (version := package_versions()["arena-harness"]) != job.version:
             raise UsageError(

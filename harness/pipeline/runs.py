@@ -26,16 +26,7 @@ from harness.pipeline.costs import Size, check_prices, make_ceiling
 from harness.pipeline.cut_short import one_error
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
-from harness.pipeline.plan import (
-    RUNS_OWN,
-    JudgingPlan,
-    NamedAddresses,
-    Prepared,
-    RescoreOptions,
-    as_begun,
-    new_run_info,
-    rescoring,
-)
+from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
 from harness.pipeline.rank_cached import rank_for_free
 from harness.pipeline.rank_groups import OpenRanking, open_ranking
 from harness.pipeline.rescoring import quote_rescoring
@@ -86,7 +77,7 @@ async def run_queries(
     redact = make_redactor(agent.loaded, settings, run_env.environ)
     listed = queries if isinstance(queries, Sequence) else ()
     size = Size(len(queries) if isinstance(queries, Sequence) else None, settings.n)
-    info = new_run_info(prepared, run_env.clock, len(listed) or None, redact)
+    info = new_run(prepared, run_env.clock, len(listed) or None, redact)
     with (
         open_reuse_sources(reuse) as reuse_sources,
         RunStore.create(settings.runs_dir, info, listed, redact=redact) as store,
@@ -126,7 +117,7 @@ async def resume_run(
     accept_changed_agent: bool = False,
     changes: Mapping[str, Any] | None = None,
     rubric_word: str | None = None,
-    named: NamedAddresses = RUNS_OWN,
+    named: NamedAddresses | None = None,
     trust_archive: bool = False,
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
@@ -135,6 +126,7 @@ async def resume_run(
     `changes` are settings in place of the run's own; `rubric_word` names a rubric that the run does not hold. Raises
     UsageError also for an agent that is no longer the run's, unless accepted.
     """
+    named = named or NamedAddresses()
     with RunReader(folder) as before:
         info, missing = before.info, find_missing_work(before, retry_failed=retry_failed)
         if missing.nothing:

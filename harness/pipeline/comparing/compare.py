@@ -192,7 +192,6 @@ async def judge_into(
 def _new_file(
     store: ComparisonStore, plan: ComparisonPlan, readers: Sequence[RunReader], run_env: RunEnvironment
 ) -> ComparisonWriter:
-    """Open a file of the comparison, which is on disk with its first verdict or query."""
     at, newest = run_env.clock(), store.reader.newest()
     if newest:  # the newest counts, also if the clock has jumped back
         at = max(at, newest.head.created_at + timedelta(microseconds=1))

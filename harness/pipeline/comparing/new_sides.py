@@ -18,7 +18,7 @@ from harness.pipeline.comparing.plan import CompareOptions, new_comparison, open
 from harness.pipeline.comparing.quote import AnySide, ComparisonQuote, RollOutQuote, quote_plan, quote_roll_out
 from harness.pipeline.comparing.resuming import resume_comparison
 from harness.pipeline.comparing.sides import open_sides
-from harness.pipeline.plan import new_run_info
+from harness.pipeline.plan import new_run
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import attested
@@ -77,7 +77,7 @@ async def compare_sides(
                 continue
             loaded = side.agent.loaded
             redact = make_redactor(loaded, side.settings, run_env.environ)
-            info = new_run_info(side, run_env.clock, len(queries), redact)
+            info = new_run(side, run_env.clock, len(queries), redact)
             creating = RunStore.create(side.settings.runs_dir, info, queries, redact=redact)
             with creating as store, attested(store, run_env, loaded):
                 folders.append(store.folder)

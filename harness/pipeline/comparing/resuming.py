@@ -21,7 +21,7 @@ from harness.pipeline.comparing.compare import ComparisonResult, judge_into
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_verdict_sources
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
-from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
+from harness.pipeline.plan import JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import resume_run
@@ -76,7 +76,7 @@ async def resume_comparison(
     agents: Mapping[str, LoadedAgent] | None = None,
     folders: Sequence[Path] | None = None,
     changes: Mapping[str, Any] | None = None,
-    named: NamedAddresses = RUNS_OWN,
+    named: NamedAddresses | None = None,
     rubric_word: str | None = None,
     trust_archive: bool = False,
 ) -> ComparisonResult | None:
@@ -88,7 +88,7 @@ async def resume_comparison(
     The agents of sides still to be run are in `agents`, by their runs' ids, or found as `resume` finds a run's.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
-    changes = changes or {}
+    changes, named = changes or {}, named or NamedAddresses()
     with ComparisonReader(folder) as comparison:
         info = comparison.info
         trust = trust_in(comparison, run_env.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive)
@@ -165,7 +165,6 @@ def _as_begun(
     runs_dir: Path,
     rubric_word: str | None,
 ) -> ComparisonPlan:
-    """Return how a comparison is to be judged: as when it began, but for what `changes` say of money."""
     where = folder / "compare.json"
     settings = trust.priced(recorded_settings(info.settings, where), changes)
     if changes:

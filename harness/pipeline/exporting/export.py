@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from harness.formats.training.records import TrainingLine
 from harness.formats.training.registry import LINES_OF, line_model
 from harness.formats.training.rules import WHOLE, ExportRules, choose_split
 from harness.formats.training.tables import heading, table_rows
-from harness.pipeline.exporting.files import ExportFiles, ParquetFiles, check_pyarrow
+from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.pipeline.exporting.source import described_run, groups_of, ranking_to_export, turns_from
 
 _TOOLS_IN_REPLY = (
@@ -78,8 +79,8 @@ def export_runs(
     """
     if options.ranking and len(folders) > 1:
         raise UsageError("--ranking names the ranking of one run; name one run with it")
-    if options.rules.format == "parquet":
-        check_pyarrow()
+    if options.rules.format == "parquet" and find_spec("pyarrow") is None:
+        raise UsageError("writing Parquet needs pyarrow: pip install 'arena-harness[parquet]'")
     runs, total, done = list[ExportedRun](), 0, 0
     for folder in folders:
         with RunReader(folder) as reader:

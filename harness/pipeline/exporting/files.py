@@ -6,7 +6,6 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from io import RawIOBase
 from pathlib import Path
 from types import TracebackType
@@ -123,12 +122,6 @@ def _cannot_write(path: Path, exc: Exception) -> CannotWrite:
 
 
 _ROWS_AT_ONCE = 2000
-
-
-def check_pyarrow() -> None:
-    """Raise UsageError, naming what to install, where pyarrow is missing."""
-    if find_spec("pyarrow") is None:
-        raise UsageError("writing Parquet needs pyarrow: pip install 'arena-harness[parquet]'")
 
 
 class ParquetFiles:
