@@ -46,30 +46,28 @@ def parted_each(message_lists: Any) -> list[tuple[list[ChatMessage], float | Non
     """Return the messages and the reward of each trajectory. Raises UsageError for anything else."""
     if not isinstance(message_lists, list | tuple):
         raise UsageError(f"expected a list of trajectories, found a {type(message_lists).__name__}")
-    return [_parted(trajectory, number) for number, trajectory in enumerate(cast("Sequence[Any]", message_lists))]
+    parted = list[tuple[list[ChatMessage], float | None]]()
+    for number, trajectory in enumerate(cast("Sequence[Any]", message_lists)):
+        given, reward = trajectory, None
+        if isinstance(trajectory, Mapping):
+            members = cast("Mapping[str, Any]", trajectory)
+            given, reward = members.get("messages"), members.get("reward")
+        if not isinstance(given, list | tuple):
+            raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
+        several = cast("Sequence[Any]", given)
+        messages = [m.model_dump(exclude_none=True) if hasattr(m, "model_dump") else m for m in several]
+        if not all(isinstance(m, Mapping) for m in messages):
+            raise UsageError(f"trajectory {number} holds something that is no chat message")
+        parted.append((messages, None if reward is None else _number(reward, number)))
+    return parted
 
 
-def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:
-    """Return a trajectory's messages and reward. Raises UsageError for anything else."""
-    reward = None
-    if isinstance(trajectory, Mapping):
-        members = cast("Mapping[str, Any]", trajectory)
-        trajectory, reward = members.get("messages"), members.get("reward")
-    if not isinstance(trajectory, list | tuple):
-        raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
-    messages = [
-        (m.model_dump(exclude_none=True) if hasattr(m, "model_dump") else m) for m in cast("Sequence[Any]", trajectory)
-    ]
-    if not all(isinstance(m, Mapping) for m in messages):
-        raise UsageError(f"trajectory {number} holds something that is no chat message")
-    if reward is None:
-        return messages, None
-    with suppress(
-        TypeError, ValueError, OverflowError
-    ):  # any library's number; text is none, though float() reads some
+def _number(reward: Any, number: int) -> float:
+    """Return a reward as a float, whatever library's number it is; text is none, though float() reads some."""
+    with suppress(TypeError, ValueError, OverflowError):
         is_number = hasattr(reward, "__float__") and not type(reward).__name__.startswith("bool")  # NumPy has its own
         if is_number and math.isfinite(as_float := float(reward)):
-            return messages, as_float
+            return as_float
     raise UsageError(f"trajectory {number} has a reward that is no number: {quoted(reward)}")
 
 

@@ -26,9 +26,9 @@ def merge(
 ) -> Run:
     """Make one run of several runs of one agent, judge, rubric and settings, as `harness merge` does.
 
-    `output` is its name in `runs_dir`, or a path; None: an id. Nothing is asked or bought, and `runs` stay as they are.
-    Each ranking that all have and have finished becomes one of all groups; `progress` gets a note on what is left out.
-    Raises UsageError for runs that differ or share a query; ArchiveLocked, ArchiveDamaged, CannotWrite.
+    `output` is its name in `runs_dir`, or a path; None: an id. Nothing is bought, and `runs` stay as they are. Rankings
+    that all have finished become ones of all groups; `progress` gets a note on what is left out. Raises UsageError for
+    runs that differ or share a query; ArchiveLocked, ArchiveDamaged, CannotWrite.
     """
     parent, run_env = runs_parent(runs_dir), read_run_env(progress, clock)
     folders = [find_folder(run, runs_dir) for run in runs]

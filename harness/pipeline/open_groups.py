@@ -15,10 +15,8 @@ from harness.core.wording import PLACE_IN_LINE
 
 _IN_LINE = 2
 """Queries that may wait for places: one more than the one whose rollouts are let in, so that no place stays empty."""
-
 _BESIDE_TEXTS = 12_000
 """Bytes that a rollout's record, and its part of the tasks of a waiting group, take beside the texts."""
-
 T = TypeVar("T")
 
 

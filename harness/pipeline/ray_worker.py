@@ -3,7 +3,7 @@
 import asyncio
 import os
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -17,7 +17,7 @@ from harness.core.records import Rollout
 from harness.endpoints.address import AGENT_KEY
 from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.endpoints.gate import GateLesson
-from harness.endpoints.refused_settings import RefusedSettings, SettingLesson
+from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline.engines import open_local_engine
 from harness.pipeline.ray_messages import (
     FirstReply,
@@ -135,16 +135,17 @@ class RolloutWorker:
                 refused = engine.run_context.models.state.refused
                 refused.share = self._line.post
                 opened.set_result(engine.run_context)
-                await self._line.listen(partial(self._learn, refused))
+
+                def learn(_: str, news: News) -> None:
+                    if isinstance(news, GateLesson):
+                        run_env.gates.learn(news)
+                    elif isinstance(news, SettingLesson):
+                        refused.note(news)
+
+                await self._line.listen(learn)
         except Exception as exc:  # noqa: BLE001 - each order that waits for it gets it
             if not opened.done():
                 opened.set_exception(exc)
-
-    def _learn(self, refused: RefusedSettings, _: str, news: News) -> None:
-        if isinstance(news, GateLesson):
-            self._run_env.gates.learn(news)
-        elif isinstance(news, SettingLesson):
-            refused.note(news)
 
     @cached_property
     def _run_env(self) -> RunEnvironment:

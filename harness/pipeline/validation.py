@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from harness.archive.blobs import Blobs
-from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.repair import move_aside
@@ -194,21 +194,21 @@ def _look_at_comparison(folder: Path) -> tuple[Finding, ...]:
     of_records = tuple(comparison_findings(folder))
     if _damage(of_records):
         return of_records  # matches are compared once the records are whole
+    wrong = list[Finding]()
     with ComparisonReader(folder) as reader:
-        return (*of_records, *(finding for file in reader.files() for finding in _wrong_queries(reader, file)))
-
-
-def _wrong_queries(reader: ComparisonReader, file: ComparisonFile) -> Iterator[Finding]:
-    labels = [side.label for side in file.head.sides]
-    for line, query in enumerate(file.queries, 2):
-        texts = {
-            (side, r.index): Transcript(reader.blobs.get(r.path_blob), reader.blobs.get(r.answer_blob))
-            for side, rollouts in enumerate(query.rollouts)
-            for r in rollouts
-            if r.path_blob and r.answer_blob
-        }
-        for reason in (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, labels)):
-            yield Finding("damage", file.path, f"query {query.query!r}: {reason}", line)
+        for file in reader.files():
+            labels = [side.label for side in file.head.sides]
+            for line, query in enumerate(file.queries, 2):
+                texts = {
+                    (side, r.index): Transcript(reader.blobs.get(r.path_blob), reader.blobs.get(r.answer_blob))
+                    for side, rollouts in enumerate(query.rollouts)
+                    for r in rollouts
+                    if r.path_blob and r.answer_blob
+                }
+                reasons = (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, labels))
+                where = f"query {query.query!r}"
+                wrong += [Finding("damage", file.path, f"{where}: {reason}", line) for reason in reasons]
+    return (*of_records, *wrong)
 
 
 def _wrong_texts(query: ComparedQuery, texts: Mapping[_Place, Transcript], labels: Sequence[str]) -> Iterator[str]:

@@ -82,7 +82,13 @@ async def compare_sides(
             with creating as store, attested(store, run_env, loaded):
                 folders.append(store.folder)
             made[store.folder] = loaded
-        comparison = _begin_comparison(folders, list(made), run_env, options)
+        with open_sides(folders) as readers:
+            plan = plan_comparison(readers, run_env.environ, replace(options, allow_offline=True))
+            compared = zip(plan.sides, folders, strict=True)
+            to_run = tuple(side.model_copy(update={"to_run": folder in made}) for side, folder in compared)
+            redact, info = new_comparison(replace(plan, sides=to_run), run_env)
+            with ComparisonStore.create(options.runs_dir, info, redact=redact) as store, attested(store, run_env):
+                comparison = store.folder
         made[comparison] = None
         agents = {folder.name: agent for folder, agent in made.items() if agent}
         runs_dir = options.runs_dir
@@ -97,16 +103,3 @@ async def compare_sides(
         raise
     assert result, "a comparison that has just begun has work to do"  # noqa: S101 - for the type checker
     return result
-
-
-def _begin_comparison(
-    folders: Sequence[Path], made: Sequence[Path], run_env: RunEnvironment, options: CompareOptions
-) -> Path:
-    """Write a comparison's compare.json; the sides in `made` are still to be rolled out."""
-    with open_sides(folders) as readers:
-        plan = plan_comparison(readers, run_env.environ, replace(options, allow_offline=True))
-        sides = zip(plan.sides, folders, strict=True)
-        plan = replace(plan, sides=tuple(side.model_copy(update={"to_run": folder in made}) for side, folder in sides))
-        redact, info = new_comparison(plan, run_env)
-        with ComparisonStore.create(options.runs_dir, info, redact=redact) as store, attested(store, run_env):
-            return store.folder

@@ -165,8 +165,7 @@ def conclude_comparison(
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
         if noise := reversals([*judged.values()]).noise():
             raise UsageError(f"no gate: {noise}. The comparison is kept: {comparison}")
-        looks = plan.analyses(judged)
-        if not looks:
+        if not (looks := plan.analyses(judged)):
             return None
         queries = [judged[content] for content in sorted(judged)]
         said, planned = comparison_of(reader), len(plan.parts)

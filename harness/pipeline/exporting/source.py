@@ -81,9 +81,16 @@ def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool)
         if not (ranked or unranked) or not (query := reader.query(name)):
             continue
         if ranking and ranked and odds:
-            flagged, cut = _marked(reader, ranked)
+            flagged, cut = set[int](), set[int]()  # in a verdict; for a judge, who did not see it whole
+            for match in ranked.matches:
+                for key, first in zip(match.verdicts, match.shown_first, strict=False):
+                    if not match.repeated and (verdict := reader.verdict(key)):
+                        second = match.b if first == match.a else match.a
+                        flagged |= {at for at, scores in ((first, verdict.a), (second, verdict.b)) if scores.flags}
+                        cut |= {at for at, side in ((first, "A"), (second, "B")) if side in verdict.cut}
             group, judge = group_of(reader, query, ranked), ranked.judge or _judge(ranking)
-            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, flagged, cut, odds)
+            marks = frozenset(flagged), frozenset(cut)
+            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, *marks, odds)
         else:
             nothing = GroupRanking(query=name, topology="none", estimator="none", status="incomplete", signal="none")
             yield RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)
@@ -110,15 +117,3 @@ def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
 
 def _judge(ranking: RankingFile) -> str:
     return str(ranking.head.judge.get("model"))
-
-
-def _marked(reader: RunReader, ranked: GroupRanking) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the rollouts that are flagged in some verdict, and those whose answer some judge did not see whole."""
-    flagged, cut = set[int](), set[int]()
-    for match in ranked.matches:
-        for key, first in zip(match.verdicts, match.shown_first, strict=False):
-            if not match.repeated and (verdict := reader.verdict(key)):
-                second = match.b if first == match.a else match.a
-                flagged |= {side for side, scores in ((first, verdict.a), (second, verdict.b)) if scores.flags}
-                cut |= {side for side, label in ((first, "A"), (second, "B")) if label in verdict.cut}
-    return frozenset(flagged), frozenset(cut)
