@@ -41,12 +41,13 @@ from harness.judging.judges import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.costs import check_prices, make_ceiling
+from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.stages import open_engine, open_ranker
+from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
@@ -75,7 +76,7 @@ async def rollout(
     (asked,), loaded = make_queries([query]), loaded_agent(agent)
     spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
     store = store or MemoryStore(make_redactor(loaded, chosen, run_env.environ))
-    async with open_engine(spec, chosen, store, run_env) as engine:
+    async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine:
         run_env.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := run_env.gates.given_up) and len(rolled_out.rollouts) < n:
@@ -172,10 +173,11 @@ async def best_of(
     work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = make_queries([query])
     await my_turn()
+    maker = maker_elsewhere(work.settings)
     cache = VerdictCache(work.store, run_env.progress, ceiling=work.ceiling, stop=run_env.stop, deadline=ends)
     async with (
         _open_ranker(work.judging, work.settings, cache, run_env) as ranker,
-        open_engine(work.agent, work.settings, work.store, run_env, ceiling=work.ceiling) as engine,
+        open_engine(work.agent, work.settings, work.store, run_env, maker, ceiling=work.ceiling) as engine,
     ):
         group = await work.roll_out(engine, asked)
         in_time = anyio.current_time() < ends.at

@@ -41,15 +41,15 @@ def endpoint_gate(endpoint: Endpoint | None, settings: Settings, gates: Gates) -
 
 
 @asynccontextmanager
-async def open_local_engine(
+async def open_engine(
     spec: AgentSpec,
     settings: Settings,
     store: Store,
     run_env: RunEnvironment,
+    open_maker: OpenMaker | None = None,
     *,
     run_id: str = "",
     ceiling: Ceiling | None = None,
-    open_maker: OpenMaker | None = None,
 ) -> AsyncGenerator[Engine]:
     """Open an engine whose rollouts are made in this process, or by what `open_maker` opens."""
     tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops

@@ -18,7 +18,7 @@ from harness.endpoints.address import AGENT_KEY
 from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.endpoints.gate import GateLesson
 from harness.endpoints.refused_settings import SettingLesson
-from harness.pipeline.engines import open_local_engine
+from harness.pipeline.engines import open_engine
 from harness.pipeline.ray_messages import (
     FirstReply,
     MadeRollout,
@@ -131,7 +131,7 @@ class RolloutWorker:
             run_env.gates.pass_on(self._line.post)
             settings = self._job.settings
             store = MemoryStore(make_redactor(spec.loaded, settings, run_env.environ))
-            async with open_local_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:
+            async with open_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:
                 refused = engine.run_context.models.state.refused
                 refused.share = self._line.post
                 opened.set_result(engine.run_context)

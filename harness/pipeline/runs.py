@@ -24,6 +24,7 @@ from harness.judging.batch_rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import Size, check_prices, make_ceiling
 from harness.pipeline.cut_short import one_error
+from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
@@ -32,7 +33,7 @@ from harness.pipeline.rank_groups import OpenRanking, open_ranking
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
-from harness.pipeline.stages import judge_fault, open_batches, open_engine
+from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
 from harness.pipeline.trust import attest_judge, attested, trust_in
 from harness.report.summary.ranking import RankingSummary
 from harness.rollouts.engine import Engine, GroupWatch
@@ -236,7 +237,8 @@ async def _open_stages(
         async with AsyncExitStack() as opened:
             engine = None
             if agent:
-                opening = open_engine(agent, settings, store, run_env, run_id=store.reader.info.id, ceiling=ceiling)
+                maker, run_id = maker_elsewhere(settings), store.reader.info.id
+                opening = open_engine(agent, settings, store, run_env, maker, run_id=run_id, ceiling=ceiling)
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)
             ranking = await opened.enter_async_context(open_ranking(plan, store, cache, run_env, size))

@@ -2,20 +2,20 @@
 
 import random
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from harness.archive.batch_log import BatchLog
 from harness.archive.run_store import RunStore
-from harness.archive.store import Store, VerdictStore
+from harness.archive.store import VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.core.wording import option, switch
 from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.batch_files import BatchFiles
-from harness.endpoints.costs import Ceiling, Priced, price_list
+from harness.endpoints.costs import Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Patience
 from harness.judging.batch_desk import BatchAsk, BatchDesk
@@ -24,32 +24,22 @@ from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import FLEX_REPLY_S, EndpointAsk
 from harness.judging.judge_model import Ask, JudgeModel, JudgePatience
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.engines import OpenMaker, endpoint_gate, open_local_engine
+from harness.pipeline.engines import OpenMaker, endpoint_gate
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
+from harness.pipeline.resolve import JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.ranking.topologies import Entry, make_topology
-from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker
 
 
-def open_engine(
-    spec: AgentSpec,
-    settings: Settings,
-    store: Store,
-    run_env: RunEnvironment,
-    *,
-    run_id: str = "",
-    ceiling: Ceiling | None = None,
-) -> AbstractAsyncContextManager[Engine]:
-    """Open an engine that makes rollouts in this process or, with `--engine ray`, on a cluster."""
-    open_maker: OpenMaker | None = None
-    if settings.engine == "ray":
-        from harness.pipeline.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
+def maker_elsewhere(settings: Settings) -> OpenMaker | None:
+    """Return what opens a run's rollouts on a cluster, with `--engine ray`; None where this process makes them."""
+    if settings.engine != "ray":
+        return None
+    from harness.pipeline.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
 
-        open_maker = open_rollouts_on_ray
-    return open_local_engine(spec, settings, store, run_env, run_id=run_id, ceiling=ceiling, open_maker=open_maker)
+    return open_rollouts_on_ray
 
 
 @asynccontextmanager
