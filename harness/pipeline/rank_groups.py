@@ -168,16 +168,15 @@ async def rank_part(
 ) -> GroupRanking:
     """Rank what --include and --exclude leave of a group; the others have no place, and a note says so."""
     part = taking_part(group, settings)
-    asked = (part, early) if early else (part,)
     taking = {r.index for r in part.rollouts}
     left_out = [str(r.index) for r in group.rollouts if r.index not in taking]
     if not left_out:
-        return await ranker(*asked)
+        return await (ranker(part, early) if early else ranker(part))
     several = "s" if len(left_out) > 1 else ""
     note = f"left out, as --include or --exclude asks: rollout{several} {', '.join(left_out)}"
     if not part.rollouts:
         return _unranked(group, ranker, note)
-    ranking = await ranker(*asked)
+    ranking = await (ranker(part, early) if early else ranker(part))
     places = {r.index: r for r in ranking.rollouts}
     everyone = tuple(places.get(r.index) or Ranked(index=r.index) for r in group.rollouts)
     return ranking.model_copy(update={"rollouts": everyone, "notes": (*ranking.notes, note)})
