@@ -29,6 +29,7 @@ from harness.archive.run_store import RunStore
 from harness.core.clock import now
 from harness.core.records import Effective, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import Settings, as_written
+from harness.pipeline.plan import RescoreOptions
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import rescore_run
 
@@ -120,7 +121,7 @@ def copied(run: Path) -> Path:
 async def judged(base_url: str, run: Path, model: str = "m") -> None:
     """Judge and rank the run's groups."""
     changes = {"judge_base_url": base_url, "judge_model": model}
-    await rescore_run(run, changes, RunEnvironment({"OPENAI_API_KEY": "sk-benchmark"}))
+    await rescore_run(run, changes, RunEnvironment({"OPENAI_API_KEY": "sk-benchmark"}), RescoreOptions())
 
 
 async def bare(base_url: str, bodies: Sequence[dict[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,54 +36,44 @@ from harness.report.summary.why import explain_pair, find_pair, judged_ranking
 from harness.report.summary.why_records import PairExplanation
 
 _PLACE = ("rank", "reward", "advantage", "score", "margin", "uncertainty", "p_best", "p_above_mean", "verified")
-_PLAIN = (str, int, float, bool)
+_PLAIN = (int, float, bool)
 
 Cells = dict[str, Any]
 
 
-def frame_rows(groups: Iterable[tuple[Group, GroupRanking | None]], run: str) -> list[Cells]:
-    """Return a row a rollout, in the order of queries and indices; what is not known is None."""
-    rows = [
-        {"run": run, "query_id": group.query.id, "query": group.query.text, "reference": group.query.reference}
-        | _columns("metadata", group.query.metadata)
-        | _rollout_row(rollout)
-        | _place_row(rollout, ranking)
-        for group, ranking in groups
-        for rollout in group.rollouts
-    ]
-    columns = dict.fromkeys(name for row in rows for name in row)
-    texts = {name for name in columns if len({_kind(row.get(name)) for row in rows} - {type(None)}) > 1}
-    return [{name: _cell(row.get(name), as_text=name in texts) for name in columns} for row in rows]
-
-
-def _rollout_row(rollout: Rollout) -> Cells:
-    return {
-        "index": rollout.index,
-        "role": rollout.role,
-        "temperature": rollout.requested.temperature,
-        "model": ", ".join(rollout.effective.models) or None,
-        "status": rollout.status,
-        "failure": rollout.failure.kind if rollout.failure else None,
-        "capture": rollout.capture,
-        "answer": rollout.trajectory.answer,
-        "steps": len(rollout.trajectory.path),
-        "input_tokens": rollout.usage.input,
-        "cached_tokens": rollout.usage.cached,
-        "output_tokens": rollout.usage.output,
-        "price_usd": rollout.price_usd,
-        "duration_s": rollout.duration_s,
-        "retries": rollout.retries,
-        "started_at": rollout.started_at.isoformat(),
-        "origin_id": rollout.origin_id,
-        "given_reward": rollout.given_reward,
-    } | _columns("rollout_metadata", rollout.metadata)
-
-
-def _place_row(rollout: Rollout, ranking: GroupRanking | None) -> Cells:
-    places = {place.index: place for place in ranking.rollouts} if ranking else {}
-    place = places.get(rollout.index) or Ranked(index=rollout.index)
-    row: Cells = {name: getattr(place, name) for name in _PLACE}
-    return row | {"signal": ranking.signal if ranking else None, "explanation": place.explanation}
+def _rows(run: str, group: Group, ranking: GroupRanking | None) -> Iterator[Cells]:
+    query, places = group.query, {place.index: place for place in ranking.rollouts} if ranking else {}
+    for rollout in group.rollouts:
+        place = places.get(rollout.index) or Ranked(index=rollout.index)
+        yield {
+            "run": run,
+            "query_id": query.id,
+            "query": query.text,
+            "reference": query.reference,
+            **_columns("metadata", query.metadata),
+            "index": rollout.index,
+            "role": rollout.role,
+            "temperature": rollout.requested.temperature,
+            "model": ", ".join(rollout.effective.models) or None,
+            "status": rollout.status,
+            "failure": rollout.failure.kind if rollout.failure else None,
+            "capture": rollout.capture,
+            "answer": rollout.trajectory.answer,
+            "steps": len(rollout.trajectory.path),
+            "input_tokens": rollout.usage.input,
+            "cached_tokens": rollout.usage.cached,
+            "output_tokens": rollout.usage.output,
+            "price_usd": rollout.price_usd,
+            "duration_s": rollout.duration_s,
+            "retries": rollout.retries,
+            "started_at": rollout.started_at.isoformat(),
+            "origin_id": rollout.origin_id,
+            "given_reward": rollout.given_reward,
+            **_columns("rollout_metadata", rollout.metadata),
+            **{name: getattr(place, name) for name in _PLACE},
+            "signal": ranking.signal if ranking else None,
+            "explanation": place.explanation,
+        }
 
 
 def _columns(prefix: str, members: Mapping[str, Any]) -> Cells:
@@ -91,18 +81,11 @@ def _columns(prefix: str, members: Mapping[str, Any]) -> Cells:
 
 
 def _kind(value: Any) -> type:
-    """Return what a column of a data frame would be for the value; whole numbers and others share a column."""
+    """Return what a data frame's column would be for the value; whole numbers and others share one."""
     for kind in (type(None), str, bool):
         if isinstance(value, kind):
             return kind
     return float if isinstance(value, int | float) else str
-
-
-def _cell(value: Any, *, as_text: bool) -> Any:
-    """Return a value as data frames take it: JSON text for what is nested, or stands beside another kind of value."""
-    if value is None or (isinstance(value, _PLAIN) and not as_text):
-        return value
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class Run:
@@ -187,7 +170,15 @@ class Run:
         Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
         """
         of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
-        return frame_rows(((group, of_run and of_run.of(group.query.id)) for group in self.groups()), self.id)
+        rows = [row for group in self.groups() for row in _rows(self.id, group, of_run and of_run.of(group.query.id))]
+        columns = dict.fromkeys(name for row in rows for name in row)
+        mixed = {name for name in columns if len({_kind(row.get(name)) for row in rows} - {type(None)}) > 1}
+
+        def cell(name: str, value: Any) -> Any:  # JSON text for what is nested, or stands beside another kind of value
+            plain = value is None or isinstance(value, str) or (isinstance(value, _PLAIN) and name not in mixed)
+            return value if plain else json.dumps(value, ensure_ascii=False)
+
+        return [{name: cell(name, row.get(name)) for name in columns} for row in rows]
 
     def to_json(self, ranking: str | None = None) -> Mapping[str, Any]:
         """Return what `harness show --json` prints: the run with one of its rankings."""
@@ -196,8 +187,7 @@ class Run:
     def judge_quality(self, ranking: str | None = None) -> list[dict[str, Any]]:
         """Return how far to believe each judge of a ranking: the `judges` of `harness stats --json`."""
         of_run = self._as_kept(ranking)
-        qualities = judge_qualities(self._reader, of_run, summarize(self._reader, of_run))
-        return [quality_json(quality) for quality in qualities]
+        return list(map(quality_json, judge_qualities(self._reader, of_run, summarize(self._reader, of_run))))
 
     def judge_profiles(self, ranking: str | None = None) -> list[JudgeProfile]:
         """Return what the verdicts of a ranking teach of each judge; `harness.rank_many(profile=)` takes one."""
@@ -229,8 +219,7 @@ class Run:
         judged = round_robin_of(self._reader, ranking)
         other = self._reader.ranking(against) if against else None
         labelled = answer_labels(self._reader, Path(labels) if labels else None)
-        curve = judging_curve(self._reader, judged, truth=truth, against=other, labels=labelled, seed=seed)
-        return curve_json(curve)
+        return curve_json(judging_curve(self._reader, judged, truth=truth, against=other, labels=labelled, seed=seed))
 
     @from_python()
     def why(
@@ -247,8 +236,7 @@ class Run:
         """
         chosen = judged_ranking(self._reader, ranking or self.ranking_id)
         explanation = explain_pair(self._reader, chosen, find_pair(self._reader, chosen, self._query(query), a, b))
-        around = RunEnvironment(environment())
-        return in_step(offer_match)(self._reader, chosen, explanation, str(self.path), around)
+        return in_step(offer_match)(self._reader, chosen, explanation, str(self.path), RunEnvironment(environment()))
 
     def change(self, ranking: str | None = None) -> RankingChange | None:
         """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""

@@ -31,7 +31,6 @@ _LIKE_JUDGE = like(Judge, "a model's name, or an object with the methods of")
 
 
 def _judge(value: Any) -> str | None:
-    """The rule that a judge is a model's name, or an object of the caller's that can judge."""
     if isinstance(value, str):
         return None if value.strip() else "give a model's name"
     if isinstance(value, list | tuple):
@@ -44,19 +43,16 @@ def _judge(value: Any) -> str | None:
 
 
 def _run(value: Any) -> str | None:
-    """The rule that a run is a Run, or what names one; None is the last that is unfinished."""
     named = value is None or isinstance(value, str | Path) or isinstance(getattr(value, "path", None), Path)
     return None if named else "give a harness.Run, a run's folder or id, or 'last'"
 
 
 def _files(value: Any) -> str | None:
-    """The rule that files are a path, or a list of paths."""
     paths = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
     return None if all(isinstance(path, str | Path) for path in paths) else "give a path, or a list of paths"
 
 
 def _format(value: Any) -> str | None:
-    """The rule that a format is one of those that can be read."""
     words = get_args(Format)
     return None if value is None or value in words else f"give one of {', '.join(map(repr, words))}"
 

@@ -15,7 +15,6 @@ from harness.core.wording import as_spoken, counted
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""
 _SHOWN = 60
-"""Characters of an answer that a repr shows."""
 _NO_VERDICTS = "verdicts could not be had"
 
 
@@ -61,19 +60,24 @@ class Best:
 def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = None) -> Best:
     """Return the best answer of a group; `trouble` says why verdicts are missing.
 
-    The first place wins. Where verdicts are missing and nobody has a place, whoever is best with the highest
-    probability by those that are there. Without a verdict it is the anchor, or the first that ended well.
-    Raises NothingRankable, with the group, where no rollout ended well.
+    The first place wins, else whoever is best with the highest probability; without a verdict the anchor, or the first
+    that ended well. Raises NothingRankable, with the group, where no rollout ended well.
     """
     ok = [r for r in group.rollouts if r.status == "ok"]
     if not ok:
-        raise _nothing(group, trouble)
+        causes = dict.fromkeys(r.failure.message for r in group.rollouts if r.failure)
+        reason = "; ".join(list(causes)[:2]) or trouble or ""
+        what = f"no rollout of {len(group.rollouts)} ended well" if group.rollouts else "no rollout was begun"
+        error = NothingRankable(f"no best answer: {what}{reason and ': '}{reason}")
+        error.group = group
+        raise error
     order = _best_first(ok, ranking)
     winner = order[0] if order else ok[0]
     row = _row(ranking, winner)
     judged = bool(len(ok) > 1 and order and ranking and ranking.matches)
-    why = _why_judged if judged else _why_not_judged
     trouble = re.sub("^it ", "the judge's reply ", trouble).removesuffix(".") if trouble else None
+    told = _why_judged(group, ranking, winner, trouble) if judged and ranking else None
+    why = told or _why_not_judged(group, ranking, winner, trouble)
     # a judge that failed may have been paid for some replies
     usd, usage = (ranking.judge_usd, ranking.judge_usage) if ranking else (None, Usage())
     return Best(
@@ -83,7 +87,7 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
         rollouts=group.rollouts,
         cost=sum_if_known([*(r.price_usd for r in group.rollouts), usd]),
         tokens=sum((r.usage for r in group.rollouts), usage).tokens,
-        why=as_spoken(why(group, ranking, winner, trouble)),
+        why=as_spoken(why),
         judged=judged,
         index=winner.index,
     )
@@ -113,9 +117,7 @@ def _row(ranking: GroupRanking | None, rollout: Rollout) -> Ranked | None:
     return next((row for row in ranking.rollouts if row.index == rollout.index), None) if ranking else None
 
 
-def _why_judged(group: Group, ranking: GroupRanking | None, winner: Rollout, trouble: str | None) -> str:
-    if ranking is None:
-        return _place(group, winner)
+def _why_judged(group: Group, ranking: GroupRanking, winner: Rollout, trouble: str | None) -> str:
     row, calls = _row(ranking, winner), counted((ranking.judged + ranking.reused), "judge call")
     saved = f", {ranking.saved_calls:,} saved by stopping early" if ranking.saved_calls else ""
     missing = len(ranking.failed_verdicts)
@@ -140,12 +142,3 @@ def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout,
 
 def _place(group: Group, winner: Rollout) -> str:
     return f"rollout {winner.index} is the best of {len(group.rollouts)}"
-
-
-def _nothing(group: Group, trouble: str | None) -> NothingRankable:
-    causes = dict.fromkeys(r.failure.message for r in group.rollouts if r.failure)
-    why = "; ".join(list(causes)[:2]) or trouble or ""
-    what = f"no rollout of {len(group.rollouts)} ended well" if group.rollouts else "no rollout was begun"
-    error = NothingRankable(f"no best answer: {what}{why and ': '}{why}")
-    error.group = group
-    return error

@@ -52,7 +52,6 @@ async def compare(
     anchors' pair. `task` is what the judge is shown in place of the agents' instructions; `cluster` is the metadata's
     key of alike queries. Verdicts that are there are reused. Where `max_cost` or an endpoint ends the work the
     comparison is incomplete, and the same call goes on with it.
-
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged; NothingRankable where
     nothing could be compared.
     """
@@ -83,16 +82,13 @@ async def compare(
         for side in named
     ]
     asked = queries_asked(prepared) if queries is None else list(make_queries(queries))
-    result = await compare_sides(prepared, asked, run_env, options, Path.cwd())
+    result = await compare_sides(prepared, asked, run_env, options)
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             raise NothingRankable(f"{result.stopped or result.given_up}. {what_is_kept(result.path)}")
         comparison = comparison_of(reader)
         write_comparison_page(reader, comparison)
         return comparison
-
-
-compare_sync = in_step(compare)
 
 
 @door_at_once
@@ -134,3 +130,6 @@ def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent
             return loaded_agent(side)
         except UsageError as no_agent:
             raise UsageError(f"{quoted(str(side))} is neither a run nor an agent: {no_run}; {no_agent}") from None
+
+
+compare_sync = in_step(compare)

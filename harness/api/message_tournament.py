@@ -81,7 +81,6 @@ async def rank_messages(
     `margins` ranks; with `judge_profile` it is `pooled`. `arena` and `anchor` need `first_is_anchor`: the first was
     sampled at temperature 0. With a `store` verdicts that it holds are not bought again. `judge="ruler"` scores all at
     once; no match is played then.
-
     Raises UsageError for what cannot be used, Refused (out of quota: OutOfQuota) where the judge's endpoint turns the
     first call down, and JudgeFailed where verdicts that are missing leave nobody a place
     (because of `max_cost`: CeilingReached).
@@ -119,10 +118,7 @@ async def ranked_messages(
     progress: Progress | None = None,
     **settings: Unpack[RankMessagesSettings],
 ) -> RankedMessages:
-    """Do what `rank_messages` does, and return the ranking, too. Nothing is warned of.
-
-    Verdicts are kept in `keep_in`; a `ceiling` that calls share stands in for `max_cost`.
-    """
+    """Do what `rank_messages` does, and return the ranking; a `ceiling` that calls share stands in for `max_cost`."""
     check_names(settings, RankMessagesSettings.__annotations__)
     parts = parted_each(message_lists)
     if not parts:
@@ -135,25 +131,18 @@ async def ranked_messages(
     redact = make_redactor(None, chosen, run_env.environ)
     importing = ImportedRun("", run_env.clock(), first_is_anchor)
     group = _group([messages for messages, _ in parts], tools or (), importing)
-    store = keep_in or MemoryStore(redact)
-    ranking = await _ranked(redact.record(group), chosen, run_env, store, ceiling)
-    rewards = [reward for _, reward in parts]
+    ranking = await _ranked(redact.record(group), chosen, run_env, keep_in or MemoryStore(redact), ceiling)
     places = [
         TrajectoryRank(
+            **row.model_dump(include={"score", "reward", "advantage", "uncertainty", "p_best"}),
             rank=row.rank or 0.0,
-            score=row.score,
-            reward=row.reward,
-            advantage=row.advantage,
-            uncertainty=row.uncertainty,
-            p_best=row.p_best,
             explanation=row.explanation
             or "; ".join(_result(row.index, match) for match in ranking.matches if row.index in {match.a, match.b}),
             independent_reward=reward,
         )
-        for row, reward in zip(ranking.rollouts, rewards, strict=True)
+        for row, (_, reward) in zip(ranking.rollouts, parts, strict=True)
     ]
-    is_usual = chosen.topology not in NEED_ANCHOR
-    notes = [note for note in ranking.notes if not is_usual or note != _NO_ANCHOR]
+    notes = [note for note in ranking.notes if chosen.topology in NEED_ANCHOR or note != _NO_ANCHOR]
     return RankedMessages(tuple(places), ranking, tuple(notes))
 
 
@@ -170,9 +159,8 @@ async def _ranked(
         ranking = await rank_part(ranker, group, settings)
     if any(row.rank is None for row in ranking.rollouts):
         why = why_missing(ranking, store, run_env, cache.ceiling) or "; ".join(ranking.notes)
-        raise (CeilingReached if cache.ceiling.stopped else JudgeFailed)(
-            f"no ranking: {why or 'verdicts could not be had'}"
-        )
+        kind = CeilingReached if cache.ceiling.stopped else JudgeFailed
+        raise kind(f"no ranking: {why or 'verdicts could not be had'}")
     return ranking
 
 
@@ -187,14 +175,11 @@ def _group(chats: Sequence[Sequence[ChatMessage]], tools: Sequence[Mapping[str, 
         queries += filter(None, [importing.query(trajectory)])
         if len(queries) > 1:
             raise UsageError(f"trajectory {number} is of another query than trajectory 0: {quoted(trajectory.query)}")
-        rollouts += filter(
-            None, [importing.rollout(trajectory)]
-        )  # a trajectory without a number is never there already
+        rollouts += filter(None, [importing.rollout(trajectory)])  # without a number it is never there already
     return Group(query=queries[0], rollouts=tuple(rollouts))
 
 
 def _result(index: int, match: Match) -> str:
-    """Return a match in words, as one side sees it."""
     mine, other, theirs = match.score_a, match.b, match.score_b
     if index == match.b:
         mine, other, theirs = match.score_b, match.a, match.score_a

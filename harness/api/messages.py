@@ -6,15 +6,14 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from harness.api.arguments import door
+from harness.api.outside import named_credentials
 from harness.archive.store import MemoryStore
-from harness.core.clock import now
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, on_a_line, quoted
 from harness.core.records import Record
 from harness.core.settings import Settings
@@ -23,7 +22,6 @@ from harness.core.sync import in_step
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
 from harness.core.wording import calling
-from harness.endpoints.credentials import Credentials
 from harness.formats.messages import checked_messages
 from harness.judging.judges import RulerJudge
 from harness.judging.jury import ListJury, ListLedger
@@ -42,30 +40,26 @@ ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]
 """Chat messages; or an object with `messages` and, where there is one, a `reward`."""
 
 _LINE_END = re.compile("[\x85\u2028\u2029]")
-"""Ends of lines that JSON leaves as they are in a string."""
 
 
 def parted_each(message_lists: Any) -> list[tuple[list[ChatMessage], float | None]]:
     """Return the messages and the reward of each trajectory. Raises UsageError for anything else."""
     if not isinstance(message_lists, list | tuple):
         raise UsageError(f"expected a list of trajectories, found a {type(message_lists).__name__}")
-    return [_parted(trajectory, number) for number, trajectory in enumerate(cast("Sequence[Any]", message_lists))]
-
-
-def _parted(trajectory: Any, number: int) -> tuple[list[ChatMessage], float | None]:
-    """Return a trajectory's messages and the reward that came with it. Raises UsageError for anything else."""
-    reward = None
-    if isinstance(trajectory, Mapping):
-        members = cast("Mapping[str, Any]", trajectory)
-        trajectory, reward = members.get("messages"), members.get("reward")
-    if not isinstance(trajectory, list | tuple):
-        raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
-    messages = [
-        (m.model_dump(exclude_none=True) if hasattr(m, "model_dump") else m) for m in cast("Sequence[Any]", trajectory)
-    ]
-    if not all(isinstance(m, Mapping) for m in messages):
-        raise UsageError(f"trajectory {number} holds something that is no chat message")
-    return messages, None if reward is None else _number(reward, number)
+    parted = list[tuple[list[ChatMessage], float | None]]()
+    for number, trajectory in enumerate(cast("Sequence[Any]", message_lists)):
+        given, reward = trajectory, None
+        if isinstance(trajectory, Mapping):
+            members = cast("Mapping[str, Any]", trajectory)
+            given, reward = members.get("messages"), members.get("reward")
+        if not isinstance(given, list | tuple):
+            raise UsageError(f"trajectory {number} is no list of messages, nor an object with `messages`")
+        several = cast("Sequence[Any]", given)
+        messages = [m.model_dump(exclude_none=True) if hasattr(m, "model_dump") else m for m in several]
+        if not all(isinstance(m, Mapping) for m in messages):
+            raise UsageError(f"trajectory {number} holds something that is no chat message")
+        parted.append((messages, None if reward is None else _number(reward, number)))
+    return parted
 
 
 def _number(reward: Any, number: int) -> float:
@@ -78,10 +72,7 @@ def _number(reward: Any, number: int) -> float:
 
 
 def check_comparable(chats: Sequence[Sequence[ChatMessage]]) -> None:
-    """Raise UsageError for a trajectory without messages or an assistant's, an unfit role, and for another query.
-
-    The query is the first message of the user's; where there is none, whatever was asked is taken to be the same.
-    """
+    """Raise UsageError for what is no chat with an assistant's message, and for another query than the first's."""
     nothing: ChatMessage = {}
     asked = [next((message for message in chat if message.get("role") == "user"), nothing) for chat in chats]
     for number, (chat, query) in enumerate(zip(chats, asked, strict=True)):
@@ -108,11 +99,6 @@ def chat_transcript(messages: Sequence[ChatMessage]) -> Transcript:
         answer = _text(messages[-1])
         messages = messages[:-1] if answer else messages
     return Transcript(path=plain_text(json_lines(messages)) or "(no steps)", answer=plain_text(answer))
-
-
-def request_in(context: Sequence[ChatMessage]) -> str:
-    """Return what was asked: the last words of the user's that all have in common."""
-    return next((_text(m) for m in reversed(context) if m.get("role") == "user"), "")
 
 
 def _text(message: ChatMessage) -> str:
@@ -144,7 +130,6 @@ class TrajectoryScore(Record):
 
 
 _ARGUMENTS = {"judge_base_url": "base_url", "judge_api": "api", "judge_timeout": "timeout"}
-"""What messages about the judge's settings call them here."""
 
 
 class RulerSettings(TypedDict, total=False):
@@ -181,7 +166,6 @@ async def ruler(
     `tools`; equal trajectories too, and they share their score. One alone, or all the same, are scored on an absolute
     scale, with a warning. `budget` is in characters; more goes into several calls that share the first trajectory
     (harness.tournament.listwise says how they come to one scale). `debug` writes the judge's raw replies to stderr.
-
     Raises UsageError for settings, arguments and trajectories that cannot be used, Refused (out of quota: OutOfQuota)
     where the judge's endpoint turns the first call down, and JudgeFailed without a verdict. With `swallow_exceptions`
     the last two give a warning and None instead; the warning's `__cause__` is the error.
@@ -197,27 +181,25 @@ async def ruler(
         check_comparable(chats)
         common = common_beginning(chats)
         context = chats[0][:common]
-        about = ListTask(Task("ruler", request_in(context)), json_lines(context), json_lines(tools or ()))
-        material = _Material(about, [chat_transcript(messages[common:]) for messages in chats])
-        if len({transcript.hash for transcript in material.transcripts}) == 1:
-            count = len(material.transcripts)
-            equal = f"{count} trajectories, all the same" if count > 1 else "a single trajectory"
+        request = next((_text(message) for message in reversed(context) if message.get("role") == "user"), "")
+        about = ListTask(Task("ruler", request), json_lines(context), json_lines(tools or ()))
+        transcripts, store = [chat_transcript(messages[common:]) for messages in chats], MemoryStore()
+        hashes = [transcript.hash for transcript in transcripts]
+        if len({*hashes}) == 1:
+            equal = f"{len(hashes)} trajectories, all the same" if len(hashes) > 1 else "a single trajectory"
             _warn([f"{equal}: scored once, on an absolute scale"])
-        judging = _Judging(list_rubric, judge_settings, settings.get("extra_request") or {}, MemoryStore())
         generator = rng if isinstance(rng, random.Random) else random.Random(rng)
+        judging = judge_settings, list_rubric, settings.get("extra_request") or {}
         with calling(_ARGUMENTS):
-            scores = await judging.score(material, generator, budget)
+            scores = await _score(about, transcripts, *judging, store, generator, budget)
         _warn(scale_notes(scores))
         if debug:
-            sys.stderr.writelines(f"{visible(reply)}\n" for reply in judging.raw_replies())
-        hashes = [transcript.hash for transcript in material.transcripts]
+            replies = (store.blobs[name] for verdict in store.verdicts for name in verdict.raw_replies)
+            sys.stderr.writelines(f"{visible(reply)}\n" for reply in replies)
+        marks = [(clipped(scores.scores[name]), scores.explanations.get(name, "")) for name in hashes]
         return [
-            TrajectoryScore(
-                score=clipped(scores.scores[name]),
-                explanation=scores.explanations.get(name, ""),
-                independent_reward=reward,
-            )
-            for name, (_, reward) in zip(hashes, trajectories, strict=True)
+            TrajectoryScore(score=score, explanation=explanation, independent_reward=reward)
+            for (score, explanation), (_, reward) in zip(marks, trajectories, strict=True)
         ]
     except (JudgeFailed, Refused, ExceptionGroup) as exc:
         error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
@@ -232,14 +214,6 @@ async def ruler(
 ruler_sync = in_step(ruler)
 
 
-@dataclass(frozen=True)
-class _Material:
-    """What the judge gets: what all trajectories have in common, and what each has of its own."""
-
-    about: ListTask
-    transcripts: Sequence[Transcript]
-
-
 def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSettings) -> Settings:
     for name in options:
         if name not in RulerSettings.__annotations__:
@@ -247,48 +221,34 @@ def _judge_settings(judge_model: str | Sequence[str] | None, options: RulerSetti
     extra: object = options.get("extra_request")
     if extra is not None and not isinstance(extra, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UsageError(f"extra_request={quoted(extra)}: give a mapping of parameters")
-    return load(
-        {
-            "judge": "ruler",
-            "judge_model": judge_model,
-            "judge_base_url": options.get("base_url"),
-            "judge_api": options.get("api"),
-            "jury": options.get("jury", "mean"),
-            "judge_timeout": options.get("timeout", 120.0),
-        }
-    )
+    at = {"judge_base_url": options.get("base_url"), "judge_api": options.get("api")}
+    asking = {"jury": options.get("jury", "mean"), "judge_timeout": options.get("timeout", 120.0)}
+    return load({"judge": "ruler", "judge_model": judge_model, **at, **asking})
 
 
-@dataclass(frozen=True)
-class _Judging:
-    """Who judges by which rubric, and the store that keeps the replies."""
-
-    rubric: ListRubric
-    settings: Settings
-    extra: Mapping[str, Any]
-    store: MemoryStore
-
-    async def score(self, material: _Material, rng: random.Random, budget: int) -> JuryScores:
-        """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
-        run_env, cache, texts = RunEnvironment(environment(), now), VerdictCache(self.store), material.transcripts
-        named = self.settings.base_url, self.settings.judge_base_url
-        credentials = Credentials.naming(run_env.environ, *named)
-        spec = resolve_judge(self.settings, credentials, None, offline=False)
-        async with open_judge_models(spec, self.settings, credentials, self.store, run_env, self.extra) as models:
-            jurors = [CachedListJudge(RulerJudge(model, self.rubric), cache) for model in models]
-            jury, ledger = ListJury(jurors, self.settings.jury), ListLedger()
-            scores = await score_list(material.about, texts, texts[0], jury, ledger, rng, budget)
-        if not scores.scores:
-            failed = [v.failure for v in ledger.bought.values() if isinstance(v, Unscored)]
-            raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
-        return scores
-
-    def raw_replies(self) -> Iterator[str]:
-        """Yield what the judges replied, word for word."""
-        return (self.store.blobs[name] for verdict in self.store.verdicts for name in verdict.raw_replies)
+async def _score(
+    about: ListTask,
+    transcripts: Sequence[Transcript],
+    settings: Settings,
+    rubric: ListRubric,
+    extra: Mapping[str, Any],
+    store: MemoryStore,
+    rng: random.Random,
+    budget: int,
+) -> JuryScores:
+    """Ask the judges. Raises JudgeFailed where none gave a verdict; Refused where the first call is turned down."""
+    run_env, cache, ledger = RunEnvironment(environment()), VerdictCache(store), ListLedger()
+    credentials = named_credentials(settings, run_env)
+    spec = resolve_judge(settings, credentials, None, offline=False)
+    async with open_judge_models(spec, settings, credentials, store, run_env, extra) as models:
+        jury = ListJury([CachedListJudge(RulerJudge(model, rubric), cache) for model in models], settings.jury)
+        scores = await score_list(about, transcripts, transcripts[0], jury, ledger, rng, budget)
+    if not scores.scores:
+        failed = [v.failure for v in ledger.bought.values() if isinstance(v, Unscored)]
+        raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
+    return scores
 
 
 def _warn(notes: Iterable[str]) -> None:
-    """Warn the caller of `ruler`, which is the caller of this."""
     for note in notes:
         warnings.warn(f"ruler: {note}", stacklevel=4)

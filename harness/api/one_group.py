@@ -1,9 +1,10 @@
 """One query's group in Python: rolled out, ranked, and the best of N answers picked as `harness best` picks."""
 
 import logging
+import math
 import warnings
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -40,14 +41,14 @@ from harness.judging.judges import Judge
 from harness.judging.jury import PairJury
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.costs import check_prices, make_ceiling
+from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.stages import open_engine, open_ranker
+from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.rollouts.engine import Engine
-from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import Ranker
@@ -75,18 +76,13 @@ async def rollout(
     (asked,), loaded = make_queries([query]), loaded_agent(agent)
     spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
     store = store or MemoryStore(make_redactor(loaded, chosen, run_env.environ))
-    async with open_engine(spec, chosen, store, run_env) as engine:
+    async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine:
         run_env.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := run_env.gates.given_up) and len(rolled_out.rollouts) < n:
-        warnings.warn(
-            f"{len(rolled_out.rollouts):,} of {counted(n, 'rollout was', 'rollouts were')} begun: {as_spoken(why)}",
-            stacklevel=3,
-        )
+        begun = f"{len(rolled_out.rollouts):,} of {counted(n, 'rollout was', 'rollouts were')} begun"
+        warnings.warn(f"{begun}: {as_spoken(why)}", stacklevel=3)
     return handed_out(rolled_out)
-
-
-rollout_sync = in_step(rollout)
 
 
 @door
@@ -111,32 +107,32 @@ async def rank(
         )
     chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), read_run_env(progress)
     cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
-    opening: AbstractAsyncContextManager[Ranker]
-    if judge is None or isinstance(judge, str):
-        opening = open_ranker(_plan(group, judge, chosen, run_env), cache, run_env)
+    judging: JudgingPlan | Judge
+    if judge is None or isinstance(judge, str):  # the model named, else the one that the group was rolled out on
+        models = [model for rollout in group.rollouts for model in rollout.effective.models]
+        named, credentials = (
+            replace(chosen, judge_model=judge or chosen.judge_model),
+            named_credentials(chosen, run_env),
+        )
+        spec = resolve_judge(named, credentials, next(iter(models), None), offline=OFFLINE_MODEL in models)
+        rubric = load_named_rubric(chosen)
+        judging = JudgingPlan(spec, rubric, with_profile(chosen, spec, rubric), credentials)
     else:
-        refuse_profile(chosen)
-        jury = PairJury([CachedPairJudge(judge, cache)])
-        opening = nullcontext(TournamentRanker(jury, rules_of(chosen)))
-    async with opening as ranker:
+        judging = judge
+    async with _open_ranker(judging, chosen, cache, run_env) as ranker:
         return ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
 
 
-rank_sync = in_step(rank)
+def _open_ranker(
+    judging: JudgingPlan | Judge, settings: Settings, cache: VerdictCache, run_env: RunEnvironment
+) -> AbstractAsyncContextManager[Ranker]:
+    """Open what ranks: by the judges of a plan, or by one of the caller's own. Raises UsageError for its profile."""
+    if isinstance(judging, JudgingPlan):
+        return open_ranker(judging, cache, run_env)
+    refuse_profile(settings)
+    return nullcontext(TournamentRanker(PairJury([CachedPairJudge(judging, cache)]), rules_of(settings)))
 
 
-def _plan(group: Group, judge_model: str | None, settings: Settings, run_env: RunEnvironment) -> JudgingPlan:
-    """Return who judges a group: the model named, else the model that the group was rolled out on."""
-    models = [model for rollout in group.rollouts for model in rollout.effective.models]
-    with_model = replace(settings, judge_model=judge_model or settings.judge_model)
-    agent_model, offline = models[0] if models else None, OFFLINE_MODEL in models
-    credentials = named_credentials(settings, run_env)
-    spec = resolve_judge(with_model, credentials, agent_model, offline=offline)
-    rubric = load_named_rubric(settings)
-    return JudgingPlan(spec, rubric, with_profile(settings, spec, rubric), credentials)
-
-
-OnJudgeFailure = Literal["anchor", "raise"]
 _DOUBLE_FROM = 16
 _CONFIDENCE = 0.95
 _LOG = logging.getLogger("arena-harness")
@@ -150,7 +146,7 @@ async def best_of(
     judge: str | Judge | None = None,
     *,
     deadline: float | None = None,
-    on_judge_failure: OnJudgeFailure = "anchor",
+    on_judge_failure: Literal["anchor", "raise"] = "anchor",
     store: Store | None = None,
     progress: Progress | None = None,
     **settings: Unpack[CommonSettings],
@@ -162,12 +158,13 @@ async def best_of(
     judged by then stay open. `max_cost` is one ceiling for agent and judge. Where the judge tells nothing (it is
     down, slow, or talks nonsense), the answer is the anchor's, `judged` is False and `why` says so; with
     `on_judge_failure="raise"` that is JudgeFailed.
-
     Raises UsageError before anything is spent; Refused (out of quota: OutOfQuota) where the agent's endpoint turns the
     first call down; NothingRankable where no rollout ended well. A judge that is refused is a judge that tells
     nothing. An error that comes after the agent has run carries the rollouts as its `group`.
     """
-    ends = _deadline(deadline)
+    if deadline is not None and not 0 < deadline < math.inf:
+        raise UsageError(f"deadline {quoted(deadline)}: give a number of seconds above 0")
+    ends = NO_DEADLINE if deadline is None else Deadline.after(deadline, anyio.current_time())
     await my_turn()
     if on_judge_failure not in ("anchor", "raise"):
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
@@ -176,7 +173,12 @@ async def best_of(
     work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = make_queries([query])
     await my_turn()
-    async with work.opened() as (engine, ranker):
+    maker = maker_elsewhere(work.settings)
+    cache = VerdictCache(work.store, run_env.progress, ceiling=work.ceiling, stop=run_env.stop, deadline=ends)
+    async with (
+        _open_ranker(work.judging, work.settings, cache, run_env) as ranker,
+        open_engine(work.agent, work.settings, work.store, run_env, maker, ceiling=work.ceiling) as engine,
+    ):
         group = await work.roll_out(engine, asked)
         in_time = anyio.current_time() < ends.at
         ranking, trouble = await work.judged(ranker, group)
@@ -187,58 +189,29 @@ async def best_of(
     return best_from(handed_out(group), ranking, trouble)
 
 
-best_of_sync = in_step(best_of)
-
-
 def for_best(n: int, confidence: float | None = None, *, hurried: bool = False) -> dict[str, Any]:
     """Return the settings under which the first place is found best among `n`, and no more is paid for.
 
     Below 16 every pair meets once, until the leader is best with probability `confidence` (0.95); from 16 on double
-    elimination finds it more often for as many calls (benchmarks/ranking.py prints both). Before a deadline no match
-    waits for another: as many pairs as a budget of 4 (n - 1) calls takes are judged at once. `pooled` picks; if
-    `confidence` is 1, `margins`, of which alone it is certain that no call could change the winner.
+    elimination finds it more often for as many calls (benchmarks/ranking.py prints both). If `hurried` no match waits
+    for another. `pooled` picks; if `confidence` is 1, `margins`, where it is certain that no call changes the winner.
     """
-    if hurried:
-        design: dict[str, Any] = {"topology": "cyclic"}
-    else:
-        design = (
-            {"topology": "cyclic", "confidence": confidence or _CONFIDENCE}
-            if n < _DOUBLE_FROM
-            else {"topology": "double"}
-        )
+    design: dict[str, Any] = {"topology": "cyclic" if hurried or n < _DOUBLE_FROM else "double"}
+    if not hurried and n < _DOUBLE_FROM:
+        design["confidence"] = confidence or _CONFIDENCE
     return design | {"estimator": "margins" if confidence == 1 else "pooled"}
 
 
 @dataclass(frozen=True)
 class _Work:
-    """A checked best-of-N that has cost nothing yet. `plan` says who judges, unless `judge` is the caller's own."""
+    """A checked best-of-N that has cost nothing yet."""
 
     agent: AgentSpec
-    plan: JudgingPlan | None
-    judge: Judge | None
+    judging: JudgingPlan | Judge
     settings: Settings
     run_env: RunEnvironment
     store: Store
     ceiling: Ceiling
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[tuple[Engine, Ranker]]:
-        """Give what rolls out and what ranks; an address or a key that cannot be used is found here."""
-        around, ceiling = self.run_env, self.ceiling
-        cache = VerdictCache(self.store, around.progress, ceiling=ceiling, stop=around.stop, deadline=around.deadline)
-        async with (
-            self._ranker(cache) as ranker,
-            open_engine(self.agent, self.settings, self.store, around, ceiling=ceiling) as engine,
-        ):
-            yield engine, ranker
-
-    @asynccontextmanager
-    async def _ranker(self, cache: VerdictCache) -> AsyncGenerator[Ranker]:
-        if self.plan:
-            async with open_ranker(self.plan, cache, self.run_env) as ranker:
-                yield ranker
-        elif self.judge:
-            yield TournamentRanker(PairJury([CachedPairJudge(self.judge, cache)]), rules_of(self.settings))
 
     async def roll_out(self, engine: Engine, query: Query) -> Group:
         """Return the rollouts. Raises the first error, with the rollouts that there are."""
@@ -252,10 +225,7 @@ class _Work:
             raise _with_group(first_error(errors), group) from None
 
     async def judged(self, ranker: Ranker, group: Group) -> tuple[GroupRanking | None, str | None]:
-        """Return the ranking, None where the judge failed altogether; and why verdicts are missing.
-
-        Raises, with the rollouts, only what is not the judge's fault.
-        """
+        """Return the ranking, None where the judge failed altogether; and why verdicts are missing."""
         try:
             ranking = await rank_alone(ranker, group, self.settings, self.run_env.progress)
         except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand
@@ -273,33 +243,24 @@ class _Work:
 async def _prepared(
     agent: AnyAgent, judge: str | Judge | None, settings: Settings, run_env: RunEnvironment, store: Store | None
 ) -> _Work:
-    """Check everything that can be checked for free. Raises UsageError."""
     loaded = loaded_agent(agent)
+    store = store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
         await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
         plan = await prepare(loaded, settings, run_env.environ)
-        spec, ceiling = plan.agent, make_ceiling(settings, plan.judge, plan.agent)
-        return _Work(spec, plan, None, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
+        return _Work(plan.agent, plan, settings, run_env, store, make_ceiling(settings, plan.judge, plan.agent))
     refuse_profile(settings)
     spec = await resolve_agent(loaded, settings, named_credentials(settings, run_env))
     check_prices(settings, None, spec)
-    ceiling = make_ceiling(settings, None, spec)
-    return _Work(spec, None, judge, settings, run_env, _store(loaded, settings, run_env, store), ceiling)
-
-
-def _store(loaded: LoadedAgent, settings: Settings, run_env: RunEnvironment, store: Store | None) -> Store:
-    return store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
-
-
-def _deadline(seconds: float | None) -> Deadline:
-    if seconds is None:
-        return NO_DEADLINE
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"deadline {quoted(seconds)}: give a number of seconds above 0")
-    return Deadline.after(seconds, anyio.current_time())
+    return _Work(spec, judge, settings, run_env, store, make_ceiling(settings, None, spec))
 
 
 def _with_group(error: HarnessError, group: Group) -> HarnessError:
     error.group = handed_out(group)
     return error
+
+
+rollout_sync = in_step(rollout)
+rank_sync = in_step(rank)
+best_of_sync = in_step(best_of)

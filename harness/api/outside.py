@@ -1,8 +1,4 @@
-"""What a Python call takes from outside, and how records are handed back.
-
-The environment, the clock, the watcher and the agent are read once a call; calls that judge may share a folder of
-verdicts and a ceiling.
-"""
+"""What a Python call takes from outside, and how records are handed back."""
 
 import logging
 import weakref
@@ -120,10 +116,7 @@ def read_run_env(progress: Progress | None, clock: Clock = now) -> RunEnvironmen
 
 
 async def read_rubric_aside(settings: Settings, loaded: LoadedAgent | None = None) -> AnyRubric:
-    """Return the rubric. A file of the user's is read in a child process: a thread waits for that, not the loop.
-
-    Raises UsageError.
-    """
+    """Return the rubric, read in a thread where it is a file: that takes a child process. Raises UsageError."""
     word = settings.rubric or (loaded.rubric if loaded else None)
     read = partial(load_named_rubric, settings) if loaded is None else lambda: rubric_for_run(loaded, settings)[1]
     is_packaged = word is None or METHODS[settings.judge].is_packaged(word)
@@ -157,10 +150,10 @@ class SharedJudging:
 
 
 def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudging:
-    """Open the folder of verdicts, or make it. Keys in force, and what `settings` name, are kept out of it.
+    """Open the folder of verdicts, or make it; one that this process has open is shared.
 
-    A folder that this process has open is shared. Raises UsageError for a judge that cannot be used or has no price
-    under a ceiling; ArchiveLocked, CannotWrite and ArchiveDamaged for the folder.
+    Raises UsageError for a judge that cannot be used or has no price under a ceiling; ArchiveLocked, CannotWrite and
+    ArchiveDamaged for the folder.
     """
     run_env = read_run_env(None)
     with from_python():

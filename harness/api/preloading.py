@@ -20,7 +20,6 @@ from harness.transcripts.tokens import counter_for
 
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
 _MODEL = "gpt-5.2"
-"""Any model with a listed price and a tokenizer."""
 _WALKS_BEFORE_A_FULL_ONE = 500
 """Ten by default. The walks before it find nearly all that is to be freed: what a call leaves behind is young."""
 
@@ -28,10 +27,9 @@ _WALKS_BEFORE_A_FULL_ONE = 500
 def preload() -> None:
     """Import everything, and build what a first call would build: no later call then blocks its event loop for that.
 
-    Takes seconds, once: call it before a server takes requests. It asks no model, opens no connection, and writes
-    nothing. What the process holds by then is left out of the garbage collector's walks (`gc.freeze`), and full walks
-    become rarer (`gc.set_threshold`): a walk over all the modules, or over all the rollouts under way, would block a
-    loop for longer than any request.
+    Takes seconds, once: call it before a server takes requests. It asks no model, opens no connection, writes nothing.
+    What the process holds by then is left out of the garbage collector's walks (`gc.freeze`), and full walks become
+    rarer (`gc.set_threshold`): over all rollouts under way, one would block a loop for longer than any request.
     """
     for room in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
         if room.name not in _NOT_NEEDED:
@@ -49,7 +47,7 @@ def preload() -> None:
 
 
 async def _rehearse() -> None:
-    """Run an agent and judge it on the embedded parts: the SDK, the prompts and the numbers do everything once."""
+    """Run and judge an agent on the embedded parts: the SDK, the prompts and the numbers do everything once."""
     certificates = Certificates.named_in(environment())
     client = openai_client(Endpoint(base_url=None, api="chat", key=SecretStr("none"), certificates=certificates))
     _ = client.responses, client.chat.completions  # each is imported when it is first asked for

@@ -10,7 +10,6 @@ import anyio.to_thread
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.arguments import door, door_at_once
 from harness.api.outside import AnyAgent, loaded_agent, read_run_env
-from harness.archive.attestations import read_attestation
 from harness.archive.layout import find_archived
 from harness.archive.reader import RunReader
 from harness.archive.run_state import last_unfinished
@@ -75,7 +74,6 @@ async def run(
     is the first of the agent's EXAMPLES. An iterator's queries are asked for as there is room. Verdicts that the runs
     in `reuse` hold are not bought. With `judge_batch`, `wait` stays until the batches are over. Without `report` no
     page is written.
-
     Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
@@ -97,9 +95,6 @@ async def run(
     if wait:
         result = await stay_until_judged(result, loaded, run_env)
     return _delivered(result, report=report)
-
-
-run_sync = in_step(run)
 
 
 @door
@@ -125,9 +120,6 @@ async def plan(
     )
 
 
-plan_sync = in_step(plan)
-
-
 @door
 async def resume(
     run: AnyRun | None = None,
@@ -149,7 +141,6 @@ async def resume(
     needs it. `rubric` names the run's rubric where the run does not hold its text. A run that this machine has no
     record of gets keys only with its addresses as `base_url` and `judge_base_url`, or with `trust_archive`. What is
     said of money holds in place of the run's own, but prices are added to those. `wait` and `report` are as in `run`.
-
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged.
     """
     unfinished = last_unfinished(runs_parent(runs_dir), only_runs=True) if run is None else None
@@ -163,8 +154,7 @@ async def resume(
         if agent is not None:
             return loaded_agent(agent)
         with RunReader(folder) as reader:
-            attestation = read_attestation(reader, run_env.environ)
-            return agent_of_run(reader.info, attestation, Path.cwd(), "resume", folder)
+            return agent_of_run(reader, run_env.environ, "resume")
 
     rubric = settings.pop("rubric", None)
     urls = settings.pop("base_url", None), settings.pop("judge_base_url", None)
@@ -182,9 +172,6 @@ async def resume(
     if result and wait:
         result = await stay_until_judged(result, load_now, run_env)
     return _delivered(result, report=report) if result else Run(folder)
-
-
-resume_sync = in_step(resume)
 
 
 @door
@@ -219,9 +206,6 @@ async def rescore(
     return _delivered(result, report=report)
 
 
-rescore_sync = in_step(rescore)
-
-
 @door
 async def quote(
     run: AnyRun = "last",
@@ -236,9 +220,6 @@ async def quote(
     reuse_sources = [find_folder(source, runs_dir) for source in reuse]
     options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
     return await quote_rescoring(find_folder(run, runs_dir), settings, read_run_env(None), options)
-
-
-quote_sync = in_step(quote)
 
 
 @door
@@ -258,21 +239,10 @@ async def replay(
     identical where its `divergence` is None. Raises UsageError, ArchiveDamaged.
     """
     folder, loaded = find_folder(run, runs_dir), None if agent is None else loaded_agent(agent)
-    return [
-        outcome
-        async for outcome in replay_run(
-            folder,
-            loaded,
-            environment(),
-            query=query,
-            rollout=rollout,
-            live_tools=live_tools,
-            trust_archive=trust_archive,
-        )
-    ]
-
-
-replay_sync = in_step(replay)
+    outcomes = replay_run(
+        folder, loaded, environment(), query=query, rollout=rollout, live_tools=live_tools, trust_archive=trust_archive
+    )
+    return [outcome async for outcome in outcomes]
 
 
 @door
@@ -286,9 +256,6 @@ async def validate(
     folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), runs_parent(runs_dir))
     look = validate_comparison if kind == "comparison" else validate_run
     return await anyio.to_thread.run_sync(lambda: look(folder, clock, repair=repair))
-
-
-validate_sync = in_step(validate)
 
 
 @door_at_once
@@ -323,7 +290,6 @@ def _asked(
 
 
 def _delivered(result: RunResult, *, report: bool) -> Run:
-    """Return the run, and with `report` write the page of what was done before."""
     done = Run(result.path, result)
     if not report:
         return done
@@ -331,3 +297,12 @@ def _delivered(result: RunResult, *, report: bool) -> Run:
         if any(head.id == result.ranking_id for head in reader.heads()):
             write_page(reader, reader.ranking(result.ranking_id), done.page)
     return done
+
+
+run_sync = in_step(run)
+plan_sync = in_step(plan)
+resume_sync = in_step(resume)
+rescore_sync = in_step(rescore)
+quote_sync = in_step(quote)
+replay_sync = in_step(replay)
+validate_sync = in_step(validate)

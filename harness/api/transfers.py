@@ -26,11 +26,9 @@ def merge(
 ) -> Run:
     """Make one run of several runs of one agent, judge, rubric and settings, as `harness merge` does.
 
-    `output` is its name in `runs_dir`, or a path; None: an id. Nothing is asked or bought, and `runs` stay as they are.
-    Each ranking that all have and have finished becomes one of all groups; `progress` gets a note on what is left out.
-
-    Raises UsageError for runs that differ, or have a query in common; ArchiveLocked for one that is being written to;
-    ArchiveDamaged, CannotWrite.
+    `output` is its name in `runs_dir`, or a path; None: an id. Nothing is bought, and `runs` stay as they are. Rankings
+    that all have finished become ones of all groups; `progress` gets a note on what is left out. Raises UsageError for
+    runs that differ or share a query; ArchiveLocked, ArchiveDamaged, CannotWrite.
     """
     parent, run_env = runs_parent(runs_dir), read_run_env(progress, clock)
     folders = [find_folder(run, runs_dir) for run in runs]
@@ -62,11 +60,6 @@ def export_run(
     left out; where nothing is left, there is no file. Raises NothingRankable for a run without ranking, UsageError,
     CannotWrite, ArchiveDamaged.
     """
-    options = ExportOptions(
-        rules=rules,
-        split=read_split(split) if split else WHOLE,
-        ranking=ranking,
-        allow_offline=allow_offline,
-        force=force,
-    )
+    shares = read_split(split) if split else WHOLE
+    options = ExportOptions(rules=rules, split=shares, ranking=ranking, allow_offline=allow_offline, force=force)
     return export_runs([find_folder(run, runs_dir)], Path(to), options)

@@ -129,7 +129,7 @@ def quote_found(caller: Caller, found: FoundSides) -> ComparisonQuote | RollOutQ
 def play_found(caller: Caller, found: FoundSides) -> ComparisonResult:
     """Roll out what is to be rolled out, and compare; Ctrl-C lets what is under way end. Raises Interrupted."""
     return run_under_bars(
-        lambda run_env: compare_sides(found.sides, found.queries, run_env, found.options, Path.cwd()),
+        lambda run_env: compare_sides(found.sides, found.queries, run_env, found.options),
         caller,
         stderr(quiet=caller.quiet),
         grace_s=found.settings.grace,
@@ -162,7 +162,6 @@ def resume_compared(
     work = partial(
         resume_comparison,
         reader.folder,
-        here=Path.cwd(),
         runs_dir=runs_dir,
         agents=agents,
         changes={name: value for name, value in flags.items() if name not in ADDRESSES},

@@ -11,7 +11,6 @@ import anyio
 
 from harness.api.best_answer import best_from
 from harness.api.one_group import for_best
-from harness.archive.attestations import read_attestation
 from harness.archive.reader import RunReader
 from harness.archive.run_state import MissingWork
 from harness.cli import announce
@@ -146,8 +145,7 @@ def resume_found(
     def loaded() -> LoadedAgent:
         if agent:
             return load_agent(agent, Path.cwd())
-        attested = read_attestation(reader, caller.environ)
-        return agent_of_run(reader.info, attested, Path.cwd(), "resume", reader.folder)
+        return agent_of_run(reader, caller.environ, "resume")
 
     async def work(run_env: RunEnvironment) -> RunResult | None:
         result = await resume_run(

@@ -12,6 +12,7 @@ from harness.core.progress import Progress
 from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import DoctorRequest, printable
 from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text
+from harness.judging.judges import PairwiseJudge
 from harness.judging.jury import PairLedger
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
@@ -19,7 +20,7 @@ from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.stages import open_judge
+from harness.pipeline.stages import open_judge_models
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.ranking.topology import exact
@@ -250,7 +251,8 @@ async def calibrate(
     calls = count_calibration_calls(calibration.pairs)
     progress.total("judging", calls, calls)
     try:
-        async with open_judge(spec, rubric, request.settings, request.credentials, store, run_env) as judge:
+        async with open_judge_models(spec, request.settings, request.credentials, store, run_env) as (model,):
+            judge = PairwiseJudge(model, rubric)
             cached_judge = CachedPairJudge(judge, VerdictCache(store, progress))
             calibration.judge = judge.identity
 

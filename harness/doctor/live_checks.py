@@ -22,11 +22,12 @@ from harness.doctor.model_probe import PATIENCE_S, ModelProbe, ProbeReply
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.errors import as_refusal, read_failure
+from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.stages import open_judge
+from harness.pipeline.stages import open_judge_models
 from harness.transcripts.transcript import Transcript
 
 
@@ -214,8 +215,8 @@ async def _verdict(
     spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, credentials: Credentials
 ) -> Judged | Unjudged:
     run_env = RunEnvironment(credentials.environ, request.clock)
-    async with open_judge(spec, rubric, request.settings, credentials, MemoryStore(), run_env) as judge:
-        return await judge(_TASK, _RIGHT, _WRONG)
+    async with open_judge_models(spec, request.settings, credentials, MemoryStore(), run_env) as (model,):
+        return await PairwiseJudge(model, rubric)(_TASK, _RIGHT, _WRONG)
 
 
 def verdict_check(verdict: Judged | Unjudged, rubric: Rubric) -> Check:

@@ -1,4 +1,1 @@
-"""The pipeline: what a command does, each stage a room of its own. Read harness.pipeline.runs first.
-
-This room parses no command line and prints nothing.
-"""
+"""The pipeline: what a command does, each stage a room of its own. Read harness.pipeline.runs first."""

@@ -1,10 +1,8 @@
 """What a run takes: its judge calls by their bounds, what agent and judges are estimated to cost, and the ceiling."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.progress import Progress
@@ -12,43 +10,24 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.settings import Settings
 from harness.core.wording import option, switch
-from harness.endpoints.costs import (
-    UNKNOWN_ADDRESS,
-    Ceiling,
-    CostBounds,
-    Priced,
-    Purchase,
-    Tokens,
-    agent_tokens,
-    cost_bounds,
-    judge_tokens,
-    price_list,
-)
+from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, CostBounds, Priced, agent_tokens, judge_tokens, price_list
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
 from harness.tournament.ranker import Ranker
-
-
-def agent_cost(settings: Settings, agent: AgentSpec, runs: int) -> CostBounds | None:
-    """Return what so many rollouts cost."""
-    return cost_bounds((runs, runs), agent_tokens(settings.max_turns), agent.priced(price_list(settings)))
 
 
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = judge_tokens(settings.judge_budget)
-    low = _mean_price(settings, judge, least, "flex" if settings.judge_tier != "default" else _dearest_tier(settings))
-    high = _mean_price(settings, judge, most, _dearest_tier(settings))
-    return None if low is None or high is None else CostBounds(calls[0] * low, calls[1] * high)
-
-
-def _mean_price(settings: Settings, judge: JudgeSpec, tokens: Tokens, tier: str | None) -> float | None:
-    """Return the jurors' mean price of a call at a service tier; None where a price is unknown."""
-    prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
-    return None if None in prices else fmean(price for price in prices if price is not None)
+    dearest, bounds = _dearest_tier(settings), list[float]()
+    for tokens, tier in ((least, "flex" if settings.judge_tier != "default" else dearest), (most, dearest)):
+        prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
+        if None in prices:
+            return None
+        bounds.append(fmean(price for price in prices if price is not None))
+    return CostBounds(calls[0] * bounds[0], calls[1] * bounds[1])
 
 
 def _dearest_tier(settings: Settings) -> str | None:
-    """Return the service tier of the dearest judge call; None for the ordinary one."""
     if settings.judge_batch:
         return "batch"
     return "flex" if settings.judge_tier == "flex" else None
@@ -56,46 +35,39 @@ def _dearest_tier(settings: Settings) -> str | None:
 
 def _jurors(settings: Settings, judge: JudgeSpec) -> list[Priced]:
     prices = price_list(settings)
-    return [member.priced(prices) for member in judge.members]
+    return [Priced(member.model, member.base_url, member.offline, prices) for member in judge.members]
 
 
 def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> None:
     """Refuse a ceiling on what has no price. Raises UsageError."""
     if settings.max_cost is None:
         return
-    if agent:
-        for priced in agent.priced_each(price_list(settings)):
-            _check_price(settings.max_cost, "the agent's model", priced)
-    for juror in _jurors(settings, judge) if judge else ():
-        _check_price(settings.max_cost, "the judge", juror)
-
-
-def _check_price(ceiling: float, who: str, at: Priced) -> None:
-    if at.of(judge_tokens(0)[0].usage()) is None:
-        where = f" at {at.base_url}" if at.base_url and at.base_url != UNKNOWN_ADDRESS else ""
-        raise UsageError(
-            f"{option('max_cost', ceiling)} cannot be kept: the price of {who} ({at.model or 'one of its own'}{where}) "
-            f"is unknown; {_way_out(at)}, or leave {option('max_cost')} out"
-        )
-
-
-def _way_out(at: Priced) -> str:
-    name = f"name it with {option('prices', {shlex.quote(at.model or 'MODEL'): 'IN/OUT'})}, in USD a million tokens"
-    like = at.list_price
-    return f"{name}, or take {like.provider_name}'s list price with {switch('price_by_name')}" if like else name
+    priced = [("the agent's model", at) for at in agent.priced(price_list(settings))] if agent else []
+    priced += [("the judge", at) for at in _jurors(settings, judge)] if judge else []
+    for who, at in priced:
+        if at.of(judge_tokens(0)[0].usage()) is None:
+            model = shlex.quote(at.model or "MODEL")
+            way_out = f"name it with {option('prices', {model: 'IN/OUT'})}, in USD a million tokens"
+            if like := at.list_price:
+                way_out += f", or take {like.provider_name}'s list price with {switch('price_by_name')}"
+            where = f" at {at.base_url}" if at.base_url and at.base_url != UNKNOWN_ADDRESS else ""
+            raise UsageError(
+                f"{option('max_cost', settings.max_cost)} cannot be kept: the price of {who} "
+                f"({at.model or 'one of its own'}{where}) is unknown; {way_out}, or leave {option('max_cost')} out"
+            )
 
 
 def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
-    expected: dict[Purchase, float] = {}
-    least = judge_tokens(settings.judge_budget)[0].usage()
-    jurors = _jurors(settings, judge) if judge else []
-    if listed := [usd for juror in jurors if (usd := juror.of(least, _dearest_tier(settings))) is not None]:
-        expected["judge"] = max(listed)
-    one = agent_tokens(settings.max_turns)[0].usage()
-    if agent and (usd := agent.priced(price_list(settings)).of(one)) is not None:
-        expected["agent"] = usd
-    return Ceiling(settings.max_cost, expected)
+    least, tier = judge_tokens(settings.judge_budget)[0].usage(), _dearest_tier(settings)
+    judged = [usd for juror in _jurors(settings, judge) if (usd := juror.of(least, tier)) is not None] if judge else []
+    rolled_out = (
+        agent.priced(price_list(settings))[0].of(agent_tokens(settings.max_turns)[0].usage()) if agent else None
+    )
+    return Ceiling(
+        settings.max_cost,
+        {**({"judge": max(judged)} if judged else {}), **({} if rolled_out is None else {"agent": rolled_out})},
+    )
 
 
 def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None = None) -> list[str]:
@@ -103,12 +75,9 @@ def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None
     if not settings.price_by_name:
         return []
     prices = price_list(settings)
-    priced = [*([agent.priced(prices)] if agent else []), *_jurors(settings, judge)]
+    priced = [*(agent.priced(prices)[:1] if agent else []), *_jurors(settings, judge)]
     named = [(at.model, like) for at in priced if (like := at.list_price)]
     return list(dict.fromkeys(f"{model}: {like.provider_name}'s list price of {like.model}" for model, like in named))
-
-
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -121,16 +90,12 @@ class Size:
 
 @dataclass
 class JudgeCalls:
-    """The judge calls of a ranking in all: those of the queries that are ranked, and at most so many for the others.
-
-    Verdicts that are cached, cannot be had, or are the same twice are not bought, so a query may take none.
-    """
+    """The judge calls of a ranking: those of the queries that are ranked, and at most so many for the others."""
 
     progress: Progress
     ranker: Ranker
     size: Size
     free: bool = False
-    """Nothing is bought."""
     begun: int = 0
     made: int = 0
     under_way: int = 0
@@ -176,12 +141,3 @@ class JudgeCalls:
 
     def _most(self, rollouts: int) -> int:
         return self.ranker.call_bounds(rollouts)[1] if rollouts else 0
-
-
-def counted_stream(items: Iterable[_Item], learn: Callable[[int], None]) -> Iterator[_Item]:
-    """Yield the items; at the end call `learn` with their number."""
-    count = 0
-    for item in items:
-        count += 1
-        yield item
-    learn(count)

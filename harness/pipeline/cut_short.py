@@ -26,28 +26,24 @@ def what_is_kept(folder: Path | None) -> str:
             kept = "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
         return f"{kept} in {folder}; {call('resume', folder)} does what is missing"
     with RunReader(folder) as reader:
-        return _describe_run(reader)
-
-
-def _describe_run(reader: RunReader) -> str:
-    missing, newest, folder = find_missing_work(reader), reader.newest_ranking(), reader.folder
-    begun = newest if newest and not newest.finished else None
-    if missing.nothing and begun is None:
-        return f"{folder} is whole, and no ranking in it was cut short"
-    if begun and not missing.rollouts and (begun.head.free or len(reader.heads()) > 1):
-        whole = f"{len(begun.groups) - begun.incomplete:,} of {counted(len(reader.index.queries), 'query', 'queries')}"
-        if begun.head.free:
-            return f"The new ranking has {whole} in full, and is kept in {folder}; rank again for the others"
-        kept = f"The new ranking has {whole} in full; it and all verdicts that were bought are kept in {folder}"
-    else:
-        ended = _count_statuses(reader)
-        rollouts = counted(ended.total(), "rollout that was", "rollouts that were")
-        kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
+        missing, newest = find_missing_work(reader), reader.newest_ranking()
+        begun = newest if newest and not newest.finished else None
+        if missing.nothing and begun is None:
+            return f"{folder} is whole, and no ranking in it was cut short"
+        if begun and not missing.rollouts and (begun.head.free or len(reader.heads()) > 1):
+            queries = counted(len(reader.index.queries), "query", "queries")
+            whole = f"{len(begun.groups) - begun.incomplete:,} of {queries}"
+            if begun.head.free:
+                return f"The new ranking has {whole} in full, and is kept in {folder}; rank again for the others"
+            kept = f"The new ranking has {whole} in full; it and all verdicts that were bought are kept in {folder}"
+        else:
+            ended = _count_statuses(reader)
+            rollouts = counted(ended.total(), "rollout that was", "rollouts that were")
+            kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
     return f"{kept}; {call('resume', folder)} does what is missing"
 
 
 def _count_statuses(reader: RunReader) -> Counter[str]:
-    """Return how many rollouts have each status."""
     return Counter(place.status for group in reader.index.rollouts.values() for place in group.values())
 
 
@@ -60,7 +56,11 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
         if new and store.is_empty:
             store.discard()
             raise first_error(group) from None
-        kept = what_is_kept(store.folder) + _name_rescore(store)
+        kept = what_is_kept(store.folder)
+        if isinstance(store, RunStore):
+            with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
+                if "ok" in _count_statuses(reader):
+                    kept += f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge"
         raise type(first_error(group))(f"{first_error(group)}. {kept}") from None
     except* CannotWrite as group:
         advice = f"make room, then {call('resume', store.folder)}"
@@ -69,12 +69,3 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
         if new and store.is_empty:
             store.discard()
         raise first_error(group) from None
-
-
-def _name_rescore(store: RunStore | ComparisonStore) -> str:
-    """Return the command that takes another judge, where there is something to judge."""
-    if isinstance(store, ComparisonStore):
-        return ""
-    with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
-        judgeable = "ok" in _count_statuses(reader)
-    return f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge" if judgeable else ""

@@ -41,20 +41,17 @@ def endpoint_gate(endpoint: Endpoint | None, settings: Settings, gates: Gates) -
 
 
 @asynccontextmanager
-async def open_local_engine(
+async def open_engine(
     spec: AgentSpec,
     settings: Settings,
     store: Store,
     run_env: RunEnvironment,
+    open_maker: OpenMaker | None = None,
     *,
     run_id: str = "",
     ceiling: Ceiling | None = None,
-    open_maker: OpenMaker | None = None,
 ) -> AsyncGenerator[Engine]:
-    """Open an engine, with the connections that the whole run shares; they are closed at the end.
-
-    Rollouts are made in this process, or by what `open_maker` opens.
-    """
+    """Open an engine whose rollouts are made in this process, or by what `open_maker` opens."""
     tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
 
     def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:

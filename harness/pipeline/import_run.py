@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -29,10 +30,7 @@ def import_trajectories(
     first_is_anchor: bool = False,
     name: str = "imported",
 ) -> tuple[Path, ImportedRun]:
-    """Make a run of trajectories made elsewhere; return its folder and what was counted.
-
-    All files are read once before anything is written. Raises UsageError naming file and line.
-    """
+    """Make a run of trajectories made elsewhere; return its folder and what was counted. Raises UsageError."""
     at = run_env.clock()
     counting = ImportedRun("", at)
     for foreign in read_trajectories(files, format):
@@ -56,25 +54,18 @@ def import_trajectories(
                 store.add_query(query)
             if rollout := importing.rollout(foreign):
                 store.add_rollout(rollout)
-        if importing.places:
-            _add_ranking(store, importing, settings)
+        if not importing.places:
+            return store.folder, importing
+        judges = dict.fromkeys(places.origin.judge for places in importing.places.values() if places.origin.judge)
+        head = RankingHead(  # of the places that came with the rollouts, for which no judge was asked
+            id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
+            created_at=at,
+            settings=as_written(settings),
+            judge={"model": ", ".join(islice(judges, _MOST_JUDGES)) or "imported"},
+            rubric="imported",
+        )
+        with closing(store.open_ranking(head)) as writer:
+            for query, places in importing.places.items():
+                writer.add(places.ranking(query))
+            writer.finish()
         return store.folder, importing
-
-
-def _add_ranking(store: RunStore, importing: ImportedRun, settings: Settings) -> None:
-    """Write the places that came with the rollouts as a ranking, for which no judge was asked."""
-    judges = dict.fromkeys(places.origin.judge for places in importing.places.values() if places.origin.judge)
-    head = RankingHead(
-        id=f"{importing.at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
-        created_at=importing.at,
-        settings=as_written(settings),
-        judge={"model": ", ".join(islice(judges, _MOST_JUDGES)) or "imported"},
-        rubric="imported",
-    )
-    writer = store.open_ranking(head)
-    try:
-        for query, places in importing.places.items():
-            writer.add(places.ranking(query))
-        writer.finish()
-    finally:
-        writer.close()

@@ -1,7 +1,4 @@
-"""What a judging goes by: its rubric, a judge's profile (--judge-profile), and runs whose verdicts are reused.
-
-A rubric's file, or a profile, that an archive names is never read: the archive holds their texts.
-"""
+"""What a judging goes by: its rubric and a judge's profile, never read where only an archive names their files."""
 
 import json
 from collections.abc import Generator, Iterable, Mapping
@@ -28,9 +25,7 @@ from harness.tournament.ranker import METHODS, AnyRubric
 from harness.transcripts.transcript import RENDERING
 
 _QUOTED = 200
-"""Characters of a label that an archive gives."""
 _MOST_BYTES = 1 << 20
-"""Of a profile's file."""
 
 
 def load_named_rubric(settings: Settings) -> AnyRubric:
@@ -44,11 +39,7 @@ def named_rubric(settings: Settings) -> str:
 
 
 def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, AnyRubric]:
-    """Return what a new run is judged by, and the settings that name it.
-
-    Where the user names none, the RUBRIC of the agent's file holds for judging in pairs, else the default.
-    Raises UsageError.
-    """
+    """Return what a new run is judged by: named, its agent's RUBRIC, or the default; and the settings that name it."""
     if settings.rubric is None and loaded.rubric is not None and settings.judge == "pairwise":
         path, here = Path(loaded.rubric), Path.cwd()
         word = str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else loaded.rubric
@@ -67,30 +58,25 @@ def whole_text(text: str | None, redact: Redactor) -> str | None:
     return text if text is not None and redact(text) == text and redact.secret(written) == written else None
 
 
-def rubric_for_rescoring(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
+def rescoring_rubric(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
     """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
-    method = METHODS[settings.judge]
-    if changes.get("rubric") is not None or (
-        settings.judge != info.settings.get("judge", settings.judge) and method.is_packaged(named_rubric(settings))
-    ):
-        return method.load_rubric(named_rubric(settings))
-    if info.rubric_text is not None:
-        return method.parse_rubric(info.rubric_text, info.rubric or "", f"the rubric in run {info.id[:_QUOTED]}")
-    if method.is_packaged(named_rubric(settings)):
-        return method.load_rubric(named_rubric(settings))
+    method, word = METHODS[settings.judge], named_rubric(settings)
+    is_packaged, of_run = method.is_packaged(word), f"run {info.id[:_QUOTED]}"
+    is_other = settings.judge != info.settings.get("judge", settings.judge) and is_packaged
+    if changes.get("rubric") is None and not is_other and info.rubric_text is not None:
+        return method.parse_rubric(info.rubric_text, info.rubric or "", f"the rubric in {of_run}")
+    if changes.get("rubric") is not None or is_packaged:
+        return method.load_rubric(word)
     raise UsageError(
-        f"run {info.id[:_QUOTED]} does not hold the text of its rubric, and a file that a run names is not read: "
-        f"name the rubric with {option('rubric')}"
+        f"{of_run} does not hold the text of its rubric, and a file that a run names is not read: name the rubric with "
+        f"{option('rubric')}"
     )
 
 
 def rubric_as_begun(
     info: RunInfo | ComparisonInfo, like: RankingHead | None, settings: Settings, word: str | None
 ) -> AnyRubric:
-    """Return the rubric of a run, or of the ranking that is to be made again; `word` is one that the user names now.
-
-    Raises UsageError where the rubric named now, or the one of the package, is not the one of then.
-    """
+    """Return the rubric of a run, or of a ranking made again, or `word`. Raises UsageError if that is another."""
     method, label = METHODS[settings.judge], like.rubric if like else info.rubric
     text = next((r.rubric_text for r in (like, info) if r and r.rubric == label and r.rubric_text is not None), None)
     if word is None and text is not None:
@@ -110,10 +96,7 @@ def rubric_as_begun(
 
 
 def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Settings:
-    """Return settings with the text of the profile that they name; the settings themselves where they name none.
-
-    Raises UsageError for what is no profile, for one of another judge or rubric, and where nothing uses it.
-    """
+    """Return settings with the text of the profile that they name. Raises UsageError for one that cannot be used."""
     word = settings.judge_profile
     if word is None:
         return settings
@@ -149,7 +132,6 @@ def refuse_profile(settings: Settings) -> None:
 
 
 def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:
-    """Return what a text, a file or a run holds. Raises UsageError, ArchiveDamaged."""
     if word.lstrip().startswith("{"):
         return [profile_in(word, before_colon("judge_profile"))]
     path, name = Path(word), on_a_line(word)

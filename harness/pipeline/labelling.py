@@ -1,11 +1,8 @@
-"""Labels that people give: those that a run or a file holds, and which pairs of a run a person is asked about next.
-
-A pair is shown blind, and the pairs that the judging is least sure of come first.
-"""
+"""Labels that people give, and which pairs of a run a person is asked about next: blind, the least sure first."""
 
 import json
 import random
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -24,13 +21,12 @@ CONTROL_EVERY = 10
 """One pair of so many is drawn at random: on the others, the doubtful ones, a judge is right less often than usual."""
 Shown = Literal["answers", "paths"]
 _UNKNOWN = 0.5
+_Pair = tuple[str, tuple[int, int]]
+"""A query's id, and two of its rollouts, the better place first."""
 
 
 def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
-    """Return the labels of a file, else those of the run; none where it has none.
-
-    Raises UsageError naming line and fault; ArchiveDamaged where the run's file cannot be read.
-    """
+    """Return the labels of a file, else those of the run. Raises UsageError naming line and fault; ArchiveDamaged."""
     labels = list[AnswerLabel]()
     for pair in read_pairs(path, before_colon("labels")) if path else _labels(reader):
         a, b = (side.answer for side in pair.sides)
@@ -41,22 +37,6 @@ def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
 
 def _labels(reader: RunReader) -> list[LabelledPair]:
     return pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
-
-
-@dataclass(frozen=True)
-class DoubtfulPair:
-    """Two rollouts of a query, and how sure the judging is that `a` is above `b`."""
-
-    query: str
-    a: int
-    b: int
-    p_above: float
-    is_control: bool = False
-
-    @property
-    def key(self) -> tuple[str, frozenset[int]]:
-        """What names the pair, whichever of the two comes first."""
-        return self.query, frozenset((self.a, self.b))
 
 
 @dataclass(frozen=True)
@@ -90,30 +70,28 @@ def blind_pairs(
 ) -> Generator[BlindPair]:
     """Yield the pairs of a ranking that are not labelled yet, the one that the judging is least sure of first.
 
-    One of `CONTROL_EVERY` is drawn at random. Pairs that look the same are left out. Of every two that are shown after
-    each other, one has the better place first and one the worse, so that the side tells nothing. The same `rng` gives
-    the same pairs while the labels are the same. Raises UsageError for a file of labels that cannot be read.
+    One of `CONTROL_EVERY` is drawn at random, and pairs that look the same are left out. In one of every two the better
+    place comes first, so that the side tells nothing. Raises UsageError for a file of labels that cannot be read.
     """
     labels = (pair for pair in _labels(reader) if pair.query_id is not None)  # else not made by `harness label`
     labelled = {(pair.query_id, frozenset(pair.rollouts)) for pair in labels if pair.rollouts}
     odds, groups = pair_odds(ranking), [group for group in ranking.groups if query in {None, group.query}]
-    doubtful = [
-        pair
+    certainty = {
+        (group.query, pair): abs(p_above - 0.5)
         for group in groups
-        for (a, b), p_above in _met(group, odds(group)).items()
-        if (pair := DoubtfulPair(group.query, a, b, p_above)).key not in labelled
-    ]
-    doubtful.sort(key=lambda pair: abs(pair.p_above - 0.5))
+        for pair, p_above in _met(group, odds(group)).items()
+        if (group.query, frozenset(pair)) not in labelled
+    }
     better_first, whole = _alternating(rng), TranscriptForm()
-    for pair in _with_controls(doubtful, rng):
-        asked = reader.query(pair.query)
+    for (name, pair), is_control in _with_controls(sorted(certainty, key=certainty.__getitem__), rng):
+        asked = reader.query(name)
         assert asked, "a ranking that was read names queries that are there"  # noqa: S101 - for the type checker
         trajectories = {rollout.index: rollout.trajectory for rollout in reader.group(asked).rollouts}
-        a, b = (whole(trajectories[index]) for index in (pair.a, pair.b))
-        blind = BlindPair(asked.text, pair.query, (pair.a, pair.b), (a, b), pair.is_control)
+        a, b = (whole(trajectories[index]) for index in pair)
+        blind = BlindPair(asked.text, name, pair, (a, b), is_control)
         first, second = blind.sides(shown)
         if first != second:
-            yield blind if next(better_first) else replace(blind, rollouts=(pair.b, pair.a), texts=(b, a))
+            yield blind if next(better_first) else replace(blind, rollouts=pair[::-1], texts=(b, a))
 
 
 def _met(group: GroupRanking, p_above: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
@@ -125,20 +103,18 @@ def _met(group: GroupRanking, p_above: Mapping[tuple[int, int], float]) -> dict[
     return {pair: p_above.get(pair, _UNKNOWN) for pair in pairs}
 
 
-def _with_controls(doubtful: list[DoubtfulPair], rng: random.Random) -> Iterator[DoubtfulPair]:
-    """Yield all pairs, in each `CONTROL_EVERY` one that is drawn from those that are left."""
-    left = {pair.key: pair for pair in doubtful}
+def _with_controls(pairs: Sequence[_Pair], rng: random.Random) -> Iterator[tuple[_Pair, bool]]:
+    """Yield all pairs, in each `CONTROL_EVERY` one that is drawn from those that are left, and whether it is that."""
+    left = dict.fromkeys(pairs)
     while left:
         control = rng.randrange(CONTROL_EVERY)
         for place in range(min(CONTROL_EVERY, len(left))):
-            if place == control:
-                yield replace(left.pop(rng.choice(list(left))), is_control=True)
-            else:
-                yield left.pop(next(iter(left)))
+            pair = rng.choice(list(left)) if place == control else next(iter(left))
+            del left[pair]
+            yield pair, place == control
 
 
 def _alternating(rng: random.Random) -> Iterator[bool]:
-    """Yield whether the better place is shown first: once in every two."""
     while True:
         first = rng.random() < 0.5
         yield first

@@ -17,13 +17,12 @@ from harness.core.errors import ArchiveDamaged, UsageError, on_a_line, quoted
 from harness.core.settings import SETTINGS
 from harness.core.wording import option
 
-_MAY_DIFFER = frozenset(
-    {"shard", "runs_dir", "concurrency", "judge_concurrency", "max_unjudged", "grace", "give_up", "max_cost"}
-    | {"max_failures", "engine", "ray_address"}
-)
-"""Settings in which runs may differ: they say which part, where, how fast and how long, and decide no record."""
-_BY_CONTENT = {"instructions", "rubric"}
-"""Settings that name a file. What was in the file is compared, and each machine may have it elsewhere."""
+_MAY_DIFFER = {
+    *("shard", "runs_dir", "concurrency", "judge_concurrency", "max_unjudged", "grace", "give_up", "max_cost"),
+    *("max_failures", "engine", "ray_address"),  # which part, where, how fast and how long: they decide no record
+    *("instructions", "rubric"),  # files that each machine may have elsewhere: what was in them is compared
+}
+"""Settings in which runs may differ."""
 _NAMES = {
     "agent": "their agent",
     "agent_file": "the file of their agent",
@@ -33,11 +32,10 @@ _NAMES = {
 
 def counting(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a ranking's settings that decide what its records say."""
-    return {name: value for name, value in settings.items() if name not in _MAY_DIFFER | _BY_CONTENT}
+    return {name: value for name, value in settings.items() if name not in _MAY_DIFFER}
 
 
 def _differences(first: RunReader, other: RunReader) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what two runs differ in, with the value of each."""
     a, b = first.info, other.info
     if a.offline != b.offline or a.agent_offline != b.agent_offline:
         yield "what they ran on", _ran_on(a), _ran_on(b)
@@ -45,7 +43,7 @@ def _differences(first: RunReader, other: RunReader) -> Iterator[tuple[str, Any,
         yield what, getattr(a, name), getattr(b, name)
     imported = not a.judge and not b.judge  # `n` is then the size of the largest group
     for name in SETTINGS:
-        if name not in _MAY_DIFFER | _BY_CONTENT and not (imported and name == "n"):
+        if name not in _MAY_DIFFER and not (imported and name == "n"):
             yield option(name).removesuffix("="), getattr(first.settings, name), getattr(other.settings, name)
     for part in ("judge", "endpoint"):
         ours: Mapping[str, Any] = getattr(a, part) or {}
@@ -62,16 +60,8 @@ def _ran_on(info: RunInfo) -> str:
     return "the embedded judge"
 
 
-def _shown(value: Any) -> str:
-    return "none" if value is None else quoted(value)
-
-
 def refuse_unfit(folders: Sequence[Path]) -> None:
-    """Compare every run with the first before anything is copied.
-
-    Raises UsageError for a run named twice or another agent, judge, rubric or setting; ArchiveLocked for one that is
-    being written to; ArchiveDamaged.
-    """
+    """Compare every run with the first. Raises UsageError for one that differs; ArchiveLocked, ArchiveDamaged."""
     named: set[Path] = set()
     with RunReader(folders[0]) as first:
         for folder in folders:
@@ -81,9 +71,10 @@ def refuse_unfit(folders: Sequence[Path]) -> None:
             with at_rest(folder), RunReader(folder) as reader:
                 for what, ours, theirs in _differences(first, reader):
                     if ours != theirs:
+                        mine, its = ("none" if value is None else quoted(value) for value in (ours, theirs))
                         raise UsageError(
-                            f"runs {on_a_line(first.id)} and {on_a_line(reader.id)} differ in {what}: {_shown(ours)} "
-                            f"and {_shown(theirs)}; only runs of one agent, judge, rubric and settings can be merged"
+                            f"runs {on_a_line(first.id)} and {on_a_line(reader.id)} differ in {what}: {mine} "
+                            f"and {its}; only runs of one agent, judge, rubric and settings can be merged"
                         )
 
 
@@ -94,9 +85,7 @@ class Copying:
     target: Path
     names: Iterator[str]
     copies: dict[Path, Path] = field(default_factory=dict[Path, Path])
-    """Which file is a copy of which."""
     queries: dict[str, int] = field(default_factory=dict[str, int])
-    """Of each query, in which of the runs it is."""
     verdicts: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
     """Of each run its verdicts' keys, shortened and sorted: there are many, and few runs share any."""
     query_count: int = 0
@@ -110,39 +99,28 @@ class Copying:
         """Copy a run. Raises UsageError for a query that an earlier run has, ArchiveDamaged, ArchiveLocked."""
         with at_rest(folder), RunReader(folder) as reader:
             self.folders.append(folder)
-            self._note_queries(reader)
-            self._note_verdicts(reader)
+            number, index = len(self.folders) - 1, reader.index
+            for name in index.queries:
+                if (before := self.queries.setdefault(name, number)) != number:
+                    raise UsageError(
+                        f"runs {on_a_line(self.folders[before].name)} and {on_a_line(reader.id)} both hold the query "
+                        f"{quoted(name)}: only runs of different queries can be merged"
+                    )
+            self.query_count += len(index.queries)
+            for name, places in index.rollouts.items():
+                if name not in index.queries:
+                    place = next(iter(places.values())).place
+                    raise ArchiveDamaged(f"{place}: it refers to query {quoted(name)}, which is not there")
+                self.rollouts += len(places)
+            keys = np.fromiter(map(_short, reader.index.verdicts), np.int64)
+            keys.sort()
+            for other, earlier in zip(self.folders, self.verdicts, strict=False):
+                if len(shared := np.intersect1d(earlier, keys)):
+                    self._compare(other, reader, set(shared.tolist()))
+            self.verdicts.append(keys)
             if text := reader.labels():
                 self.labels.append(text if text.endswith("\n") else text + "\n")
             self.copies |= copy_records(folder, self.target, self.names)
-
-    def end(self) -> None:
-        """Forget what is needed only to compare a further run."""
-        self.queries.clear()
-        self.verdicts.clear()
-
-    def _note_queries(self, reader: RunReader) -> None:
-        number, index = len(self.folders) - 1, reader.index
-        for name in index.queries:
-            if (before := self.queries.setdefault(name, number)) != number:
-                raise UsageError(
-                    f"runs {on_a_line(self.folders[before].name)} and {on_a_line(reader.id)} both hold the query "
-                    f"{quoted(name)}: only runs of different queries can be merged"
-                )
-        self.query_count += len(index.queries)
-        for name, places in index.rollouts.items():
-            if name not in index.queries:
-                place = next(iter(places.values())).place
-                raise ArchiveDamaged(f"{place}: it refers to query {quoted(name)}, which is not there")
-            self.rollouts += len(places)
-
-    def _note_verdicts(self, reader: RunReader) -> None:
-        keys = np.fromiter(map(_short, reader.index.verdicts), np.int64)
-        keys.sort()
-        for folder, earlier in zip(self.folders, self.verdicts, strict=False):
-            if len(shared := np.intersect1d(earlier, keys)):
-                self._compare(folder, reader, set(shared.tolist()))
-        self.verdicts.append(keys)
 
     def _compare(self, folder: Path, reader: RunReader, shared: AbstractSet[int]) -> None:
         """Note whether a run contradicts the one in `folder` under keys whose short forms are `shared`."""
@@ -154,12 +132,10 @@ class Copying:
 
 
 def _short(key: str) -> int:
-    """Return 64 bits of a key's hash."""
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), signed=True)
 
 
 def _scores(reader: RunReader, key: str) -> object:
-    """Return the scores of a verdict that a run holds; None where it failed."""
     if verdict := reader.verdict(key):
         return verdict.a, verdict.b
     scored = reader.scored(key)

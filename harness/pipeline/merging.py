@@ -1,7 +1,6 @@
 """One run made of several: compares the runs, copies their records, joins their rankings, and checks the result.
 
-Groups are ranked each by itself, so their lines are taken as they are. Not so with `pooled`, which learns the judge
-from all groups: there the groups are fitted again from the matches that they hold. No verdict is bought for either.
+Groups' lines are taken as they are, but with `pooled`, which learns the judge from all groups, they are fitted again.
 """
 
 import json
@@ -59,56 +58,33 @@ class JoinedRanking:
         """Yield the ranking of every group, fitted again where the judge is learnt from all. Raises ArchiveDamaged."""
         as_they_are, head = chain.from_iterable(file.groups for file in self.files), self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
-        rules = rules_of(settings)
-        rules = replace(rules, one_of_many=True)
+        rules = replace(rules_of(settings), one_of_many=True)
         if not (METHODS[settings.judge].ranks_from_matches and rules.provisional):
             return as_they_are  # each group is ranked by itself
         of_query = {query: file for file in self.files for query in file.queries}
         judge = learnt_from_all(self.queries, lambda query: of_query[query].stored(query), rules)
         return refit(judge, as_they_are, rules)
 
-    def locate(self, number: int) -> str:
-        """Return the place, file and line, of the group that stands so far down, from 0."""
-        query = self.queries[number]
-        file = next(file for file in self.files if query in file.queries)
-        return f"{file.path}:{file.line_of(query)}"
-
 
 def joined_rankings(folders: Sequence[Path]) -> tuple[list[JoinedRanking], list[str]]:
     """Return the rankings that all runs have and have finished, the oldest first; and the ids of the others."""
     by_run, ids = list[dict[str, RankingFile]](), list[str]()
     for folder in folders:
+        finished: dict[str, RankingFile] = {}  # the newest of each kind, by what decides its content
         with RunReader(folder) as reader:
             ids += [head.id for head in reader.heads()]
-            by_run.append(_finished(reader))
+            for ranking in reader.rankings():
+                if ranking.finished:
+                    head = ranking.head
+                    decides = [counting(head.settings), head.judge, head.rubric, head.rendering]
+                    kind = json.dumps([*decides, head.fit_version, head.free], sort_keys=True)
+                    finished.pop(kind, None)
+                    finished[kind] = ranking
+        by_run.append(finished)
     shared = [kind for kind in by_run[0] if all(kind in rankings for rankings in by_run)]
     joined = [JoinedRanking([rankings[kind] for rankings in by_run]) for kind in shared]
     kept = {file.head.id for ranking in joined for file in ranking.files}
     return joined, [name for name in ids if name not in kept]
-
-
-def write_rankings(
-    target: Path, rankings: Sequence[JoinedRanking], at: datetime, runs_dir: Path
-) -> dict[Path, JoinedRanking]:
-    """Write rankings of a run in `runs_dir` into `target`, the last as the newest. Return which file holds which."""
-    times = (at + timedelta(microseconds=number) for number in range(len(rankings)))
-    return {
-        write_ranking(target, ranking.head(time, runs_dir), ranking.groups()): ranking
-        for ranking, time in zip(rankings, times, strict=True)
-    }
-
-
-def _finished(reader: RunReader) -> dict[str, RankingFile]:
-    """Return the newest finished ranking of each kind, by what decides its content, the oldest kind first."""
-    finished: dict[str, RankingFile] = {}
-    for ranking in reader.rankings():
-        if ranking.finished:
-            head = ranking.head
-            decides = [counting(head.settings), head.judge, head.rubric, head.rendering, head.fit_version, head.free]
-            kind = json.dumps(decides, sort_keys=True)
-            finished.pop(kind, None)
-            finished[kind] = ranking
-    return finished
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -124,31 +100,46 @@ class Merged:
     rankings: int
     """How many rankings all runs had, each now one of all groups."""
     notes: tuple[str, ...]
-    """What the run lacks that one of the runs had, or might be expected to have."""
 
 
 def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env: RunEnvironment) -> Merged:
     """Make one run of several, and name it `to`: a name in `runs_dir`, or a path; None: a new id, as for any run.
 
-    The runs are read and not changed. Raises UsageError for runs that differ in agent, judge, rubric or settings or
-    have a query in common, and for a name that cannot be used or is taken; ArchiveLocked for a run that is being
-    written to; ArchiveDamaged naming file, line and reason; CannotWrite.
+    Raises UsageError for runs that differ and for a name that is taken; ArchiveLocked, ArchiveDamaged, CannotWrite.
     """
     at = run_env.clock()
     if not folders:
         raise UsageError("there is no run to merge: name one at least")
-    target = None if to is None else _checked_target(to, runs_dir)
+    target = None if to is None else Path(to) if "/" in to else runs_dir / to
+    if target and (not _NAME.fullmatch(target.name) or target.name == "last"):
+        raise UsageError(
+            f"{option('output', to)}: a run's name has letters, digits, - _ and ., begins with a letter or a digit, "
+            "and is not `last`"
+        )
+    if target and (target.exists() or target.is_symlink()):
+        raise UsageError(f"{option('output', to)}: that is there already; choose another name")
     refuse_unfit(folders)
     infos, attestations = list[RunInfo](), list[Attestation | None]()
     for folder in folders:
         with RunReader(folder) as reader:
             infos.append(reader.info)
             attestations.append(read_attestation(reader, run_env.environ))
-    info = _merged_info(infos, at, target)
-    target = target or runs_dir / info.id
-    info = info.model_copy(update={"settings": {**info.settings, "runs_dir": str(target.parent)}})
+    first = infos[0]
+    name = target.name if target else new_run_id(first.agent, at, secrets.token_hex(8))
+    target = target or runs_dir / name
+    settings = {key: value for key, value in first.settings.items() if key != "shard"}
+    if sizes := [size for info in infos if isinstance(size := info.settings.get("n"), int)]:
+        settings["n"] = max(sizes)
+    known = [info.queries for info in infos if info.queries is not None]
+    changes = {
+        "id": name,
+        "created_at": at,
+        "settings": {**settings, "runs_dir": str(target.parent)},
+        "queries": sum(known) if len(known) == len(infos) else None,
+        "accepted": tuple(dict.fromkeys(what for info in infos for what in info.accepted)),
+    }
     filling = _Filling(folders, at, target.parent)
-    make_merged_run(target, info, filling.fill)
+    make_merged_run(target, first.model_copy(update=changes), filling.fill)
     notes = [*filling.notes, *_missing_shards(infos), *_attest(attestations, target, run_env)]
     copied = filling.copied
     with RunReader(target) as reader:
@@ -158,8 +149,6 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
 
 
 class _Filling:
-    """Fills the folder of the new run."""
-
     copied: Copying
 
     def __init__(self, folders: Sequence[Path], at: datetime, runs_dir: Path) -> None:
@@ -172,7 +161,8 @@ class _Filling:
         self.copied = copied = Copying(target, segment_names(self._at))
         for folder in self._folders:
             copied.add(folder)
-        copied.end()
+        copied.queries.clear()  # needed only to compare a further run
+        copied.verdicts.clear()
         if copied.labels:
             write_file(target / LABELS, "".join(copied.labels))
         if run := copied.contradicted:
@@ -181,52 +171,27 @@ class _Filling:
                 "count, and no ranking was taken over"
             )
         else:
-            self._join_rankings(target)
+            joined, others = joined_rankings(self._folders)
+            for number, ranking in enumerate(joined):  # the last as the newest
+                head = ranking.head(self._at + timedelta(microseconds=number), self._runs_dir)
+                self.rankings[write_ranking(target, head, ranking.groups())] = ranking
+            if others:
+                names = ", ".join(map(on_a_line, others[:4])) + (", ..." if len(others) > 4 else "")
+                which = "1 ranking was" if len(others) == 1 else f"{len(others)} rankings were"
+                self.notes.append(
+                    f"{which} left out, as some run has no such ranking or did not finish its own: {names}"
+                )
         blobs = Blobs(target / "blobs")
         refuse_damage(target, lambda name: parts(blobs.get(name)), copied.copies, self._locate)
-
-    def _join_rankings(self, target: Path) -> None:
-        joined, others = joined_rankings(self._folders)
-        self.rankings = write_rankings(target, joined, self._at, self._runs_dir)
-        if others:
-            names = ", ".join(map(on_a_line, others[:4])) + (", ..." if len(others) > 4 else "")
-            which = "1 ranking was" if len(others) == 1 else f"{len(others)} rankings were"
-            self.notes.append(f"{which} left out, as some run has no such ranking or did not finish its own: {names}")
 
     def _locate(self, path: Path, line: int | None) -> str:
         """Return where a line of a ranking comes from: after the header there is a line a group."""
         ranking = self.rankings.get(path)
         if ranking is None or line is None or not 0 <= line - 2 < len(ranking.queries):
             return str(path.name)
-        return ranking.locate(line - 2)
-
-
-def _checked_target(to: str, runs_dir: Path) -> Path:
-    target = Path(to) if "/" in to else runs_dir / to
-    if not _NAME.fullmatch(target.name) or target.name == "last":
-        raise UsageError(
-            f"{option('output', to)}: a run's name has letters, digits, - _ and ., begins with a letter or a digit, "
-            "and is not `last`"
-        )
-    if target.exists() or target.is_symlink():
-        raise UsageError(f"{option('output', to)}: that is there already; choose another name")
-    return target
-
-
-def _merged_info(infos: Sequence[RunInfo], at: datetime, target: Path | None) -> RunInfo:
-    first = infos[0]
-    settings = {name: value for name, value in first.settings.items() if name != "shard"}
-    if sizes := [size for info in infos if isinstance(size := info.settings.get("n"), int)]:
-        settings["n"] = max(sizes)
-    known = [info.queries for info in infos if info.queries is not None]
-    changes = {
-        "id": target.name if target else new_run_id(first.agent, at, secrets.token_hex(8)),
-        "created_at": at,
-        "settings": settings,
-        "queries": sum(known) if len(known) == len(infos) else None,
-        "accepted": tuple(dict.fromkeys(what for info in infos for what in info.accepted)),
-    }
-    return first.model_copy(update=changes)
+        query = ranking.queries[line - 2]
+        file = next(file for file in ranking.files if query in file.queries)
+        return f"{file.path}:{file.line_of(query)}"
 
 
 def _missing_shards(infos: Sequence[RunInfo]) -> list[str]:

@@ -1,8 +1,4 @@
-"""Queries on their way through the stages, and how many may be: as many as there are places and memory for.
-
-A query begins as soon as the rollouts of those before it have places, whoever is being judged meanwhile. Rollouts that
-are not yet judged stay in memory, so no further query begins while there are too many of them.
-"""
+"""Queries on their way through the stages: as many as there are places for, and memory for what is not judged yet."""
 
 import math
 import sys
@@ -19,10 +15,8 @@ from harness.core.wording import PLACE_IN_LINE
 
 _IN_LINE = 2
 """Queries that may wait for places: one more than the one whose rollouts are let in, so that no place stays empty."""
-
 _BESIDE_TEXTS = 12_000
 """Bytes that a rollout's record, and its part of the tasks of a waiting group, take beside the texts."""
-
 T = TypeVar("T")
 
 
@@ -44,10 +38,7 @@ async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[None]], at_
 
 @dataclass
 class OpenGroups:
-    """The groups that are being rolled out or judged: `most_bytes` of transcripts may wait for their judge.
-
-    Transcripts still being made are not counted, so those of the places for rollouts come on top.
-    """
+    """The groups being rolled out or judged; `most_bytes` of whole transcripts may wait for their judge."""
 
     most_bytes: float
     most_groups: float = math.inf
@@ -69,25 +60,19 @@ class OpenGroups:
 
         async with anyio.create_task_group() as tasks:
             for number, item in enumerate(items):
-                await self._room()
+                await anyio.lowlevel.checkpoint()  # where nothing is waited for, nothing else lets an interrupt in
+                while self._open and (  # a group alone always has room
+                    self._in_line >= _IN_LINE or self._unjudged >= self.most_bytes or self._open >= self.most_groups
+                ):
+                    await self._changed.wait()
                 self.change(groups=1, in_line=1)
                 start_child(tasks, one, number, item)
 
-    async def _room(self) -> None:
-        """Return once there is room for a further group. A group alone always has room."""
-        await anyio.lowlevel.checkpoint()  # where nothing is waited for, nothing else lets an interrupt in
-        while self._open and (
-            self._in_line >= _IN_LINE or self._unjudged >= self.most_bytes or self._open >= self.most_groups
-        ):
-            await self._changed.wait()
-
     def change(self, *, groups: int = 0, in_line: int = 0, unjudged: int = 0) -> None:
         """Note that there are more groups open, or in line, or more bytes of unjudged transcripts; or fewer."""
-        self._open, self._in_line, self._unjudged = (
-            self._open + groups,
-            self._in_line + in_line,
-            self._unjudged + unjudged,
-        )
+        self._open += groups
+        self._in_line += in_line
+        self._unjudged += unjudged
         self._changed.set()
         self._changed = anyio.Event()
 

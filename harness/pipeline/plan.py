@@ -20,19 +20,13 @@ from harness.core.settings import OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load
 from harness.core.wording import call, option
 from harness.endpoints.address import host_of
-from harness.endpoints.costs import CostBounds, total_bounds
+from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
-from harness.pipeline.costs import agent_cost, check_prices, judge_cost
-from harness.pipeline.judge_inputs import (
-    rubric_as_begun,
-    rubric_for_rescoring,
-    rubric_for_run,
-    whole_text,
-    with_profile,
-)
+from harness.pipeline.costs import check_prices, judge_cost
+from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rubric_for_run, whole_text, with_profile
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import check_engine, package_versions
-from harness.pipeline.trust import Trust, as_in_run_json
+from harness.pipeline.trust import Trust, as_in_run_json, trust_in
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.ranker import METHODS, AnyRubric
@@ -72,7 +66,8 @@ class Prepared(JudgingPlan):
 
     def agent_cost(self, queries: int) -> CostBounds | None:
         """Return what the agent runs are taken to cost, None if their price is unknown."""
-        return agent_cost(self.settings, self.agent, self.settings.n * queries)
+        runs, per_run = self.settings.n * queries, agent_tokens(self.settings.max_turns)
+        return cost_bounds((runs, runs), per_run, self.agent.priced(price_list(self.settings))[0])
 
     def judge_cost(self, queries: int) -> CostBounds | None:
         """Return what the judge calls are taken to cost, None if their price is unknown."""
@@ -96,7 +91,7 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
 
-def new_run_info(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
+def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
     """Describe a run that begins now; `queries` is their number where it is known, `redact` the run's."""
     at, loaded, endpoint = clock(), prepared.agent.loaded, prepared.agent.endpoint
     return RunInfo(
@@ -126,19 +121,18 @@ class RescoreOptions:
     """How an archived run is judged again, beside the changes to its settings."""
 
     reuse: Sequence[Path] = ()
-    """Other runs, whose verdicts are not bought again."""
     _: KW_ONLY
     free: bool = False
-    """Whether no verdict is bought."""
     trust_archive: bool = False
     """Whether keys may go wherever the run says."""
 
 
-PLAIN_RESCORE = RescoreOptions()
-
-
-def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, options: RescoreOptions) -> JudgingPlan:
-    """Return how an archived run is to be judged under `changes` to its settings. Raises UsageError."""
+def rescoring(
+    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], options: RescoreOptions
+) -> tuple[Trust, JudgingPlan]:
+    """Return how an archived run is to be judged under `changes`, and what it may decide. Raises UsageError."""
+    urls = changes.get("base_url"), changes.get("judge_base_url")
+    trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
     changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
     settings, credentials = changed_settings(reader, changes), trust.credentials
     if not reader.info.judge:  # imported: nothing was judged yet
@@ -153,11 +147,11 @@ def rescoring(reader: RunReader, changes: Mapping[str, Any], trust: Trust, optio
     settings = trust.priced(settings, changes)
     if not options.free:
         check_prices(settings, judge)
-    rubric = rubric_for_rescoring(reader.info, settings, changes)
+    rubric = rescoring_rubric(reader.info, settings, changes)
     settings = with_profile(settings, judge, rubric)
     if options.free:
         credentials = credentials.without_calls()
-    return JudgingPlan(judge, rubric, settings, credentials)
+    return trust, JudgingPlan(judge, rubric, settings, credentials)
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
@@ -168,16 +162,11 @@ def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
     url = (info.endpoint or {}).get("base_url")
     own = OFFLINE_MODEL if info.agent_offline else "models of its own"
     host = host_of(None if url is None else str(url))
-    place = ", ".join(f"{model}@{host}" for model in _begun_models(reader)) if info.endpoint else own
-    return f"agent: {place}, judge: {judge.places}"
-
-
-def _begun_models(reader: RunReader) -> Sequence[str]:
-    """Return the model that a run names, else those that its first rollout with any asked; else a word for them."""
-    if named := reader.info.settings.get("model"):
-        return [str(named)]
     rollouts = (rollout for query in reader.queries() for rollout in reader.group(query).rollouts)
-    return next((rollout.effective.models for rollout in rollouts if rollout.effective.models), ("models",))
+    asked = next((rollout.effective.models for rollout in rollouts if rollout.effective.models), ("models",))
+    models = [str(named)] if (named := info.settings.get("model")) else asked
+    place = ", ".join(f"{model}@{host}" for model in models) if info.endpoint else own
+    return f"agent: {place}, judge: {judge.places}"
 
 
 def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:
@@ -192,7 +181,6 @@ def recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
 
 
 def _check_part(reader: RunReader, option: str, word: str) -> None:
-    """Refuse an --include or --exclude that names no rollout of the run."""
     rollouts, queries, run = reader.index.rollouts, reader.index.queries, reader.info.id
     query, _, index = word.rpartition("/")
     if query and query not in queries:
@@ -232,10 +220,6 @@ def _several(urls: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return (urls,) if isinstance(urls, str) else urls or ()
 
 
-RUNS_OWN = NamedAddresses()
-"""Names none: the run's own addresses hold."""
-
-
 def _same_place(named: str, url: str | None) -> bool:
     return str(without_credentials(named)).rstrip("/") == (url or OPENAI_URL)
 
@@ -250,9 +234,8 @@ def as_begun(
 ) -> JudgingPlan:
     """Return how a run is to be judged: as when it began, or as the ranking that is to be made again.
 
-    The addresses are those of then, wherever the environment points now. `changes` are settings of today's user. The
-    rubric is the one that the run holds, or `rubric_word` names. Raises UsageError if that is another one, if other
-    addresses are named, and for transcripts that only a later version can write.
+    The addresses and the rubric are those of then, `changes` are settings of today's user. Raises UsageError for other
+    addresses or another rubric, and for transcripts that only a later version can write.
     """
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
     settings = recorded_settings(like.settings if like else info.settings, where)

@@ -1,7 +1,4 @@
-"""A run ranked by what is cached of its groups: no text is read, and many groups are fitted at once.
-
-The judge is learnt before anything is written, so that nothing that is written is provisional.
-"""
+"""A run ranked by what is cached of its groups: no text is read, and nothing that is written is provisional."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +10,7 @@ from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.core.group_cache import CachedGroup, cached_group
 from harness.core.rankings import GroupRanking
+from harness.core.records import Group
 from harness.pipeline.rank_groups import OpenRanking, rank_part
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge
@@ -21,40 +19,56 @@ from harness.tournament.cached import CachedRanker
 from harness.tournament.group_ranking import TournamentResult, refit
 
 _AT_ONCE = 64
-"""Groups that are ranked, and in memory, together."""
 _MOST_KEPT = 128
 """Tournaments that are played to learn the judge, and not played again: each takes about 33 kB.
 
 Its cache, which would take half as much again, is rather read twice."""
 
 
-async def rank_cached(ranking: OpenRanking, reader: RunReader, extracts: GroupCache) -> RankingSummary | None:
-    """Rank the groups of a run, and return what they sum up to.
-
-    None, with nothing written, where a group that teaches the judge is not cached.
-    """
-    ranker, judge = ranking.cached_ranker, None
-    if ranker is None:
-        return None
-    groups = _CachedGroups(ranking, ranker, reader, extracts)
-    if ranking.ranker.provisional and (judge := await groups.learn()) is None:
-        return None
-    summary = RankingSummary()
-    for some in _some_at_a_time(list(reader.index.queries)):
-        for extract, ranked in await groups.rank(some, judge):
-            summary.add(reader, extract, ranking.write(ranked, extract.basis))
+async def rank_for_free(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
+    """Rank the groups of a run one after another and sum them up; None where they are ranked anew at the end."""
+    with reader.group_cache(ranking.way) as extracts:
+        if (ranker := ranking.cached_ranker) and (
+            summary := await _CachedGroups(ranking, ranker, reader, extracts).rank_all()
+        ):
+            return summary
+        summary = None if ranking.ranker.provisional else RankingSummary()
+        for query in reader.queries():
+            await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+            group = reader.group(query)
+            ranked = await ranking.rank(group)
+            extract = _extract(reader, extracts, group, ranked)
+            if summary:
+                summary.add(reader, extract, ranked)
     return summary
+
+
+def _extract(reader: RunReader, extracts: GroupCache, group: Group, ranked: GroupRanking) -> CachedGroup:
+    """Return the extract of a group that was just ranked; one that does not hold all of the ranking is made anew."""
+    extract = extracts.of(group.query.id)
+    if extract is None or not extract.holds(ranked):
+        extract = cached_group(group, ranked, reader.pair_scores)
+        extracts.add(extract)
+    return extract
 
 
 @dataclass
 class _CachedGroups:
-    """The groups of a run, played by what is cached of them."""
-
     ranking: OpenRanking
     ranker: CachedRanker
     reader: RunReader
     extracts: GroupCache
     kept: dict[str, TournamentResult] = field(default_factory=dict[str, TournamentResult])
+
+    async def rank_all(self) -> RankingSummary | None:
+        """Rank all groups and sum them up; None, with nothing written, if one that teaches the judge is not cached."""
+        judge, summary = None, RankingSummary()
+        if self.ranking.ranker.provisional and (judge := await self.learn()) is None:
+            return None
+        for some in _some_at_a_time(list(self.reader.index.queries)):
+            for extract, ranked in await self.rank(some, judge):
+                summary.add(self.reader, extract, self.ranking.write(ranked, extract.basis))
+        return summary
 
     async def learn(self) -> LearntJudge | None:
         """Return the judge as the groups that teach it show them; None where one of them is not cached."""
@@ -86,18 +100,13 @@ class _CachedGroups:
         ]
 
     async def _rank_by_texts(self, name: str, judge: LearntJudge | None) -> tuple[CachedGroup, GroupRanking]:
-        """Rank a group that is not cached by itself, and finalize it by the judge."""
         if (query := self.reader.query(name)) is None:
             raise ArchiveDamaged(f"run {self.reader.info.id}: query {name!r} is no longer there")
         group = self.reader.group(query)
-        ranked = await rank_part(self.ranking.ranker, group, self.ranking.settings)
+        ranked = await rank_part(self.ranking.ranker, group, self.ranking.plan.settings)
         if judge and ranked.provisional:
             (ranked,) = refit(judge, [ranked], self.ranker.rules)
-        extract = self.extracts.of(name)
-        if extract is None or not extract.holds(ranked):
-            extract = cached_group(group, ranked, self.reader.pair_scores)
-            self.extracts.add(extract)
-        return extract, ranked
+        return _extract(self.reader, self.extracts, group, ranked), ranked
 
 
 def _some_at_a_time(queries: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,20 +1,17 @@
 """A ranking in the making: judges seated, groups ranked, each written down as it is."""
 
 import secrets
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
 import anyio
 import anyio.lowlevel
 
-from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
+from harness.archive.run_store import RankingWriter, RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import JudgeFailed, Refused, first_error
-from harness.core.judge_profile import JudgeProfile
 from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
@@ -35,52 +32,43 @@ from harness.tournament.ranker import Ranker
 from harness.transcripts.transcript import RENDERING
 
 
-class _Writer(Protocol):
-    def add(self, group: GroupRanking, /) -> None: ...
-
-
 @dataclass(frozen=True)
 class OpenRanking:
     """A rankings file being written."""
 
     head: RankingHead
     ranker: Ranker
-    settings: Settings
-    writer: _Writer
+    plan: JudgingPlan
+    writer: RankingWriter
     run_env: RunEnvironment
     calls: JudgeCalls
-    judge_may_fail: bool = False
-    """A judge that turns the first call down leaves a group unranked, and is no error."""
-    way: str | None = None
+    way: str | None
     """The name under which extracts of its groups are kept (`RunReader.extracts`)."""
 
     @asynccontextmanager
     async def early(self) -> AsyncGenerator[EarlyVerdicts | None]:
-        """Give what asks for sure verdicts of a group that is being rolled out; their calls are over at the end.
-
-        None where it is not sure that the group will be ranked, since --max-cost may leave rollouts out.
-        """
+        """Give what asks for sure verdicts of a group being rolled out; None if --max-cost may leave it unranked."""
         async with anyio.create_task_group() as tasks:
-            yield self.ranker.early(tasks) if self.settings.max_cost is None else None
+            yield self.ranker.early(tasks) if self.plan.settings.max_cost is None else None
 
     def prefetch(self, group: Group, early: EarlyVerdicts | None) -> None:
         """Ask for what is sure of a group that is still being rolled out."""
         if early:
             there = {r.index for r in group.rollouts}
-            pending = [index for index in range(self.settings.n) if index not in there]
-            early.prefetch(taking_part(group, self.settings), pending)
+            pending = [index for index in range(self.plan.settings.n) if index not in there]
+            early.prefetch(taking_part(group, self.plan.settings), pending)
 
     async def rank(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
         """Rank a group, write that down, and return what was written."""
-        most = self.calls.begin(taking_part(group, self.settings))
+        most = self.calls.begin(taking_part(group, self.plan.settings))
         try:
             if early:
                 early.raise_error()
-            ranking = await rank_part(self.ranker, group, self.settings, early)
+            ranking = await rank_part(self.ranker, group, self.plan.settings, early)
             self.calls.end(most, ranking)
             ranking = self.write(ranking, group.basis)
         except* (Refused, JudgeFailed) as errors:
-            if not self.judge_may_fail:
+            if not self.plan.judge_may_fail:
                 raise
             self.calls.end(most)
             ranking = self._add_unranked(group, str(first_error(errors)), early)
@@ -95,28 +83,19 @@ class OpenRanking:
     @property
     def cached_ranker(self) -> CachedRanker | None:
         """What ranks groups by their caches, if all of their rollouts take part; None otherwise."""
-        return None if self.settings.include or self.settings.exclude else self.ranker.cached_ranker
+        settings = self.plan.settings
+        return None if settings.include or settings.exclude else self.ranker.cached_ranker
 
     async def rank_or_leave(self, group: Group, early: EarlyVerdicts | None = None) -> None:
-        """Rank a group, unless some of its rollouts were not begun: money or the endpoint gave out.
-
-        Before a deadline what is there is ranked.
-        """
-        missing = self.settings.n - len(group.rollouts)
-        if missing > 0 and not self.run_env.deadline.is_set:
-            self._leave(group, f"{self._stopped_by()} left {counted(missing, 'rollout')} not begun", early)
-        else:
+        """Rank a group, unless money or an endpoint gave out before all rollouts; before a deadline what is there."""
+        missing = self.plan.settings.n - len(group.rollouts)
+        if missing <= 0 or self.run_env.deadline.is_set:
             await self.rank(group, early)
-
-    def _stopped_by(self) -> str:
-        if self.run_env.stop.asked:
-            return "the interruption"
-        return "an endpoint that was given up" if self.run_env.gates.given_up else "--max-cost"
-
-    def _leave(self, group: Group, why: str, early: EarlyVerdicts | None) -> None:
-        """Write a group down as not ranked, for the reason given."""
+            return
+        by = "an endpoint that was given up" if self.run_env.gates.given_up else "--max-cost"
+        by = "the interruption" if self.run_env.stop.asked else by
         self.calls.leave(len(early.ledger.bought) if early else 0)
-        self._add_unranked(group, why, early)
+        self._add_unranked(group, f"{by} left {counted(missing, 'rollout')} not begun", early)
 
     def _add_unranked(self, group: Group, why: str, early: EarlyVerdicts | None) -> GroupRanking:
         ledger = early.ledger if early else PairLedger()
@@ -138,45 +117,27 @@ async def open_ranking(
         calls.report()
         writer = store.open_ranking(head)
         try:
-            fails, way = plan.judge_may_fail, _way(plan, ranker)
-            yield OpenRanking(head, ranker, plan.settings, writer, run_env, calls, fails, way)
+            settings, reader = plan.settings, store.reader
+            way = ranker.way and digest([ranker.way, plan.judge.counter, settings.include, settings.exclude])
+            yield OpenRanking(head, ranker, plan, writer, run_env, calls, way)
             waits = cache.batches is not None and cache.batches.waits
             if not (cache.ceiling.stopped or run_env.gates.given_up or run_env.stop.asked or waits):
-                if writer.has_provisional:
-                    await _settle(store.reader, head.id, ranker, writer)
-                if plan.settings.estimator == "pooled":
-                    writer.profiles = _learnt_profiles(store.reader, head.id)
+                if head.id in {there.id for there in reader.heads()}:  # without a group there is no file
+                    ranking = reader.ranking(head.id)
+                    for group in ranker.finalize(ranking.queries, ranking.stored) if writer.has_provisional else ():
+                        await anyio.lowlevel.checkpoint()  # so that an interrupt gets in
+                        if group.query in ranking.provisional:  # told anew, now that all groups are in
+                            writer.add(group)
+                    if settings.estimator == "pooled":
+                        writer.profiles = judge_profiles(reader, reader.ranking(head.id))
                 writer.finish()
         finally:
             writer.close()
 
 
-def _way(plan: JudgingPlan, ranker: Ranker) -> str | None:
-    """Return the name of the way of judging: the ranker's, the counter of tokens, and who takes part."""
-    settings = plan.settings
-    return ranker.way and digest([ranker.way, plan.judge.counter, settings.include, settings.exclude])
-
-
-async def _settle(reader: RunReader, ranking_id: str, ranker: Ranker, writer: _Writer) -> None:
-    """Write the rankings that count, now that all groups are in: each after its provisional one."""
-    if ranking_id not in {head.id for head in reader.heads()}:
-        return  # without a group there is no file
-    ranking = reader.ranking(ranking_id)
-    for group in ranker.finalize(ranking.queries, ranking.stored):
-        await anyio.lowlevel.checkpoint()  # so that an interrupt gets in
-        if group.query in ranking.provisional:
-            writer.add(group)
-
-
-def _learnt_profiles(reader: RunReader, ranking_id: str) -> Sequence[JudgeProfile]:
-    there = ranking_id in {head.id for head in reader.heads()}
-    return judge_profiles(reader, reader.ranking(ranking_id)) if there else ()
-
-
 def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunEnvironment) -> RankingHead:
     settings, at = plan.settings, run_env.clock()
-    before = store.reader.newest_head()
-    if before:  # the newest counts, also if the clock has jumped back
+    if before := store.reader.newest_head():  # the newest counts, also if the clock has jumped back
         at = max(at, before.created_at + timedelta(microseconds=1))
     judge = {"identity": plan.judge.identity, "counter": plan.judge.counter}
     return RankingHead(
@@ -210,19 +171,15 @@ async def rank_part(
     taking = {r.index for r in part.rollouts}
     left_out = [str(r.index) for r in group.rollouts if r.index not in taking]
     if not left_out:
-        return await _ranked(ranker, part, early)
+        return await (ranker(part, early) if early else ranker(part))
     several = "s" if len(left_out) > 1 else ""
     note = f"left out, as --include or --exclude asks: rollout{several} {', '.join(left_out)}"
     if not part.rollouts:
         return _unranked(group, ranker, note)
-    ranking = await _ranked(ranker, part, early)
+    ranking = await (ranker(part, early) if early else ranker(part))
     places = {r.index: r for r in ranking.rollouts}
     everyone = tuple(places.get(r.index) or Ranked(index=r.index) for r in group.rollouts)
     return ranking.model_copy(update={"rollouts": everyone, "notes": (*ranking.notes, note)})
-
-
-async def _ranked(ranker: Ranker, group: Group, early: EarlyVerdicts | None) -> GroupRanking:
-    return await (ranker(group, early) if early else ranker(group))
 
 
 def taking_part(group: Group, settings: Settings) -> Group:
@@ -241,7 +198,6 @@ def taking_part(group: Group, settings: Settings) -> Group:
 
 
 def _unranked(group: Group, ranker: Ranker, why: str) -> GroupRanking:
-    """Return the ranking of a group of which nobody has a place, for the reason given."""
     return GroupRanking(
         query=group.query.id,
         topology=ranker.topology,

@@ -1,8 +1,4 @@
-"""What the driver and the Ray workers tell one another, through one named actor.
-
-No key is in any of it: keys come from the worker's environment. A wait after a 429 holds for all workers, and for the
-judge's calls to the same endpoint.
-"""
+"""What the driver and the Ray workers tell one another, through one named actor. No key is in any of it."""
 
 import asyncio
 from collections import deque
@@ -48,13 +44,11 @@ class WorkerJob:
     agent: AgentPlace
     _: KW_ONLY
     instructions: str | None
-    """The starting agent's instructions in place of its own."""
     at_endpoint: bool
     """Whether the agent's models are at an endpoint, and not the agent's own or embedded."""
     has_key: bool
     """Whether the endpoint is asked with a key, which the worker's environment must hold then."""
     version: str
-    """The harness's version, which must be the worker's, too."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,6 @@ class RolloutOrder:
     leads: bool
     """Whether the other rollouts of the run wait for its first reply."""
     refused: tuple[SettingLesson, ...] = ()
-    """What models have refused in any worker so far."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,6 @@ class MadeRollout:
     texts: Mapping[str, str] | None = None
     """Large texts under their sha256, redacted."""
     refusal: str | None = None
-    """Why the run cannot go on."""
     refused_by: str = ""
 
     @property
@@ -142,25 +134,20 @@ class Traffic:
         self._changed = asyncio.Event()
 
     async def receive(self, listener: str, since: int, *, everything: bool) -> tuple[int, list[tuple[str, News]]]:
-        """Return the number of the latest news, and those after number `since` of other sources.
-
-        Waits for some, but not for ever. Unless `everything` is wanted, only what concerns all workers counts.
-        """
+        """Return the latest number and other sources' news after `since`; waits for some, but not for ever."""
         try:
             async with asyncio.timeout(_LONGEST_WAIT_S):
                 while not (
-                    news := (
-                        [
-                            (source, news)
-                            for number, source, news in self._news
-                            if number > since and source != listener and (everything or isinstance(news, Lesson))
-                        ]
-                    )
+                    latest := [
+                        (source, news)
+                        for number, source, news in self._news
+                        if number > since and source != listener and (everything or isinstance(news, Lesson))
+                    ]
                 ):
                     await self._changed.wait()
         except TimeoutError:
-            news = []
-        return self._count, news
+            latest = []
+        return self._count, latest
 
 
 class TrafficLine:

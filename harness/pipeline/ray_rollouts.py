@@ -54,8 +54,6 @@ _RAY: Any = ray
 _CLOUDPICKLE: Any = cloudpickle
 _PARTING_S = 10.0
 """A rollout that is stopped has so long to come back with what it has done."""
-
-
 _OBJECT_STORE = 256 * 2**20
 """Bytes for what is between worker and driver: a rollout's texts, for the moment until the driver has them."""
 _TRIES = 3
@@ -72,11 +70,18 @@ async def open_rollouts_on_ray(
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
     address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
-    job, shipped = worker_job(spec, run_context, remote=bool(address) and not ray_is_running())
-    with ray_at(address, shipped):
+    job, shipped = _worker_job(spec, run_context, remote=bool(address) and not _RAY.is_initialized())
+    with _ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
-        traffic = start_traffic(name)
-        workers = start_workers(job, name)
+        here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
+        options = {"name": name, "num_cpus": 0, "max_restarts": -1, "scheduling_strategy": here}
+        traffic = _RAY.remote(Traffic).options(**options, max_concurrency=10_000).remote()
+        concurrency = job.settings.concurrency
+        starting = _RAY.remote(RolloutWorker).options(
+            num_cpus=1, max_restarts=-1, max_task_retries=_TRIES, max_concurrency=concurrency + _SPARE_CALLS
+        )
+        cpus = int(_RAY.cluster_resources().get("CPU", 1))
+        workers = [starting.remote(job, name, f"worker {n}") for n in range(max(1, min(cpus, concurrency)))]
         line = TrafficLine(traffic, "driver", everything=True)
         relay = _Relay(run_context.progress, run_env.gates)
         listening = asyncio.create_task(line.listen(relay.receive))
@@ -91,22 +96,30 @@ async def open_rollouts_on_ray(
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening
-            end_actors([*workers, traffic])
+            for actor in (*workers, traffic):  # in whatever they are doing
+                _RAY.kill(actor)
 
 
-def worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tuple[WorkerJob, Mapping[str, Any]]:
-    """Return a run's job and Ray's runtime environment; `remote` where machines share no folder.
-
-    Raises UsageError for several servers, an address with a password, and an agent that cannot be sent.
-    """
+def _worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tuple[WorkerJob, Mapping[str, Any]]:
+    """Return a run's job and Ray's runtime environment; `remote` where machines share no folder. Raises UsageError."""
     place, shipped = _agent_place(spec.loaded, remote=remote)
-    endpoint = spec.endpoint
+    endpoint, url = spec.endpoint, without_credentials(spec.endpoint.url) if spec.endpoint else None
+    if spec.servers:
+        raise UsageError(
+            f"{option('base_url')} names {len(spec.servers)} servers, and {option('engine', 'ray')} takes one: put a "
+            f"router before them, or give each machine its own by {option('shard')}"
+        )
+    if endpoint and url != endpoint.url and endpoint.named_by != AGENT_URL:
+        raise UsageError(
+            f"{option('base_url', url)}: the address holds a password, which is never sent to Ray workers: set "
+            f"{AGENT_URL} here and in the workers' environment"
+        )
     settings = replace(
         run_context.settings,
         engine="local",
         ray_address=None,
         offline=spec.offline,
-        base_url=_address(spec),
+        base_url=url,
         api=endpoint.api if endpoint else run_context.settings.api,
         judge_base_url=None,
         instructions=None,
@@ -121,23 +134,6 @@ def worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tup
         version=package_versions()["arena-harness"],
     )
     return job, shipped
-
-
-def _address(spec: AgentSpec) -> str | None:
-    if spec.endpoint is None:
-        return None
-    if spec.servers:
-        raise UsageError(
-            f"{option('base_url')} names {len(spec.servers)} servers, and {option('engine', 'ray')} takes one: put a "
-            f"router before them, or give each machine its own by {option('shard')}"
-        )
-    url = without_credentials(spec.endpoint.url)
-    if url != spec.endpoint.url and spec.endpoint.named_by != AGENT_URL:
-        raise UsageError(
-            f"{option('base_url', url)}: the address holds a password, which is never sent to Ray workers: set "
-            f"{AGENT_URL} here and in the workers' environment"
-        )
-    return url
 
 
 def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapping[str, Any]]:
@@ -155,7 +151,8 @@ def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapp
     if not (is_file and loaded.file):
         return AgentPlace(loaded.name, loaded.word, None if remote else loaded.here), {}
     if remote:
-        return AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), folder_shipped(loaded.file)
+        shipped = {"working_dir": str(loaded.file.parent), "excludes": ["runs/", ".git/", ".venv/", ".env"]}
+        return AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), shipped
     return AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
 
 
@@ -167,8 +164,6 @@ class _Worker:
 
 @dataclass
 class _Relay:
-    """Receives the workers' news, and passes them on to the run's watcher and gates."""
-
     progress: Progress
     gates: Gates
     leading: dict[int, FirstCall] = field(default_factory=dict[int, FirstCall])
@@ -212,28 +207,24 @@ class _RolloutsOnRay:
             self.relay.leading[order.number] = begun.first_call
         worker.busy += 1
         try:
-            made = await self._made(worker, order, begun)
+            reply = worker.actor.make.remote(order)
+            try:
+                made = await reply
+            except anyio.get_cancelled_exc_class():
+                with anyio.move_on_after(_PARTING_S, shield=True), suppress(RayError):
+                    await worker.actor.stop.remote(order.number, late=begun.is_late())
+                    self._keep(begun, await reply)
+                raise
+            self._keep(begun, made)
         except RayTaskError:  # a fault of the harness's own
             raise
         except RayError as exc:
             lost = f"its Ray worker was lost, again and again ({type(exc).__name__})"
             begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, lost)
-        else:
-            self._keep(begun, made)
         finally:
             worker.busy -= 1
         if begun.leads:
             begun.first_call.over()
-
-    async def _made(self, worker: _Worker, order: RolloutOrder, begun: BegunRollout) -> MadeRollout:
-        reply = worker.actor.make.remote(order)
-        try:
-            return await reply
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(_PARTING_S, shield=True), suppress(RayError):
-                await worker.actor.stop.remote(order.number, late=begun.is_late())
-                self._keep(begun, await reply)
-            raise
 
     def _keep(self, begun: BegunRollout, made: MadeRollout) -> None:
         """Write what came back: the texts first, because the record names them. Raises what ends the run instead."""
@@ -248,22 +239,22 @@ class _RolloutsOnRay:
 
 
 @contextmanager
-def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
-    """Connect to the cluster at `address`, or start Ray on this machine; what was started here is ended.
-
-    `shipped` is Ray's runtime environment for the workers. Where this process runs Ray already, that is used and
-    left as it is. Raises UsageError.
-    """
-    if ray_is_running():
+def _ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
+    """Connect to the cluster at `address`, or start Ray here until the end; what runs already is used and left."""
+    if _RAY.is_initialized():
         yield
         return
-    advice = ""
+    advice, quiet = "", {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address:
             _check_address(address)
             advice = _ADVICE  # something answers there, and Ray does not say that the token is what keeps it out
         with _signals_kept():
-            _connect(address, shipped)
+            if address:
+                _RAY.init(address, runtime_env=dict(shipped), **quiet)
+            else:
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell Ray's makers of each start
+                _RAY.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
     except (OSError, ValueError, RuntimeError, RayError) as exc:
         where = option("ray_address", address) if address else "Ray on this machine"
         raise UsageError(f"{where} gives no cluster: {quoted(str(exc))}{advice}") from None
@@ -273,11 +264,6 @@ def ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
         _RAY.shutdown()
 
 
-def ray_is_running() -> bool:
-    """Return whether this process has called `ray.init`."""
-    return _RAY.is_initialized()
-
-
 def _check_address(address: str) -> None:
     """Raise OSError where nothing answers: Ray itself would try for minutes. Raises ValueError for a Ray Client's."""
     if address.startswith("ray://"):
@@ -285,15 +271,6 @@ def _check_address(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S).close()
-
-
-def _connect(address: str | None, shipped: Mapping[str, Any]) -> None:
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address:
-        _RAY.init(address, runtime_env=dict(shipped), **quiet)
-        return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell Ray's makers of each start
-    _RAY.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
 
 
 @contextmanager
@@ -309,37 +286,3 @@ def _signals_kept() -> Generator[None]:
         for number, handler in handlers.items():
             if handler is not None:  # else it is none of Python's
                 signal.signal(number, handler)
-
-
-def start_traffic(name: str) -> Any:
-    """Start the actor that passes news on, by name, on this machine: it lasts as long as the driver."""
-    here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
-    actor: Any = _RAY.remote(Traffic)
-    options = {"name": name, "num_cpus": 0, "max_restarts": -1}
-    return actor.options(**options, max_concurrency=10_000, scheduling_strategy=here).remote()
-
-
-def start_workers(job: WorkerJob, traffic: str) -> list[Any]:
-    """Start a worker for each CPU of the cluster, but no more than there are rollouts at a time.
-
-    `traffic` is the name of the actor that passes news on.
-    """
-    concurrency = job.settings.concurrency
-    count = max(1, min(int(_RAY.cluster_resources().get("CPU", 1)), concurrency))
-    actor: Any = _RAY.remote(RolloutWorker)
-    options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _TRIES}
-    started = actor.options(**options, max_concurrency=concurrency + _SPARE_CALLS)
-    return [started.remote(job, traffic, f"worker {number}") for number in range(count)]
-
-
-def end_actors(actors: list[Any]) -> None:
-    """End actors, in whatever they are doing."""
-    for actor in actors:
-        _RAY.kill(actor)
-
-
-def folder_shipped(file: Path | None) -> dict[str, Any]:
-    """Return the runtime environment that brings the folder of an agent's file to the workers' machines."""
-    if file is None:
-        return {}
-    return {"working_dir": str(file.parent), "excludes": ["runs/", ".git/", ".venv/", ".env"]}

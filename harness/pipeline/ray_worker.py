@@ -3,7 +3,7 @@
 import asyncio
 import os
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import anyio
@@ -17,8 +17,8 @@ from harness.core.records import Rollout
 from harness.endpoints.address import AGENT_KEY
 from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.endpoints.gate import GateLesson
-from harness.endpoints.refused_settings import RefusedSettings, SettingLesson
-from harness.pipeline.engines import open_local_engine
+from harness.endpoints.refused_settings import SettingLesson
+from harness.pipeline.engines import open_engine
 from harness.pipeline.ray_messages import (
     FirstReply,
     MadeRollout,
@@ -36,7 +36,6 @@ from harness.rollouts.attempt import RunContext
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere
 
 _RAY: Any = ray
-"""Its own types are partly unknown."""
 
 
 class _PassedOn(Silent):
@@ -56,8 +55,6 @@ class _PassedOn(Silent):
 
 
 class _AnsweredFirst(FirstCall):
-    """Tells the driver of the first reply to the rollout that the others wait for."""
-
     def __init__(self, line: TrafficLine, order: RolloutOrder) -> None:
         super().__init__()
         self._line, self._order = line, order
@@ -101,7 +98,16 @@ class RolloutWorker:
             run_context = await self._run_context()
             for lesson in order.refused:
                 run_context.models.state.refused.note(lesson)
-            return await self._made(order, replace(run_context, store=MemoryStore(run_context.store.redact)))
+            store, done = MemoryStore(run_context.store.redact), dict[int, Rollout]()
+            self._under_way[order.number] = under_way = _UnderWay(anyio.CancelScope())
+            first_call = _AnsweredFirst(self._line, order)
+            begun = BegunRollout(order.query, order.index, first_call, done, lambda: under_way.late, leads=order.leads)
+            try:
+                with under_way.scope:
+                    await RolloutsHere(replace(run_context, store=store)).make(begun)
+            finally:
+                del self._under_way[order.number]
+            return MadeRollout(done.get(order.index), store.blobs)
         except HarnessError as exc:
             return _refusal(exc)
 
@@ -110,20 +116,6 @@ class RolloutWorker:
         if under_way := self._under_way.get(number):
             under_way.late = late
             under_way.scope.cancel()
-
-    async def _made(self, order: RolloutOrder, run_context: RunContext) -> MadeRollout:
-        done: dict[int, Rollout] = {}
-        self._under_way[order.number] = under_way = _UnderWay(anyio.CancelScope())
-        first_call = _AnsweredFirst(self._line, order)
-        begun = BegunRollout(order.query, order.index, first_call, done, lambda: under_way.late, leads=order.leads)
-        try:
-            with under_way.scope:
-                await RolloutsHere(run_context).make(begun)
-        finally:
-            del self._under_way[order.number]
-        store = run_context.store
-        assert isinstance(store, MemoryStore), "each rollout has a store of its own"  # noqa: S101 - for the type checker
-        return MadeRollout(done.get(order.index), store.blobs)
 
     async def _run_context(self) -> RunContext:
         """Return what the worker's rollouts share, opened once. Raises UsageError each time where that fails."""
@@ -139,20 +131,21 @@ class RolloutWorker:
             run_env.gates.pass_on(self._line.post)
             settings = self._job.settings
             store = MemoryStore(make_redactor(spec.loaded, settings, run_env.environ))
-            async with open_local_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:
+            async with open_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:
                 refused = engine.run_context.models.state.refused
                 refused.share = self._line.post
                 opened.set_result(engine.run_context)
-                await self._line.listen(partial(self._learn, refused))
+
+                def learn(_: str, news: News) -> None:
+                    if isinstance(news, GateLesson):
+                        run_env.gates.learn(news)
+                    elif isinstance(news, SettingLesson):
+                        refused.note(news)
+
+                await self._line.listen(learn)
         except Exception as exc:  # noqa: BLE001 - each order that waits for it gets it
             if not opened.done():
                 opened.set_exception(exc)
-
-    def _learn(self, refused: RefusedSettings, _: str, news: News) -> None:
-        if isinstance(news, GateLesson):
-            self._run_env.gates.learn(news)
-        elif isinstance(news, SettingLesson):
-            refused.note(news)
 
     @cached_property
     def _run_env(self) -> RunEnvironment:
@@ -166,7 +159,6 @@ class RolloutWorker:
         return RunEnvironment(environ, progress=_PassedOn(self._line))
 
     async def _resolved(self) -> AgentSpec:
-        """Return the agent, and its endpoint with the key of this process's environment. Raises UsageError."""
         job, environ = self._job, self._run_env.environ
         if (version := package_versions()["arena-harness"]) != job.version:
             raise UsageError(

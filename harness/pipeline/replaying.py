@@ -1,15 +1,14 @@
 """Driving the agent of an archived run again, on what the run recorded."""
 
 import random
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.records import Query, Rollout
-from harness.core.settings import Api, Settings
+from harness.core.settings import Api
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.environment import AgentEnv
@@ -30,14 +29,13 @@ async def replay_run(
 ) -> AsyncGenerator[Replayed]:
     """Drive the agent's code again on what an archived run recorded: free, offline, and nothing is written.
 
-    Yields each rollout's outcome, of one query or rollout where named. Without `loaded` the run's agent is loaded: from
-    where this machine's record says, else by its name. Raises UsageError, ArchiveDamaged.
+    Yields each outcome, of one query or rollout where named. Raises UsageError, ArchiveDamaged.
     """
     with RunReader(folder) as reader:
         if next(_chosen(reader, query, rollout))[1].origin:
             raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
         trust = trust_in(reader, environ, trust_archive=trust_archive)
-        loaded = loaded or agent_of_run(reader.info, trust.attestation, Path.cwd(), "replay", folder)
+        loaded = loaded or agent_of_run(reader, environ, "replay")
         loaded = replace(loaded, instructions=reader.info.instructions)
         settings = trust.checked(reader.settings) if live_tools else trust.replayed(reader.settings)
         redact = make_redactor(loaded, settings, environ)
@@ -45,12 +43,17 @@ async def replay_run(
             calls, name = list[RawCall](), recorded.raw_calls
             if name:
                 calls = unpack(reader.blobs.get(name), reader.blobs.get, reader.blobs.place(name))
-            yield await replay_rollout(
-                loaded,
-                _agent_env(reader.info, settings, recorded, calls),
-                RecordedRollout(of_query, recorded, calls),
-                ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
+            # a run that does not say which API it spoke shows it: Chat Completions gives the SDK no response id
+            spoke: Api = "responses" if any(call.reply.response_id for call in calls) else "chat"
+            env = AgentEnv(
+                api=reader.info.agent_api or settings.api or spoke,
+                offline=reader.info.agent_offline,
+                corpus=settings.corpus,
+                model=settings.model,
+                rng=random.Random(f"{settings.seed}/{recorded.query}/{recorded.index}"),
             )
+            options = ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools)
+            yield await replay_rollout(loaded, env, RecordedRollout(of_query, recorded, calls), options)
 
 
 def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterator[tuple[Query, Rollout]]:
@@ -69,18 +72,3 @@ def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterat
         raise UsageError(f"run {reader.info.id} has no rollout {'at all' if rollout is None else rollout}")
     yield first
     yield from pairs
-
-
-def _agent_env(info: RunInfo, settings: Settings, rollout: Rollout, calls: Sequence[RawCall]) -> AgentEnv:
-    """Return what the agent's file got when a rollout was made.
-
-    A run that does not say which API it spoke shows it in its replies: Chat Completions gives the SDK no response id.
-    """
-    api: Api = info.agent_api or settings.api or ("responses" if any(c.reply.response_id for c in calls) else "chat")
-    return AgentEnv(
-        api=api,
-        offline=info.agent_offline,
-        corpus=settings.corpus,
-        model=settings.model,
-        rng=random.Random(f"{settings.seed}/{rollout.query}/{rollout.index}"),
-    )

@@ -1,6 +1,6 @@
 """What a rescoring would reuse and buy, and which one would make two rollouts meet, before anything is spent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,11 @@ from harness.endpoints.credentials import OPENAI_URL, Credentials
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.judge_inputs import open_reuse_sources, rubric_as_begun
-from harness.pipeline.plan import (
-    PLAIN_RESCORE,
-    JudgingPlan,
-    RescoreOptions,
-    changed_settings,
-    recorded_judge,
-    rescoring,
-)
+from harness.pipeline.plan import JudgingPlan, RescoreOptions, changed_settings, recorded_judge, rescoring
 from harness.pipeline.rank_groups import rank_part, taking_part
 from harness.pipeline.resolve import JudgeSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault, open_ranker
-from harness.pipeline.trust import trust_in_changed
 from harness.report.summary.why_records import MeetingOffer, PairExplanation
 
 _OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")
@@ -41,10 +33,7 @@ _LEFT_OUT = "what --include and --exclude of the run's own settings leave out is
 async def offer_match(
     reader: RunReader, ranking: RankingFile, why: PairExplanation, run: str, run_env: RunEnvironment
 ) -> PairExplanation:
-    """Return an explanation that also says what would make the two meet, if they never did.
-
-    `run` is how the user would name the run. Nothing is bought, and no key is needed.
-    """
+    """Return an explanation that also says what would make two meet that never did; `run` is what the user calls it."""
     if why.matches or why.listwise:
         return why
     for side in (why.a, why.b):
@@ -116,47 +105,32 @@ class Quote:
     judge_places: str
     """Where the judge would be asked: model@host of each member."""
     prices_by_name: tuple[str, ...] = ()
-    """Which jurors take the list price of their name (--price-by-name)."""
 
 
 async def quote_rescoring(
-    folder: Path,
-    changes: Mapping[str, Any],
-    run_env: RunEnvironment,
-    options: RescoreOptions = PLAIN_RESCORE,
+    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
     with RunReader(folder) as reader, open_reuse_sources(options.reuse) as reuse_sources:
-        trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
-        plan = rescoring(reader, changes, trust, options)
+        _, plan = rescoring(reader, changes, run_env.environ, options)
         refusal = judge_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
-        reused, (low, high) = await _need(plan, [reader, *reuse_sources], run_env)
+        cache, reused, low, high = VerdictCache(ReadStore([reader, *reuse_sources]), free=True), 0, 0, 0
+        try:
+            async with open_ranker(plan, cache, run_env) as ranker:
+                for query in reader.queries():
+                    await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+                    group = reader.group(query)
+                    ranking = await rank_part(ranker, group, plan.settings)
+                    missing = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
+                    reused, low, high = reused + ranking.reused, low + missing, high + missing
+                    if missing and ranker.adaptive:  # what is missing now may ask for more
+                        ok = sum(r.status == "ok" for r in taking_part(group, plan.settings).rollouts)
+                        high += max(0, ranker.call_bounds(max(1, ok))[1] - ranking.reused - missing)
+        except* HarnessError as errors:
+            raise first_error(errors) from None
         if high and refusal:
             raise refusal
         cost = judge_cost(plan.settings, plan.judge, (low, high)) if high else CostBounds(0, 0)
         named = tuple(prices_by_name(plan.settings, plan.judge)) if high else ()
         return Quote(reused, (low, high), cost, plan.judge.model, plan.judge.places, named)
-
-
-async def _need(
-    plan: JudgingPlan, readers: Sequence[RunReader], run_env: RunEnvironment
-) -> tuple[int, tuple[int, int]]:
-    """Return how many verdicts of the runs a ranking of the first would reuse, and the fewest and the most missing."""
-    reader, cache = readers[0], VerdictCache(ReadStore(list(readers)), free=True)
-    reused = low = high = 0
-    try:
-        async with open_ranker(plan, cache, run_env) as ranker:
-            for query in reader.queries():
-                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-                group = reader.group(query)
-                ranking = await rank_part(ranker, group, plan.settings)
-                missing = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
-                reused, low, high = reused + ranking.reused, low + missing, high + missing
-                if missing and ranker.adaptive:  # what is missing now may ask for more
-                    ok = sum(r.status == "ok" for r in taking_part(group, plan.settings).rollouts)
-                    most = ranker.call_bounds(max(1, ok))[1] - ranking.reused
-                    high += max(0, most - missing)
-    except* HarnessError as errors:
-        raise first_error(errors) from None
-    return reused, (low, high)

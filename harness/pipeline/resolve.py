@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 
 from agents.models import get_default_model
 
-from harness.archive.reader import RunReader
 from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError, on_a_line
 from harness.core.records import Record
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.user_files import read_text
-from harness.core.wording import before_colon, call, option, switch
+from harness.core.wording import before_colon, option, switch
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.credentials import Credentials
@@ -26,28 +25,6 @@ from harness.rollouts.reply_items import check_tools
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
 _MOST = 1_000_000
-
-
-def with_instructions(loaded: LoadedAgent, settings: Settings) -> LoadedAgent:
-    """Return an agent with the instructions that the settings name, unless it has got some. Raises UsageError."""
-    if settings.instructions is None or loaded.instructions is not None:
-        return loaded
-    name = f"{option('instructions')} {on_a_line(settings.instructions)}"
-    text = read_text(settings.instructions, name, most=_MOST)
-    if not text.strip():
-        raise UsageError(f"{name}: it is empty")
-    return replace(loaded, instructions=text)
-
-
-def with_recorded_instructions(loaded: LoadedAgent, run: RunReader, settings: Settings) -> LoadedAgent:
-    """Return the agent of a run with the instructions that the run gave it. Raises UsageError if they are not kept."""
-    info = run.info
-    if settings.instructions is not None and info.instructions is None:
-        raise UsageError(
-            f"run {info.id} does not hold the text of its {option('instructions')}, and a file that a run names is not "
-            f"read: name the file with {call('resume', run.typed_name, instructions='FILE')}"
-        )
-    return replace(loaded, instructions=info.instructions)
 
 
 class JudgeSpec(Record):
@@ -88,10 +65,6 @@ class JudgeSpec(Record):
         """How transcripts are counted for it, for a jury as for its first; it stands in a ranking's header."""
         return ESTIMATE if self.offline else counter_for(self.members[0].model)
 
-    def priced(self, prices: PriceList) -> Priced:
-        """Return what its tokens are priced by; of a jury see each of `members`."""
-        return Priced(self.model, self.base_url, self.offline, prices)
-
 
 @dataclass(frozen=True)
 class AgentSpec:
@@ -113,19 +86,11 @@ class AgentSpec:
         hosts = dict.fromkeys(server.host for server in self.servers or (self.endpoint,))
         return f"{self.model or 'models'}@{', '.join(hosts)}"
 
-    def priced(self, prices: PriceList) -> Priced:
-        """Return what its tokens are priced by, of several servers at the first.
-
-        Where the models of an agent's own are is not known.
-        """
-        return self.priced_each(prices)[0]
-
-    def priced_each(self, prices: PriceList) -> list[Priced]:
-        """Return what its tokens are priced by at each of its servers."""
-        places = [server.base_url for server in self.servers] or [
-            self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
-        ]
-        return [Priced(self.model, url, self.offline, prices) for url in places]
+    def priced(self, prices: PriceList) -> list[Priced]:
+        """Return what its tokens are priced by at each of its servers; where an agent's own models are is not known."""
+        own = self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
+        urls = [server.base_url for server in self.servers] or [own]
+        return [Priced(self.model, url, self.offline, prices) for url in urls]
 
 
 async def resolve_agent(
@@ -133,22 +98,25 @@ async def resolve_agent(
 ) -> AgentSpec:
     """Decide what the agent runs on. The agent is made once, so that a wrong object fails before the first call.
 
-    Raises UsageError where there is neither a key, nor an address, nor a model that the agent brings; where the agent
-    has tools that its API does not know (not looked at unless `with_tools`); for --upload-traces without a key; and as
-    `Credentials.key`.
+    Raises UsageError without a key, an address or a model of its own; for tools that its API does not know (not looked
+    at unless `with_tools`); for --upload-traces without a key; and as `Credentials.key`.
     """
     if settings.upload_traces and not credentials.environ.get(AGENT_KEY):
         raise UsageError(
             f"{switch('upload_traces')} sends the rollouts' traces to OpenAI, which needs a key: set {AGENT_KEY}"
         )
-    loaded = with_instructions(loaded, settings)
+    if settings.instructions is not None and loaded.instructions is None:
+        name = f"{option('instructions')} {on_a_line(settings.instructions)}"
+        text = read_text(settings.instructions, name, most=_MOST)
+        if not text.strip():
+            raise UsageError(f"{name}: it is empty")
+        loaded = replace(loaded, instructions=text)
     servers = () if settings.offline else agent_servers(settings, credentials)
     endpoint = next(iter(servers), None)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     api: Api = endpoint.api if endpoint else "chat"
-    env = AgentEnv(
-        api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=random.Random(settings.seed)
-    )
+    rng = random.Random(settings.seed)
+    env = AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=rng)
     async with loaded.open(env) as agent:
         if endpoint is None and not offline and not has_own_model(agent):
             raise UsageError(
@@ -164,10 +132,7 @@ async def resolve_agent(
 
 
 def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool) -> JudgeSpec:
-    """Decide who judges: --judge-model, else the agent's model; the embedded judge where the agent's is embedded.
-
-    Several --judge-model are a jury. Raises UsageError where no judge can be reached or named, or one sits twice.
-    """
+    """Decide who judges: --judge-model, several a jury, else the agent's or the embedded model. Raises UsageError."""
     seats = jurors(settings, credentials.without_calls())  # keys are handed over when the judge is opened
     specs = [_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats]
     if len(specs) == 1:
@@ -205,11 +170,8 @@ def member_keys(spec: JudgeSpec, settings: Settings, credentials: Credentials) -
     """Return the members of `spec`, each with the credentials that hold its key alone."""
     if not spec.jurors:
         return [(spec, credentials)]
-    seats = replace(
-        settings,
-        judge_model=tuple(juror.model for juror in spec.jurors),
-        judge_base_url=tuple(juror.base_url or "" for juror in spec.jurors),
-    )
+    models, urls = zip(*((juror.model, juror.base_url or "") for juror in spec.jurors), strict=True)
+    seats = replace(settings, judge_model=models, judge_base_url=urls)
     return [(juror, keys) for juror, (_, keys) in zip(spec.jurors, jurors(seats, credentials), strict=True)]
 
 

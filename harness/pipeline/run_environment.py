@@ -18,10 +18,7 @@ _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
 @dataclass(frozen=True)
 class RunEnvironment:
-    """Environment variables, the clock, the watcher, and when work must be over.
-
-    The variables hold keys, so they are not in the repr.
-    """
+    """Environment variables (with keys: not in the repr), the clock, the watcher, and when work must be over."""
 
     environ: Mapping[str, str] = field(repr=False)
     clock: Clock = now

@@ -4,49 +4,37 @@ Read this first. Each stage is a room of its own; this file only passes their re
 """
 
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import anyio.lowlevel
+import anyio
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo
 from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.run_store import RunStore
 from harness.core.errors import UsageError
-from harness.core.group_cache import cached_group
 from harness.core.records import Group, Query, Rollout
-from harness.core.settings import Settings
-from harness.core.wording import call, switch
+from harness.core.wording import call, option, switch
 from harness.endpoints.costs import Ceiling
-from harness.endpoints.credentials import AGENT_URL, Credentials
+from harness.endpoints.credentials import AGENT_URL
 from harness.judging.batch_rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.costs import Size, check_prices, counted_stream, make_ceiling
+from harness.pipeline.costs import Size, check_prices, make_ceiling
 from harness.pipeline.cut_short import one_error
+from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
-from harness.pipeline.plan import (
-    PLAIN_RESCORE,
-    RUNS_OWN,
-    JudgingPlan,
-    NamedAddresses,
-    Prepared,
-    RescoreOptions,
-    as_begun,
-    new_run_info,
-    rescoring,
-)
-from harness.pipeline.rank_cached import rank_cached
+from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
+from harness.pipeline.rank_cached import rank_for_free
 from harness.pipeline.rank_groups import OpenRanking, open_ranking
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent, with_recorded_instructions
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
-from harness.pipeline.stages import judge_fault, open_batches, open_engine
-from harness.pipeline.trust import attest_judge, attested, trust_in, trust_in_changed
+from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
+from harness.pipeline.trust import attest_judge, attested, trust_in
 from harness.report.summary.ranking import RankingSummary
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
@@ -83,15 +71,14 @@ async def run_queries(
 ) -> RunResult:
     """Roll out, judge and rank every query into a new run; verdicts that the runs in `reuse` hold are not bought.
 
-    Queries in a sequence are all written down before anything is spent, those of a stream as they come.
-    Raises Refused where the endpoint turned the first call down: with nothing spent the run is taken away again.
+    A sequence is written down before anything is spent. Raises Refused where the endpoint turned the first call down.
     """
     agent, settings = prepared.agent, prepared.settings
     ceiling = make_ceiling(settings, prepared.judge, agent)
     redact = make_redactor(agent.loaded, settings, run_env.environ)
     listed = queries if isinstance(queries, Sequence) else ()
     size = Size(len(queries) if isinstance(queries, Sequence) else None, settings.n)
-    info = new_run_info(prepared, run_env.clock, len(listed) or None, redact)
+    info = new_run(prepared, run_env.clock, len(listed) or None, redact)
     with (
         open_reuse_sources(reuse) as reuse_sources,
         RunStore.create(settings.runs_dir, info, listed, redact=redact) as store,
@@ -107,12 +94,18 @@ async def run_queries(
                     run_env.progress.total("rollouts", count * settings.n, count * settings.n)
                     stages.ranking.calls.learn(count)
 
+                def streamed() -> Iterator[Query]:
+                    count = 0
+                    for count, query in enumerate(queries, 1):  # noqa: B007 - counted for after the end
+                        yield query
+                    learn(count)
+
                 if size.queries is None:
                     run_env.progress.total("rollouts", 0, None)
-                    queries = counted_stream(queries, learn)
                 else:
                     learn(size.queries)
-                await stages.open_groups.each(queries, stages.complete)
+                asked = streamed() if size.queries is None else queries
+                await stages.open_groups.each(asked, stages.complete)
         return stages.result
 
 
@@ -125,17 +118,16 @@ async def resume_run(
     accept_changed_agent: bool = False,
     changes: Mapping[str, Any] | None = None,
     rubric_word: str | None = None,
-    named: NamedAddresses = RUNS_OWN,
+    named: NamedAddresses | None = None,
     trust_archive: bool = False,
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
-    `loaded` is the run's agent, or finds it; it is needed only if rollouts are missing. The newest record of a rollout
-    counts, so one that is tried again replaces the one that failed. `changes` are settings in place of the run's own:
-    a ceiling, prices; `rubric_word` names the run's rubric where the run does not hold its text.
-    Raises UsageError also for an agent that is no longer the one of the run, unless that is accepted (and then
-    written down).
+    `loaded`, the run's agent or what finds it, is needed only if rollouts are missing; their newest records count.
+    `changes` are settings in place of the run's own; `rubric_word` names a rubric that the run does not hold. Raises
+    UsageError also for an agent that is no longer the run's, unless accepted.
     """
+    named = named or NamedAddresses()
     with RunReader(folder) as before:
         info, missing = before.info, find_missing_work(before, retry_failed=retry_failed)
         if missing.nothing:
@@ -161,9 +153,7 @@ async def resume_run(
         check_prices(plan.settings, plan.judge)
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
-            if at_work and not (changes or {}).get("instructions"):
-                at_work = with_recorded_instructions(at_work, store.reader, plan.settings)
-            spec = await _resolve_as_before(info, at_work, plan.settings, plan.credentials) if at_work else None
+            spec = await _resolve_as_before(store.reader, at_work, plan, changes or {}) if at_work else None
             ceiling = make_ceiling(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             size = Size(len(store.reader.index.queries), plan.settings.n)
@@ -171,7 +161,7 @@ async def resume_run(
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 if not missing.rollouts and missing.like and stages.batches and stages.batches.waits_on:
-                    return RunResult(folder, missing.like.id, waiting=stages.waiting)
+                    return RunResult(folder, missing.like.id, waiting=stages.batches.describe())
                 if missing.count:
                     run_env.progress.total("rollouts", missing.count, missing.count)
                 await stages.open_groups.each(store.reader.queries(), stages.complete)
@@ -193,19 +183,13 @@ class _Stages:
     judging_places: anyio.Semaphore
     """For groups that need no rollout: more of them than there are judge calls at a time would only fill the memory."""
     batches: BatchRounds | None
-    """Where the judges' questions are left, if they are asked by batch."""
-
-    @property
-    def waiting(self) -> str | None:
-        """What the provider has of the judges' questions, in words; None where that is nothing."""
-        return self.batches.describe() if self.batches else None
 
     @property
     def result(self) -> RunResult:
         """What the work left behind so far."""
-        stopped, spent = self.ceiling.stopped, self.ceiling.spent
-        given_up = self.run_env.gates.given_up
-        return RunResult(self.store.folder, self.ranking.head.id, stopped, spent, given_up, self.waiting)
+        stopped, spent, given_up = self.ceiling.stopped, self.ceiling.spent, self.run_env.gates.given_up
+        waiting = self.batches.describe() if self.batches else None
+        return RunResult(self.store.folder, self.ranking.head.id, stopped, spent, given_up, waiting)
 
     async def complete(self, place: OpenGroup, query: Query) -> None:
         """Run the rollouts that are missing of a query, and rank it."""
@@ -245,40 +229,32 @@ async def _open_stages(
     missing: Mapping[str, Sequence[int]] | None = None,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
-    settings, ceiling = plan.settings, cache.ceiling
-    most_groups = math.inf
+    settings, ceiling, most_groups = plan.settings, cache.ceiling, math.inf
     if settings.max_cost is not None:  # no more rollouts are bought than can be judged soon
         most_groups = max(_UNJUDGED_AT_LEAST, 2 * math.ceil(settings.concurrency / settings.n))
-    open_groups, places = OpenGroups(settings.max_unjudged * _MB, most_groups), settings.judge_concurrency
+    open_groups = OpenGroups(settings.max_unjudged * _MB, most_groups)
     async with open_batches(plan, store, run_env, free=cache.free) as batches:
         async with AsyncExitStack() as opened:
             engine = None
             if agent:
-                opening = open_engine(agent, settings, store, run_env, run_id=store.reader.info.id, ceiling=ceiling)
+                maker, run_id = maker_elsewhere(settings), store.reader.info.id
+                opening = open_engine(agent, settings, store, run_env, maker, run_id=run_id, ceiling=ceiling)
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)
             ranking = await opened.enter_async_context(open_ranking(plan, store, cache, run_env, size))
-            judging_places = anyio.Semaphore(places)
+            judging_places = anyio.Semaphore(settings.judge_concurrency)
             yield _Stages(store, run_env, ceiling, missing, engine, ranking, open_groups, judging_places, batches)
         if batches and not run_env.stop.asked:
             await batches.hand_in()
 
 
 async def rescore_run(
-    folder: Path,
-    changes: Mapping[str, Any],
-    run_env: RunEnvironment,
-    options: RescoreOptions = PLAIN_RESCORE,
+    folder: Path, changes: Mapping[str, Any], run_env: RunEnvironment, options: RescoreOptions
 ) -> RunResult:
-    """Judge an archived run again under `changes` to its settings, buying only verdicts that it does not hold.
-
-    The rollouts are read, never touched; the ranking is written beside those that are there.
-    Raises UsageError, ArchiveLocked, ArchiveDamaged.
-    """
+    """Judge an archived run again under `changes`, buying only verdicts that it does not hold. Raises UsageError."""
     with open_reuse_sources(options.reuse) as reuse_sources:
         with RunReader(folder) as reader:
-            trust = trust_in_changed(reader, changes, run_env.environ, trust_archive=options.trust_archive)
-            plan = rescoring(reader, changes, trust, options)
+            trust, plan = rescoring(reader, changes, run_env.environ, options)
         if judge_fault(plan):  # raises if anything is to be bought
             await quote_rescoring(folder, changes, run_env, options)
             plan = replace(plan, credentials=plan.credentials.without_calls())
@@ -289,49 +265,31 @@ async def rescore_run(
         with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
             run_env.progress.opened(folder)
             cache = VerdictCache(store, run_env.progress, reuse_sources, ceiling, options.free, run_env.stop)
-            summary = None
+            queries, rollouts = store.reader.index.queries, store.reader.index.rollouts
+            ended_well = (sum(place.status == "ok" for place in rollouts.get(name, {}).values()) for name in queries)
+            size, summary = Size(len(queries), max(ended_well, default=0)), None
             with one_error(store, new=False):
-                async with _open_stages(plan, None, store, cache, run_env, _size(store.reader), {}) as stages:
+                async with _open_stages(plan, None, store, cache, run_env, size, {}) as stages:
                     if options.free:
-                        summary = await _rank_each(stages.ranking, store.reader)
+                        summary = await rank_for_free(stages.ranking, store.reader)
                     else:
                         await stages.open_groups.each(store.reader.queries(), stages.complete)
             way = stages.ranking.way if options.free else None
             return replace(stages.result, summary=summary, way=way, remaining=count_remaining(store.reader))
 
 
-async def _rank_each(ranking: OpenRanking, reader: RunReader) -> RankingSummary | None:
-    """Rank the groups of a run one after another: where nothing is bought, nothing is waited for.
-
-    Return what they sum up to, as long as their records are in memory; None where they are ranked anew at the end.
-    """
-    with reader.group_cache(ranking.way) as extracts:
-        if summary := await rank_cached(ranking, reader, extracts):
-            return summary
-        summary = None if ranking.ranker.provisional else RankingSummary()
-        for query in reader.queries():
-            await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-            group, extract = reader.group(query), extracts.of(query.id)
-            ranked = await ranking.rank(group)
-            if extract is None or not extract.holds(ranked):
-                extract = cached_group(group, ranked, reader.pair_scores)
-                extracts.add(extract)
-            if summary:
-                summary.add(reader, extract, ranked)
-    return summary
-
-
-def _size(reader: RunReader) -> Size:
-    """Return how many queries there are to rank, and of how many rollouts that ended well the largest is."""
-    queries, rollouts = reader.index.queries, reader.index.rollouts
-    ended_well = (sum(place.status == "ok" for place in rollouts.get(query, {}).values()) for query in queries)
-    return Size(len(queries), max(ended_well, default=0))
-
-
 async def _resolve_as_before(
-    info: RunInfo, loaded: LoadedAgent, settings: Settings, credentials: Credentials
+    run: RunReader, loaded: LoadedAgent, plan: JudgingPlan, changes: Mapping[str, Any]
 ) -> AgentSpec:
-    """Resolve the agent to where it ran before, never to another place. Raises UsageError."""
+    """Resolve the agent to where it ran before, with the instructions that it had. Raises UsageError."""
+    info, settings, credentials = run.info, plan.settings, plan.credentials
+    if not changes.get("instructions"):
+        if settings.instructions is not None and info.instructions is None:
+            raise UsageError(
+                f"run {info.id} does not hold the text of its {option('instructions')}, and a file that a run names is "
+                f"not read: name the file with {call('resume', run.typed_name, instructions='FILE')}"
+            )
+        loaded = replace(loaded, instructions=info.instructions)
     at_openai = info.endpoint is not None and info.endpoint.get("base_url") is None
     spec = await resolve_agent(loaded, settings, credentials.with_variables(**({AGENT_URL: ""} if at_openai else {})))
     if spec.offline and not info.agent_offline:
@@ -345,9 +303,7 @@ async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None
     reader = store.reader
     recorded = next((r for q in reader.queries() for r in reader.group(q).rollouts if r.fingerprint), None)
     query = recorded and reader.query(recorded.query)
-    if recorded is None or query is None:
-        return
-    if await engine.fingerprint(query, recorded.index) == recorded.fingerprint:
+    if not (recorded and query) or await engine.fingerprint(query, recorded.index) == recorded.fingerprint:
         return
     if not accept:
         raise UsageError(

@@ -1,24 +1,21 @@
-"""The two stages of a run, opened with their connections: an engine that rolls out, a ranker that judges and ranks.
-
-With `--judge-batch` the ranker's judges leave their questions in batches, which are opened here, too.
-"""
+"""The stages of a run, opened with their connections: an engine that rolls out, a ranker, its judges' batches."""
 
 import random
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from harness.archive.batch_log import BatchLog
 from harness.archive.run_store import RunStore
-from harness.archive.store import Store, VerdictStore
+from harness.archive.store import VerdictStore
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.core.wording import option, switch
 from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.batch_files import BatchFiles
-from harness.endpoints.costs import Ceiling, Priced, price_list
+from harness.endpoints.costs import Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Patience
 from harness.judging.batch_desk import BatchAsk, BatchDesk
@@ -26,63 +23,34 @@ from harness.judging.batch_rounds import BatchRounds
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import FLEX_REPLY_S, EndpointAsk
 from harness.judging.judge_model import Ask, JudgeModel, JudgePatience
-from harness.judging.judges import Judge, PairwiseJudge
-from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.engines import OpenMaker, endpoint_gate, open_local_engine
+from harness.pipeline.engines import OpenMaker, endpoint_gate
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys
+from harness.pipeline.resolve import JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.ranking.topologies import Entry, make_topology
-from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker
 
 
-def open_engine(
-    spec: AgentSpec,
-    settings: Settings,
-    store: Store,
-    run_env: RunEnvironment,
-    *,
-    run_id: str = "",
-    ceiling: Ceiling | None = None,
-) -> AbstractAsyncContextManager[Engine]:
-    """Open an engine that makes rollouts in this process or, with `--engine ray`, on a cluster."""
-    open_maker: OpenMaker | None = None
-    if settings.engine == "ray":
-        from harness.pipeline.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
+def maker_elsewhere(settings: Settings) -> OpenMaker | None:
+    """Return what opens a run's rollouts on a cluster, with `--engine ray`; None where this process makes them."""
+    if settings.engine != "ray":
+        return None
+    from harness.pipeline.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
 
-        open_maker = open_rollouts_on_ray
-    return open_local_engine(spec, settings, store, run_env, run_id=run_id, ceiling=ceiling, open_maker=open_maker)
+    return open_rollouts_on_ray
 
 
 @asynccontextmanager
 async def open_ranker(
     plan: JudgingPlan, cache: VerdictCache, run_env: RunEnvironment, *, one_of_many: bool = False
 ) -> AsyncGenerator[Ranker]:
-    """Give a ranker whose judges look in `cache` before they are asked; their connections are closed at the end.
-
-    With `one_of_many` a group is ranked provisionally where its judge can be learnt from the others, too.
-    """
+    """Give a ranker whose judges look in `cache` first; `one_of_many` lets a judge be learnt from other groups, too."""
     rules = replace(rules_of(plan.settings, plan.judge.counter), one_of_many=one_of_many)
     judges = open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, run_env, batches=cache.batches)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
-
-
-@asynccontextmanager
-async def open_judge(
-    spec: JudgeSpec,
-    rubric: Rubric,
-    settings: Settings,
-    credentials: Credentials,
-    store: VerdictStore,
-    run_env: RunEnvironment,
-) -> AsyncGenerator[Judge]:
-    """Give the judge of pairs that `spec` names, which is no jury; its connections are closed at the end."""
-    async with open_judge_models(spec, settings, credentials, store, run_env) as (model,):
-        yield PairwiseJudge(model, rubric)
 
 
 @asynccontextmanager
@@ -96,11 +64,7 @@ async def open_judge_models(
     *,
     batches: BatchDesk | None = None,
 ) -> AsyncGenerator[list[JudgeModel]]:
-    """Give the models that `spec` names; their raw replies are kept in `store`.
-
-    `extra` are parameters added to every request. With `batches` nothing is sent: questions are left there.
-    Raises UsageError without a key, and as `Credentials.key`.
-    """
+    """Give the models that `spec` names; their replies are kept in `store`. Raises UsageError as `Credentials.key`."""
     async with AsyncExitStack() as connections:
         models: list[JudgeModel] = []
         for member, endpoint in judge_endpoints(spec, settings, credentials):
@@ -127,12 +91,20 @@ async def open_judge_models(
 def judge_endpoints(
     spec: JudgeSpec, settings: Settings, credentials: Credentials
 ) -> list[tuple[JudgeSpec, Endpoint | None]]:
-    """Return each member of a jury, and where it is asked with its key; None for the embedded judge.
-
-    Raises UsageError without a key, and as `Credentials.key`.
-    """
-    members = member_keys(spec, settings, credentials)
-    return [(member, _endpoint(member, settings, of_member)) for member, of_member in members]
+    """Return a jury's members, and where each is asked (None: embedded). Raises UsageError as `Credentials.key`."""
+    endpoints = list[tuple[JudgeSpec, Endpoint | None]]()
+    for member, keys in member_keys(spec, settings, credentials):
+        endpoint = None
+        if not member.offline:
+            at_judge = replace(settings, judge_base_url=member.base_url, judge_api=member.api)
+            # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
+            its_keys = keys if member.base_url else keys.with_variables(OPENAI_BASE_URL="")
+            if (endpoint := judge_endpoint(at_judge, its_keys)) is None:
+                raise UsageError(
+                    f"the judge {member.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)"
+                )
+        endpoints.append((member, endpoint))
+    return endpoints
 
 
 def judge_fault(plan: JudgingPlan) -> UsageError | None:
@@ -144,19 +116,6 @@ def judge_fault(plan: JudgingPlan) -> UsageError | None:
     return None
 
 
-def _endpoint(spec: JudgeSpec, settings: Settings, credentials: Credentials) -> Endpoint | None:
-    if spec.offline:
-        return None
-    at_judge = replace(settings, judge_base_url=spec.base_url, judge_api=spec.api)
-    # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
-    endpoint = judge_endpoint(
-        at_judge, credentials if spec.base_url else credentials.with_variables(OPENAI_BASE_URL="")
-    )
-    if endpoint is None:
-        raise UsageError(f"the judge {spec.model!r} needs a key: set OPENAI_API_KEY (or HARNESS_JUDGE_API_KEY)")
-    return endpoint
-
-
 def _ask(
     spec: JudgeSpec,
     endpoint: Endpoint | None,
@@ -165,7 +124,6 @@ def _ask(
     extra: Mapping[str, Any],
     connections: AsyncExitStack,
 ) -> tuple[Ask, Priced]:
-    """Return how to ask the model that `spec` names, and what it costs."""
     if endpoint is None:
         return EmbeddedAsk(), Priced(OFFLINE_JUDGE, None, free=True)
     if settings.judge_tier == "default":
@@ -189,19 +147,13 @@ def _ask(
 
 
 _DRAWS = 20
-"""Tournaments tried to find how many rounds one may take."""
 
 
 @asynccontextmanager
 async def open_batches(
     plan: JudgingPlan, store: RunStore, run_env: RunEnvironment, *, free: bool = False
 ) -> AsyncGenerator[BatchRounds | None]:
-    """Give the batches of a run that is judged so; None for another. One question finds out whether there are any.
-
-    A judging that is `free` asks nobody anything, and ranks by the verdicts that are there: None, too.
-
-    Raises Refused for an endpoint without batches, UsageError for the embedded judge.
-    """
+    """Give the batches of a run that is judged so, else None. Raises Refused without batches, UsageError offline."""
     if free or not plan.settings.judge_batch or plan.settings.topology == "none":
         yield None
         return
@@ -228,23 +180,19 @@ def describe_batches(settings: Settings) -> str | None:
     """Return in words how many batches a judging by batch takes one after another; None where one is enough."""
     if not settings.judge_batch or settings.judge != "pairwise":
         return None
-    rng = random.Random(settings.seed)
-    rounds = max(_rounds(settings, rng) for _ in range(_DRAWS))
-    if rounds <= 1:
+    rng, most = random.Random(settings.seed), 0
+    for _ in range(_DRAWS):  # tournaments of rollouts that all differ
+        entry = Entry(range(settings.n), 0, settings.order, rng, settings.budget)
+        topology, rounds = make_topology(settings.topology, entry), 0
+        strength = [Fraction(place) for place in rng.sample(range(settings.n), settings.n)]
+        while pairings := topology.pairings():
+            rounds += 1
+            for pairing in pairings:
+                topology.record(pairing, strength[pairing.a], strength[pairing.b])
+        most = max(most, rounds)
+    if most <= 1:
         return None
     return (
-        f"by batch: {settings.topology} needs up to {rounds} batches, one after another, since who meets whom depends "
+        f"by batch: {settings.topology} needs up to {most} batches, one after another, since who meets whom depends "
         f"on the round before; {option('topology', 'cyclic')} needs 1"
     )
-
-
-def _rounds(settings: Settings, rng: random.Random) -> int:
-    """Return in how many rounds a tournament of rollouts that all differ asks its questions."""
-    entry = Entry(range(settings.n), 0, settings.order, rng, settings.budget)
-    topology, rounds = make_topology(settings.topology, entry), 0
-    strength = [Fraction(place) for place in rng.sample(range(settings.n), settings.n)]
-    while pairings := topology.pairings():
-        rounds += 1
-        for pairing in pairings:
-            topology.record(pairing, strength[pairing.a], strength[pairing.b])
-    return rounds

@@ -1,7 +1,6 @@
 """What an archived run may decide: where keys go, which folder is searched, which agent's code is loaded.
 
-A run folder is data from a stranger. It decides only what this machine's own record attests (the run was made here), or
-what today's user allows; and the name of an agent is looked up where any name is.
+A run folder is data from a stranger: it decides what this machine's record attests, or what today's user allows.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -39,10 +38,7 @@ class Trust:
     """Whether today's user trusts what the archive names, its code excepted (--trust-archive)."""
 
     def checked(self, settings: Settings, changes: Collection[str] = ()) -> Settings:
-        """Return settings out of the run under which its agent may be run; `changes` are those of today's user.
-
-        Raises UsageError for a power over this machine that only the archive gives the agent.
-        """
+        """Return settings under which the run's agent may run. Raises UsageError for a power only the run gives."""
         given = [
             f"{what} ({option(name)})"
             for name, what in _POWERS.items()
@@ -101,45 +97,22 @@ def trust_in(
     return Trust(reader.id, credentials, attestation, trust_archive)
 
 
-def trust_in_changed(
-    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], *, trust_archive: bool = False
-) -> Trust:
-    """Return what a run may decide in a command whose user changes some of its settings."""
-    return trust_in(
-        reader, environ, changes.get("base_url"), changes.get("judge_base_url"), trust_archive=trust_archive
-    )
-
-
 @contextmanager
 def attested(
     store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None = None
 ) -> Generator[None]:
-    """Write down on this machine that a run or a comparison is made here, and by which agent.
-
-    What is taken away again is forgotten.
-
-    Where that cannot be written the user gets a note, and the run goes on.
-    """
-    _attest(store, run_env, agent)
+    """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
+    word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, None)
+    addresses = archived_addresses(store.reader.info)
+    try:
+        attest(store.reader, run_env.environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
+    except CannotWrite as exc:
+        run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
     try:
         yield
     finally:
         if not store.folder.is_dir():
             withdraw(store.reader.id, run_env.environ)
-
-
-def _attest(store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None) -> None:
-    try:
-        attest(
-            store.reader,
-            run_env.environ,
-            addresses=archived_addresses(store.reader.info),
-            agent_word=agent.word if agent else None,
-            agent_file=agent.file if agent else None,
-            here=agent.here if agent else None,
-        )
-    except CannotWrite as exc:
-        run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
 
 
 def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | None]) -> None:
@@ -164,13 +137,10 @@ def archived_addresses(info: RunInfo | ComparisonInfo) -> list[str]:
     return list(dict.fromkeys(url for url in urls if isinstance(url, str) and url))
 
 
-def agent_of_run(info: RunInfo, attestation: Attestation | None, here: Path, asked: str, folder: Path) -> LoadedAgent:
-    """Find the agent of an archived run: the one that made the run here, else one that `here` has under its name.
-
-    The user `asked` to resume or replay the run in `folder`. Raises UsageError for a path or a module that only the
-    archive names.
-    """
-    word = info.agent_word or (info.agent if info.agent_file else None)
+def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> LoadedAgent:
+    """Find the agent that made a run here, else one that the working folder has under its name. Raises UsageError."""
+    info, attestation, here = reader.info, read_attestation(reader, environ), Path.cwd()
+    word, folder = info.agent_word or (info.agent if info.agent_file else None), reader.folder
     if word is None:
         raise UsageError(
             f"run {info.id} does not say where its agent is: name it with {call(asked, folder, agent='NAME')}"

@@ -1,10 +1,6 @@
-"""Is an archive whole, and do its ranks and matches follow from its verdicts? Of runs and of comparisons.
+"""Is an archive whole, and do its ranks and matches follow from its verdicts? They are played again."""
 
-A ranking or a comparison is played again by the very code that made it, on the verdicts that its matches name.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from harness.archive.blobs import Blobs
-from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.repair import move_aside
@@ -21,7 +17,7 @@ from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import Finding, comparison_findings, findings
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
-from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
+from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.records import Failure, Group
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
@@ -45,14 +41,10 @@ _OF_ROUNDING = 1e-6
 _OF_A_SEARCH = 1e-3
 """How far places may be from those of another machine, where a search for the most probable judge is behind them."""
 _Place = tuple[int, int]
-"""A rollout by its side's place and its index."""
 
 
-def recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
-    """Seat each juror that gave one of the verdicts.
-
-    `seats` says where a judge sat; who gave none of them keeps a place, and has nothing to say.
-    """
+def _recorded_jury(verdicts: Sequence[Judged], settings: Settings, seats: Mapping[str, int] | None = None) -> PairJury:
+    """Seat each juror that gave one of the verdicts; who is in `seats` and gave none of them has nothing to say."""
     seat_of = dict(seats or {})
     free = max(_FEWEST, 1 + max(seat_of.values())) if seat_of else 0
     others = dict.fromkeys(verdict.judge for verdict in verdicts if verdict.judge not in seat_of)
@@ -106,26 +98,17 @@ class Validation:
 
 
 def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
-    """Look at everything in a run's archive, and play its rankings again.
-
-    With `repair` damaged lines are moved aside, and then those that refer to them, unless there is damage that only a
-    person can mend. Raises CannotWrite, ArchiveLocked.
-    """
-    return validated(folder, _look_at_run, lambda: RunStore(folder, clock()), repair=repair)
+    """Look at a run's archive and play its rankings again; `repair` moves damaged lines aside. Raises CannotWrite."""
+    return _validated(folder, clock, RunStore, repair=repair)
 
 
-def validated(
-    folder: Path,
-    look: Callable[[Path], tuple[Finding, ...]],
-    lock: Callable[[], AbstractContextManager[object]],
-    *,
-    repair: bool,
-) -> Validation:
-    """Look at a folder, and with `repair` mend it while nobody else writes to it. Raises as `lock` does."""
+def _validated(folder: Path, clock: Clock, store: type[RunStore | ComparisonStore], *, repair: bool) -> Validation:
+    """Look at a folder, and with `repair` mend it while nobody else writes to it. Raises as the store does."""
+    look = _look_at_run if store is RunStore else _look_at_comparison
     before = remaining = look(folder)
     if repair and _damage(before) and not any(finding.by_hand for finding in before):
         last: tuple[Finding, ...] | None = None
-        with lock():
+        with store(folder, clock()):
             while _damage(remaining) and remaining != last:
                 move_aside(folder, [finding for finding in remaining if finding.kind == "damage"])
                 last, remaining = remaining, look(folder)
@@ -146,7 +129,6 @@ def _look_at_run(folder: Path) -> tuple[Finding, ...]:
 
 
 def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
-    """Play a ranking again on the verdicts that its matches name, and compare the places."""
     # rankings from before there was a budget had no limit
     settings = recorded_settings({"judge_budget": 0} | ranking.head.settings, ranking.path)
     if not METHODS[settings.judge].ranks_from_matches:
@@ -170,7 +152,9 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
             continue
         verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-        jury = recorded_jury(verdicts, settings, _seats(stored, reader))
+        named = (pair for match in stored.matches for pair in zip(match.verdicts, match.jurors, strict=False))
+        seats = {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
+        jury = _recorded_jury(verdicts, settings, seats)
         again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
         if judge and not stored.provisional:
             (again,) = refit(judge, [again], rules)
@@ -179,14 +163,10 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
 
 
-def _seats(stored: GroupRanking, reader: RunReader) -> dict[str, int]:
-    """Return where the jurors sat whose verdicts a ranking names; of nobody where it does not say."""
-    named = (pair for match in stored.matches for pair in zip(match.verdicts, match.jurors, strict=False))
-    return {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
-
-
 def _same_places(again: GroupRanking, stored: GroupRanking, tolerance: float) -> bool:
-    places, stored_places = ([_place(r) for r in ranking.rollouts] for ranking in (again, stored))
+    places, stored_places = (
+        [(r.index, r.rank, r.reward, r.advantage, r.score) for r in ranking.rollouts] for ranking in (again, stored)
+    )
     return len(places) == len(stored_places) and all(
         (a is None) == (b is None) and (a is None or b is None or abs(a - b) <= tolerance)
         for pair in zip(places, stored_places, strict=True)
@@ -205,36 +185,30 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
     return group
 
 
-def _place(ranked: Ranked) -> tuple[float | None, ...]:
-    return ranked.index, ranked.rank, ranked.reward, ranked.advantage, ranked.score
-
-
 def validate_comparison(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at everything in a comparison's archive, and play its matches again; with `repair` as `validate_run`."""
-    return validated(folder, _look_at_comparison, lambda: ComparisonStore(folder, clock()), repair=repair)
+    return _validated(folder, clock, ComparisonStore, repair=repair)
 
 
 def _look_at_comparison(folder: Path) -> tuple[Finding, ...]:
     of_records = tuple(comparison_findings(folder))
-    if any(finding.kind == "damage" for finding in of_records):
+    if _damage(of_records):
         return of_records  # matches are compared once the records are whole
+    wrong = list[Finding]()
     with ComparisonReader(folder) as reader:
-        return (*of_records, *(finding for file in reader.files() for finding in _wrong_queries(reader, file)))
-
-
-def _wrong_queries(reader: ComparisonReader, file: ComparisonFile) -> Iterator[Finding]:
-    settings, labels = reader.settings, [side.label for side in file.head.sides]
-    for line, query in enumerate(file.queries, 2):
-        texts = {
-            (side, rollout.index): Transcript(
-                reader.blobs.get(rollout.path_blob), reader.blobs.get(rollout.answer_blob)
-            )
-            for side, rollouts in enumerate(query.rollouts)
-            for rollout in rollouts
-            if rollout.path_blob and rollout.answer_blob
-        }
-        for reason in (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, settings, labels)):
-            yield Finding("damage", file.path, f"query {query.query!r}: {reason}", line)
+        for file in reader.files():
+            labels = [side.label for side in file.head.sides]
+            for line, query in enumerate(file.queries, 2):
+                texts = {
+                    (side, r.index): Transcript(reader.blobs.get(r.path_blob), reader.blobs.get(r.answer_blob))
+                    for side, rollouts in enumerate(query.rollouts)
+                    for r in rollouts
+                    if r.path_blob and r.answer_blob
+                }
+                reasons = (*_wrong_texts(query, texts, labels), *_wrong_matches(reader, query, texts, labels))
+                where = f"query {query.query!r}"
+                wrong += [Finding("damage", file.path, f"{where}: {reason}", line) for reason in reasons]
+    return (*of_records, *wrong)
 
 
 def _wrong_texts(query: ComparedQuery, texts: Mapping[_Place, Transcript], labels: Sequence[str]) -> Iterator[str]:
@@ -250,21 +224,17 @@ def _wrong_texts(query: ComparedQuery, texts: Mapping[_Place, Transcript], label
 
 
 def _wrong_matches(
-    reader: ComparisonReader,
-    query: ComparedQuery,
-    texts: Mapping[_Place, Transcript],
-    settings: Settings,
-    labels: Sequence[str],
+    reader: ComparisonReader, query: ComparedQuery, texts: Mapping[_Place, Transcript], labels: Sequence[str]
 ) -> Iterator[str]:
-    """Play the matches again, and say which ones say something else than their verdicts do."""
     stored = [match for match in query.matches if match.winner]  # an open one claims nothing
     if any(match.verdicts and not texts.keys() >= _places(match) for match in stored):
         return
     rollouts = {(side, r.index): r for side, listed in enumerate(query.rollouts) for r in listed}
     verdicts = [v for match in stored for key in match.verdicts if (v := reader.verdict(key))]
     pairs = [CrossPair(match.sides, match.role, match.first, match.second) for match in stored]
-    task, jury = Task(query.query, query.text), recorded_jury(verdicts, settings)
-    played = anyio.run(play_cross, pairs, rollouts, texts, task, jury, PairLedger(), settings.judge_repeats)
+    settings, task = reader.settings, Task(query.query, query.text)
+    jury, repeats = _recorded_jury(verdicts, settings), settings.judge_repeats
+    played = anyio.run(play_cross, pairs, rollouts, texts, task, jury, PairLedger(), repeats)
     for before, again in zip(stored, played.matches, strict=True):
         if before != again:
             first, second = (labels[side] for side in before.sides)

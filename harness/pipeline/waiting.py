@@ -25,27 +25,18 @@ def refuse_idle_wait(*, by_batch: object) -> None:
 
 
 def refuse_idle_wait_for(folder: Path, changes: Mapping[str, Any], *, resuming: bool = False) -> None:
-    """Raise UsageError where the user asks to wait, and neither an archived run nor `changes` judge by batch.
-
-    A ranking of the run that was made by batch counts where it may be gone on with (`resuming`).
-    """
+    """Raise UsageError where the user asks to wait, and neither an archived run nor `changes` judge by batch."""
     with RunReader(folder) as reader:
-        heads = reader.heads() if resuming else []
+        heads = reader.heads() if resuming else []  # a ranking by batch counts where it may be gone on with
         of_run = [reader.info.settings.get("judge_batch"), *(head.settings.get("judge_batch") for head in heads)]
     asked = changes.get("judge_batch")
     refuse_idle_wait(by_batch=any(of_run) if asked is None else asked)
 
 
 async def stay_until_judged(
-    result: RunResult,
-    loaded: LoadedAgent | Callable[[], LoadedAgent] | None,
-    run_env: RunEnvironment,
+    result: RunResult, loaded: LoadedAgent | Callable[[], LoadedAgent] | None, run_env: RunEnvironment
 ) -> RunResult:
-    """Go on with a run, after `result`, as often as batches are over, until nothing waits for one.
-
-    `loaded` is the run's agent, for rollouts that failed meanwhile; without it those are a UsageError. Raises
-    what `resume_run` raises.
-    """
+    """Go on with a run as often as batches are over, until nothing waits for one; `loaded` as `resume_run` has it."""
     pause_s = _FIRST_PAUSE_S
     while result.waiting and not (result.stopped or run_env.stop.asked):
         run_env.progress.note(f"waiting: {result.waiting}")

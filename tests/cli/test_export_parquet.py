@@ -80,7 +80,7 @@ def test_without_pyarrow_the_command_says_what_to_install(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     environ = dict(os.environ)
     assert not app.main(["run", "Why?", "--offline", "-n", "2", "-q"], standalone_mode=False, obj=environ)
-    monkeypatch.setattr("harness.pipeline.exporting.files.find_spec", lambda _: None)
+    monkeypatch.setattr("harness.pipeline.exporting.export.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'arena-harness\[parquet\]'"):
         app.main("export --format parquet -o out --allow-offline".split(), standalone_mode=False, obj=environ)
     assert not Path("out").exists()

@@ -11,7 +11,7 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.pipeline.plan import prepare
+from harness.pipeline.plan import RescoreOptions, prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, run_queries
 from harness.rollouts.loading import from_object
@@ -91,7 +91,7 @@ def test_verdicts_are_asked_for_early_and_are_those_that_are_asked_for_at_the_en
     async def rescore() -> RunResult:
         async with VirtualEndpoint(uneven).serving() as judge:
             changes = {"judge_base_url": judge.base_url, **options}
-            return await rescore_run(unjudged.path, changes, RunEnvironment(ENVIRON))
+            return await rescore_run(unjudged.path, changes, RunEnvironment(ENVIRON), RescoreOptions())
 
     at_the_end = run_virtually(rescore)
     assert early_calls(endpoint) > 0

@@ -10,7 +10,7 @@ import pytest
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline.open_groups import OpenGroup, OpenGroups, rollout_bytes
-from harness.pipeline.plan import prepare
+from harness.pipeline.plan import RescoreOptions, prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, run_queries
 from harness.rollouts.loading import from_object
@@ -104,7 +104,9 @@ def test_rescoring_asks_the_judge_about_many_groups_at_a_time(tmp_path: Path):
     async def rescore() -> RunResult:
         async with judged_at.serving():
             changes = {"topology": "anchor", "order": "single", "judge_base_url": judged_at.base_url}
-            return await rescore_run(rolled_out.path, changes | {"judge_model": "j"}, RunEnvironment(ENVIRON))
+            return await rescore_run(
+                rolled_out.path, changes | {"judge_model": "j"}, RunEnvironment(ENVIRON), RescoreOptions()
+            )
 
     run_virtually(rescore)
     assert meters[True].most == 32

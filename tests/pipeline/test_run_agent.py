@@ -1,13 +1,13 @@
 """No code that an archive names or carries is loaded; the agent that made a run here is found again from anywhere."""
 
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from harness.archive.attestations import read_attestation
 from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.pipeline.replaying import replay_run
@@ -42,8 +42,8 @@ def run(endpoint: FakeEndpoint, tmp_path: Path, mark: Path) -> Path:
 
 
 def agent_of(run: Path, environ: dict[str, str], here: Path) -> LoadedAgent:
-    with RunReader(run) as reader:
-        return agent_of_run(reader.info, read_attestation(reader, environ), here, "resume", run)
+    with RunReader(run) as reader, chdir(here):
+        return agent_of_run(reader, environ, "resume")
 
 
 def words_of(run: Path) -> list[str]:

@@ -13,7 +13,7 @@ from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.progress import Silent
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
-from harness.pipeline.plan import RUNS_OWN, NamedAddresses, RescoreOptions, prepare
+from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import rescore_run, resume_run, run_queries
@@ -54,7 +54,7 @@ def rescored(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW,
     return anyio.run(lambda: rescore_run(run, changes, around, RescoreOptions(**options)))
 
 
-def resumed(run: Path, environ: dict[str, str], named: NamedAddresses = RUNS_OWN, **options: Any) -> Any:
+def resumed(run: Path, environ: dict[str, str], named: NamedAddresses | None = None, **options: Any) -> Any:
     agent = load_agent("search", Path.cwd())
     around = RunEnvironment(environ)
     return anyio.run(lambda: resume_run(run, agent, around, named=named, **options))

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from harness.archive.reader import RunReader
 from harness.comparison.interim import InterimPlan
@@ -20,41 +20,21 @@ from harness.tournament.cross import play_cross, shared_task
 from harness.tournament.group import Rules, rules_of
 
 
-@dataclass(frozen=True)
-class Steps:
-    """The queries of a comparison, part by part; without a plan all at once."""
-
-    queries: Sequence[SharedQuery]
-    plan: InterimPlan | None
-    judged: dict[str, ComparedQuery] = field(default_factory=dict[str, ComparedQuery])
-    """What the interim analyses are made of."""
-
-    def add(self, query: ComparedQuery) -> None:
-        """Note what came of a query."""
-        if self.plan:
-            self.judged[query.query] = query
-
-    def parts(self) -> Iterator[Sequence[SharedQuery]]:
-        """Yield what is to be judged next, until an interim analysis decides or nothing is left."""
-        if self.plan is None:
-            yield self.queries
+def parts_to_judge(
+    plan: ComparisonPlan, reader: RunReader, judged: Mapping[str, ComparedQuery]
+) -> Iterator[Sequence[SharedQuery]]:
+    """Yield the queries to judge next, until an interim analysis of those `judged` decides or none is left."""
+    queries, early_stop = plan.queries, plan.options.early_stop
+    if early_stop is None:
+        yield queries
+        return
+    clusters = clusters_by_key(queries_of_run(queries, reader), plan.options.cluster)
+    by_content = {query.content: query for query in queries}
+    interim = InterimPlan.of([*by_content], early_stop.looks, early_stop.margin, clusters, plan.judging.settings.seed)
+    for part in interim.parts:
+        yield [by_content[content] for content in part]
+        if any(look.finding != "cannot tell" for look in interim.analyses(judged)):
             return
-        by_content = {query.content: query for query in self.queries}
-        for part in self.plan.parts:
-            yield [by_content[content] for content in part]
-            if any(look.finding != "cannot tell" for look in self.plan.analyses(self.judged)):
-                return
-
-
-def looking_steps(plan: ComparisonPlan, reader: RunReader) -> Steps:
-    """Return the steps in which a comparison's queries are judged; `reader` is of the run that has their metadata."""
-    queries, options = plan.matched.queries, plan.options
-    if options.early_stop is None:
-        return Steps(queries, None)
-    clusters = clusters_by_key(queries_of_run(queries, reader), options.cluster)
-    early_stop, seed = options.early_stop, plan.judging.settings.seed
-    contents = [query.content for query in queries]
-    return Steps(queries, InterimPlan.of(contents, early_stop.looks, early_stop.margin, clusters, seed))
 
 
 def queries_of_run(queries: Sequence[SharedQuery], reader: RunReader) -> dict[str, Query]:
@@ -106,21 +86,15 @@ class CrossJudge:
             task_differs=shown.differs,
         )
 
-    def calls(self, pairs: int) -> int:
-        """Return how many judge calls so many pairs take, those of all jurors."""
-        return 2 * pairs * self.rules.repeats * len(self.jury)
-
 
 @asynccontextmanager
 async def open_cross_judge(
     plan: ComparisonPlan, cache: VerdictCache, run_env: RunEnvironment
 ) -> AsyncGenerator[CrossJudge]:
     """Give the jury of a comparison, which looks in `cache` before it is asked."""
-    judging = plan.judging
+    judging, rubric = plan.judging, plan.judging.rubric
     rules = rules_of(judging.settings, judging.judge.counter)
-    opening = open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env)
-    async with opening as models:
-        rubric = judging.rubric
+    async with open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env) as models:
         assert isinstance(rubric, Rubric), "a comparison is judged in pairs"  # noqa: S101 - for the type checker
         jurors = [CachedPairJudge(PairwiseJudge(model, rubric), cache) for model in models]
         yield CrossJudge(PairJury(jurors, rules.averaging), rules, plan.draw, plan.options.task)

@@ -1,11 +1,8 @@
-"""What a comparison says, from its own folder alone, and what a gate makes of that.
-
-The same folder always gives the same record. `power_check` is for before anything is spent.
-"""
+"""What a comparison says, from its own folder alone, and what a gate makes of that."""
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,14 +21,7 @@ from harness.pipeline.comparing.cross_judge import clusters_by_key, queries_of_r
 from harness.pipeline.comparing.plan import CompareOptions, plan_judging
 from harness.pipeline.comparing.quote import AnySide
 from harness.pipeline.comparing.resuming import find_side
-from harness.pipeline.comparing.sides import (
-    SIDE_LABELS,
-    by_content,
-    chance_floor,
-    match_queries,
-    open_sides,
-    reversals_within,
-)
+from harness.pipeline.comparing.sides import by_content, chance_floor, match_queries, open_sides, reversals_within
 from harness.pipeline.plan import JudgingPlan, Prepared
 
 
@@ -68,7 +58,6 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
 
 
 def _notes(reader: ComparisonReader, queries: Sequence[ComparedQuery]) -> Iterator[str]:
-    """Say what the figures leave out, and why."""
     info, count = reader.info, len(queries)
     if differs := sum(query.task_differs for query in queries):
         where = "" if differs == count else f" on {differs:,} of {counted(count, 'query', 'queries')}"
@@ -101,7 +90,6 @@ class GateRules:
     looks: int = 1
     allow_unsure: bool = False
     buy_anew: bool = False
-    """Whether the baseline may have been judged by another rubric."""
 
     @property
     def early_stop(self) -> InterimRule | None:
@@ -116,32 +104,38 @@ def power_check(
     options: CompareOptions,
     rules: GateRules,
 ) -> Forecast:
-    """Return how probably an agent as good as the first side passes. Nothing is asked, bought or written.
-
-    Raises UsageError for a gate that could say nothing: an embedded judge or side, too few queries, a baseline that
-    was judged by another rubric, or whose own verdicts are noise.
-    """
+    """Return how probably an agent as good as the first side passes. Raises UsageError for a gate that says nothing."""
     if len(sides) != 2:
         raise UsageError(f"a gate takes two sides, the baseline and what must not be worse, not {len(sides)}")
-    with _open_runs(sides) as runs:
-        judging = (
-            sides[0]
-            if isinstance(sides[0], Prepared) and not runs
-            else plan_judging([*runs.values()], environ, options)[1]
-        )
+    folders = {at: side for at, side in enumerate(sides) if isinstance(side, Path)}
+    with ExitStack() as opened:
+        if len(folders) == len(sides):
+            runs = dict(enumerate(opened.enter_context(open_sides(folders.values()))))
+        else:
+            runs = {at: opened.enter_context(RunReader(folder)) for at, folder in folders.items()}
+        agent = sides[0] if isinstance(sides[0], Prepared) and not runs else None
+        judging = agent or plan_judging([*runs.values()], environ, options)[1]
         if judging.judge.offline:
             raise UsageError(
-                f"no gate: the judge is the embedded one, which says nothing of any LLM; name one with "
+                "no gate: the judge is the embedded one, which says nothing of any LLM; name one with "
                 f"{option('judge_model', 'MODEL')}"
             )
         for at, side in enumerate(sides):
             if runs[at].info.agent_offline if at in runs else isinstance(side, Prepared) and side.agent.offline:
-                raise UsageError(
-                    f"no gate: side {SIDE_LABELS[at]} is on the embedded model, which says nothing of any LLM"
-                )
+                raise UsageError(f"no gate: side {'AB'[at]} is on the embedded model, which says nothing of any LLM")
         asked = _asked(sides, queries, runs)
         clusters = clusters_by_key(asked, options.cluster)
-        _check_count(asked, clusters, options.cluster)
+        if len(asked) < FEWEST_QUERIES:
+            raise UsageError(
+                f"no gate: both sides share {counted(len(asked), 'query', 'queries')}, and a gate takes at least "
+                f"{FEWEST_QUERIES}; `harness compare` compares fewer"
+            )
+        count = len({clusters.get(name, f"\0{name}") for name in asked})
+        if options.cluster is not None and count < FEWEST_CLUSTERS:
+            raise UsageError(
+                f"no gate: {option('cluster', options.cluster)} makes {count} clusters, and a gate takes at least "
+                f"{FEWEST_CLUSTERS}"
+            )
         if 0 in runs:
             _check_baseline(runs[0], judging, rules)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, judging.settings.seed)
@@ -157,10 +151,7 @@ def power_check(
 def conclude_comparison(
     comparison: Path, sides: Sequence[AnySide], rules: GateRules, forecast: Forecast
 ) -> GateResult | None:
-    """Return what a comparison says as a gate; None where it was stopped before its first look.
-
-    Raises UsageError where the judge's verdicts are noise.
-    """
+    """Return what a comparison says as a gate; None before its first look. Raises UsageError if verdicts are noise."""
     with ComparisonReader(comparison) as reader:
         newest, info = reader.newest(), reader.info
         runs = [
@@ -169,59 +160,26 @@ def conclude_comparison(
         ]
         judged = {query.query: query for query in newest.queries} if newest else {}
         with open_sides(runs) as readers:
-            matched = match_queries(readers).queries
-            asked = queries_of_run(matched, readers[0])
+            asked = queries_of_run(match_queries(readers), readers[0])
         clusters = clusters_by_key(asked, info.cluster)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
         if noise := reversals([*judged.values()]).noise():
             raise UsageError(f"no gate: {noise}. The comparison is kept: {comparison}")
-        looks = plan.analyses(judged)
-        if not looks:
+        if not (looks := plan.analyses(judged)):
             return None
         queries = [judged[content] for content in sorted(judged)]
-        return conclude_gate(
-            comparison_of(reader),
-            queries,
-            looks,
-            forecast,
-            planned_looks=len(plan.parts),
-            allow_unsure=rules.allow_unsure,
-        )
-
-
-@contextmanager
-def _open_runs(sides: Sequence[AnySide]) -> Generator[dict[int, RunReader]]:
-    """Open the sides that are runs, by their places."""
-    folders = {at: side for at, side in enumerate(sides) if isinstance(side, Path)}
-    if len(folders) == len(sides):
-        with open_sides(folders.values()) as readers:
-            yield dict(enumerate(readers))
-        return
-    with ExitStack() as opened:
-        yield {at: opened.enter_context(RunReader(folder)) for at, folder in folders.items()}
+        said, planned = comparison_of(reader), len(plan.parts)
+        return conclude_gate(said, queries, looks, forecast, planned_looks=planned, allow_unsure=rules.allow_unsure)
 
 
 def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int, RunReader]) -> dict[str, Query]:
     """Return the queries that both sides have, by content. Raises UsageError where two runs share none."""
     if len(runs) == len(sides):
-        return queries_of_run(match_queries([*runs.values()]).queries, runs[0])
+        return queries_of_run(match_queries([*runs.values()]), runs[0])
     asked = {query.id: query for query in queries}
     contents = {content: asked[name] for content, name in by_content(queries).items()}
     of_runs = [by_content(reader.queries()).keys() for reader in runs.values()]
     return {content: query for content, query in contents.items() if all(content in of_run for of_run in of_runs)}
-
-
-def _check_count(asked: Mapping[str, Query], clusters: Mapping[str, str], key: str | None) -> None:
-    if len(asked) < FEWEST_QUERIES:
-        raise UsageError(
-            f"no gate: both sides share {counted(len(asked), 'query', 'queries')}, and a gate takes at least "
-            f"{FEWEST_QUERIES}; `harness compare` compares fewer"
-        )
-    count = len({clusters.get(name, f"\0{name}") for name in asked})
-    if key is not None and count < FEWEST_CLUSTERS:
-        raise UsageError(
-            f"no gate: {option('cluster', key)} makes {count} clusters, and a gate takes at least {FEWEST_CLUSTERS}"
-        )
 
 
 def _check_baseline(baseline: RunReader, judging: JudgingPlan, rules: GateRules) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import JsonValue
 
@@ -18,22 +18,15 @@ from harness.core.gates import InterimRule
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.core.wording import option, switch
-from harness.pipeline.comparing.sides import Draw, MatchedQueries, compared_sides, match_queries
+from harness.pipeline.comparing.sides import Draw, SharedQuery, compared_sides, match_queries
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
-from harness.pipeline.trust import Trust, trust_in_changed
+from harness.pipeline.trust import Trust
 from harness.transcripts.transcript import RENDERING
 
-_CROSS = {
-    "judge": "pairwise",
-    "topology": "arena",
-    "order": "both",
-    "include": (),
-    "exclude": (),
-    "judge_batch": False,
-}
+_CROSS = {"judge": "pairwise", "topology": "arena", "order": "both", "include": (), "exclude": (), "judge_batch": False}
 """What a comparison needs whatever the runs were ranked by. It asks at once, and not at the price of batches."""
 
 
@@ -55,9 +48,7 @@ class CompareOptions:
     early_stop: InterimRule | None = None
     """With which looks a gate may stop before all queries are judged; None judges all of them."""
     reuse: Sequence[Path] = ()
-    """Other runs, whose verdicts are not bought again."""
     allow_offline: bool = False
-    """Whether runs on the embedded model, or an embedded judge, are compared."""
     trust_archive: bool = False
     """Whether keys may go wherever the runs say."""
 
@@ -68,7 +59,7 @@ class ComparisonPlan:
 
     judging: JudgingPlan
     sides: tuple[ComparedSide, ...]
-    matched: MatchedQueries
+    queries: Sequence[SharedQuery]
     trust: Trust
     options: CompareOptions
 
@@ -76,6 +67,11 @@ class ComparisonPlan:
     def offline(self) -> bool:
         """Whether a side's model or the judge is embedded, so that the result says nothing of any LLM."""
         return self.judging.judge.offline or any(side.offline for side in self.sides)
+
+    @property
+    def without_calls(self) -> Self:
+        """The plan without keys: nothing can be bought."""
+        return replace(self, judging=replace(self.judging, credentials=self.judging.credentials.without_calls()))
 
     @property
     def draw(self) -> Draw:
@@ -88,15 +84,15 @@ def plan_comparison(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
-    matched = match_queries(readers)
+    queries = match_queries(readers)
     if options.cluster is not None:
-        asked = (readers[0].query(query.ids[0]) for query in matched.queries)
+        asked = (readers[0].query(query.ids[0]) for query in queries)
         if not any(query and query.metadata.get(options.cluster) is not None for query in asked):
             raise UsageError(
                 f"{option('cluster', options.cluster)}: no query that the runs share has this key in its metadata"
             )
     trust, judging = plan_judging(readers, environ, options)
-    plan = ComparisonPlan(judging, compared_sides(readers, matched), matched, trust, options)
+    plan = ComparisonPlan(judging, compared_sides(readers, queries), queries, trust, options)
     embedded = [f"{side.label} ({side.run})" for side in plan.sides if side.offline]
     check_offline(embedded, judging.judge, allowed=options.allow_offline)
     return plan
@@ -106,18 +102,10 @@ def plan_judging(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> tuple[Trust, JudgingPlan]:
     """Return how the cross matches of runs are judged, and what the run may decide that says so. Raises UsageError."""
-    base, changes = judged_as(readers), options.changes
-    trust = trust_in_changed(base, changes, environ, trust_archive=options.trust_archive)
-    return trust, rescoring(base, {**changes, **_CROSS}, trust, RescoreOptions(trust_archive=options.trust_archive))
-
-
-def judged_as(readers: Sequence[RunReader]) -> RunReader:
-    """Return the run whose judge, rubric and settings hold: the oldest one that has a judge.
-
-    That does not depend on which side was named first.
-    """
-    by_age = sorted(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
-    return by_age[0]
+    # that of the oldest run that has a judge, whichever side was named first
+    base = min(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
+    how = RescoreOptions(trust_archive=options.trust_archive)
+    return rescoring(base, {**options.changes, **_CROSS}, environ, how)
 
 
 def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -> None:
@@ -129,11 +117,6 @@ def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -
     raise UsageError(f"{what}, so that the comparison would say nothing of any LLM: {switch('allow_offline')} compares")
 
 
-def without_calls(plan: ComparisonPlan) -> ComparisonPlan:
-    """Return a plan without keys: nothing can be bought."""
-    return replace(plan, judging=replace(plan.judging, credentials=plan.judging.credentials.without_calls()))
-
-
 _SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "seed")
 """Settings that decide what is judged; the others decide how fast and how dear."""
 
@@ -141,9 +124,9 @@ _SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", 
 def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redactor, ComparisonInfo]:
     """Describe a comparison that begins now; and return what redacts its records."""
     redact = make_redactor(None, plan.trust.without_patterns(plan.judging.settings), run_env.environ)
-    judging, at, task = plan.judging, run_env.clock(), plan.options.task
+    judging, at, options = plan.judging, run_env.clock(), plan.options
     judge = {"identity": judging.judge.identity, "counter": judging.judge.counter}
-    shown = "file" if task is not None else "agent" if judging.settings.show_instructions else "nothing"
+    shown = "file" if options.task is not None else "agent" if judging.settings.show_instructions else "nothing"
     return redact, ComparisonInfo(
         schema_version=1,
         id=new_run_id("compare", at, secrets.token_hex(8)),
@@ -155,12 +138,12 @@ def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redac
         rubric_text=whole_text(judging.rubric.source, redact),
         rendering=RENDERING,
         task_from=shown,
-        task=whole_text(task, redact),
-        pairs=plan.options.pairs,
-        cluster=plan.options.cluster,
-        early_stop=plan.options.early_stop,
+        task=whole_text(options.task, redact),
+        pairs=options.pairs,
+        cluster=options.cluster,
+        early_stop=options.early_stop,
         offline=plan.offline,
-        queries=len(plan.matched.queries),
+        queries=len(plan.queries),
         versions=package_versions(),
     )
 
@@ -175,7 +158,6 @@ def comparison_like(info: ComparisonInfo, runs_dir: Path, run_env: RunEnvironmen
 
 
 def _kind(info: ComparisonInfo) -> Mapping[str, JsonValue]:
-    """Return what makes two comparisons the same one."""
     kept = {"rubric", "rendering", "task_from", "task", "pairs", "cluster", "early_stop"}
     return {
         **info.model_dump(mode="json", include=kept),

@@ -16,17 +16,8 @@ from harness.endpoints.costs import CostBounds, total_bounds
 from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.comparing.cross_judge import open_cross_judge
-from harness.pipeline.comparing.plan import (
-    CompareOptions,
-    ComparisonPlan,
-    check_offline,
-    is_complete,
-    open_verdict_sources,
-    plan_comparison,
-    plan_judging,
-    without_calls,
-)
-from harness.pipeline.comparing.sides import SIDE_LABELS, open_sides, shared_group
+from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, check_offline, is_complete, plan_judging
+from harness.pipeline.comparing.sides import SIDE_LABELS, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.plan import Prepared
 from harness.pipeline.rescoring import Quote
@@ -39,26 +30,13 @@ class ComparisonQuote(Quote):
     """What a comparison would reuse and buy, and of what."""
 
     queries: int = 0
-    """Queries that all sides share."""
     pairs: int = 0
     """Pairs that are compared, the anchors' among them."""
     forfeits: int = 0
     """Those of them that need no judge: a rollout of theirs failed by the agent's own making."""
     rubric: str = ""
     offline: bool = False
-    """Whether a side's model or the judge is embedded."""
     complete: bool = False
-    """Whether the comparison is there already, with nothing missing."""
-
-
-async def quote_comparison(
-    folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions
-) -> ComparisonQuote:
-    """Tell what comparing runs would reuse and buy, without buying or writing anything. Raises UsageError."""
-    with open_sides(folders) as readers:
-        plan = plan_comparison(readers, run_env.environ, options)
-        with open_verdict_sources(plan, readers, run_env) as reuse_sources:
-            return await quote_plan(plan, readers, reuse_sources, run_env)
 
 
 async def quote_plan(
@@ -66,53 +44,38 @@ async def quote_plan(
 ) -> ComparisonQuote:
     """Tell what a planned comparison would reuse and buy. Raises UsageError if it would buy and has no key for it."""
     refusal = judge_fault(plan.judging)
-    need = await _need(without_calls(plan), readers, reuse_sources, run_env)
-    missing = len(need.missing)
+    reused, absent, pairs, forfeits = set[str](), set[str](), 0, 0
+    try:
+        cache = VerdictCache(ReadStore(list(reuse_sources)), free=True)
+        async with open_cross_judge(plan.without_calls, cache, run_env) as cross_judge:
+            for query in plan.queries:
+                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
+                ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
+                compared = await cross_judge(query, groups, ledger, lambda _: "")
+                reused |= ledger.reused.keys()
+                absent |= {*compared.failed_verdicts}
+                pairs += len(compared.matches)
+                forfeits += sum(match.forfeit is not None for match in compared.matches)
+    except* HarnessError as errors:
+        raise first_error(errors) from None
+    missing = len(absent)
     if missing and refusal:
         raise refusal
     settings, judge = plan.judging.settings, plan.judging.judge
     return ComparisonQuote(
-        reused=len(need.reused),
+        reused=len(reused),
         bought=(missing, missing),
         cost=judge_cost(settings, judge, (missing, missing)) if missing else CostBounds(0, 0),
         judge=judge.model,
         judge_places=judge.places,
         prices_by_name=tuple(prices_by_name(settings, judge)) if missing else (),
-        queries=len(plan.matched.queries),
-        pairs=need.pairs,
-        forfeits=need.forfeits,
+        queries=len(plan.queries),
+        pairs=pairs,
+        forfeits=forfeits,
         rubric=plan.judging.rubric.name,
         offline=plan.offline,
         complete=is_complete(plan, run_env),
     )
-
-
-@dataclass
-class _Need:
-    reused: set[str]
-    missing: set[str]
-    pairs: int = 0
-    forfeits: int = 0
-
-
-async def _need(
-    plan: ComparisonPlan, readers: Sequence[RunReader], reuse_sources: Sequence[FolderReader], run_env: RunEnvironment
-) -> _Need:
-    """Compare with the verdicts that are there, and collect those that are missing."""
-    need, cache = _Need(set(), set()), VerdictCache(ReadStore(list(reuse_sources)), free=True)
-    try:
-        async with open_cross_judge(plan, cache, run_env) as judge:
-            for query in plan.matched.queries:
-                await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
-                ledger, groups = PairLedger(), [shared_group(*at) for at in zip(readers, query.ids, strict=True)]
-                compared = await judge(query, groups, ledger, lambda _: "")
-                need.reused |= ledger.reused.keys()
-                need.missing |= {*compared.failed_verdicts}
-                need.pairs += len(compared.matches)
-                need.forfeits += sum(match.forfeit is not None for match in compared.matches)
-    except* HarnessError as errors:
-        raise first_error(errors) from None
-    return need
 
 
 _LEAST_ROLLOUTS = 2

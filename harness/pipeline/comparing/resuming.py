@@ -1,12 +1,11 @@
 """Goes on with a stopped comparison: runs the rollouts of its new sides, then what is missing of the judging."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.archive.attestations import read_attestation
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
@@ -22,7 +21,7 @@ from harness.pipeline.comparing.compare import ComparisonResult, judge_into
 from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, is_done, open_verdict_sources
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
-from harness.pipeline.plan import RUNS_OWN, JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
+from harness.pipeline.plan import JudgingPlan, NamedAddresses, places_of_begun, recorded_judge
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import resume_run
@@ -30,43 +29,19 @@ from harness.pipeline.trust import Trust, agent_of_run, trust_in
 from harness.rollouts.loading import LoadedAgent
 from harness.transcripts.transcript import check_rendering
 
-Agents = Mapping[str, LoadedAgent]
-"""The agents of runs, by the runs' ids, where they are loaded already."""
+_NOT_THERE = "is not there"
 
 
-@dataclass
-class RolledOut:
-    """What rolling the sides out took, and what stopped it."""
-
-    spent: float = 0.0
-    stopped: str | None = None
-    given_up: str | None = None
-
-    def of_the_whole(self, stopped: str) -> str:
-        """Return why a part was stopped, whose ceiling was what the parts before it had left of --max-cost."""
-        if not self.spent:
-            return stopped
-        return f"${self.spent:.4f} of {option('max_cost')} went to rollouts before, and {stopped}"
-
-    @property
-    def cut_short(self) -> bool:
-        """Whether rollouts are missing that a resuming would run."""
-        return self.stopped is not None or self.given_up is not None
-
-
-async def roll_out(
+async def _roll_out(
+    comparison: Path,
     folders: Sequence[Path],
-    agents: Agents,
+    agents: Mapping[str, LoadedAgent],
     run_env: RunEnvironment,
     changes: Mapping[str, Any],
     named: NamedAddresses,
-    here: Path,
-) -> RolledOut:
-    """Run what is missing of the runs in `folders`, one after the other; --max-cost holds for all together.
-
-    An agent that is not in `agents` is found as `resume` finds it. Raises UsageError, Refused.
-    """
-    rolled_out, missing = RolledOut(), dict[Path, int]()
+) -> ComparisonResult:
+    """Run what is missing of the runs in `folders`, one after the other; --max-cost holds for all together."""
+    result, missing = ComparisonResult(comparison), dict[Path, int]()
     for folder in folders:
         with RunReader(folder) as reader:
             if (work := find_missing_work(reader)).rollouts:
@@ -75,42 +50,45 @@ async def roll_out(
     for folder in missing:
         part = replace(run_env, progress=PartOfWork(run_env.progress))
         with RunReader(folder) as reader:
-            info, attestation = reader.info, read_attestation(reader, run_env.environ)
+            agent = agents.get(reader.info.id) or partial(agent_of_run, reader, run_env.environ, "resume")
             ceiling = changes.get("max_cost", reader.settings.max_cost)
-        agent = agents.get(info.id) or partial(agent_of_run, info, attestation, here, "resume", folder)
-        left = changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - rolled_out.spent)}
-        if result := await resume_run(folder, agent, part, changes=left, named=named):
-            rolled_out.stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
-            rolled_out.spent += result.spent
-            rolled_out.given_up = result.given_up
-        if rolled_out.cut_short or run_env.stop.asked:
+        left = changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - result.spent)}
+        if run := await resume_run(folder, agent, part, changes=left, named=named):
+            stopped = _why_stopped(run.stopped, result.spent)
+            result = replace(result, spent=result.spent + run.spent, stopped=stopped, given_up=run.given_up)
+        if result.stopped or result.given_up or run_env.stop.asked:
             break
-    return rolled_out
+    return result
+
+
+def _why_stopped(stopped: str | None, spent_before: float) -> str | None:
+    """Say why a part was stopped, whose ceiling was what the parts before it had left of --max-cost."""
+    if not (stopped and spent_before):
+        return stopped
+    return f"${spent_before:.4f} of {option('max_cost')} went to rollouts before, and {stopped}"
 
 
 async def resume_comparison(
     folder: Path,
     run_env: RunEnvironment,
     *,
-    here: Path,
     runs_dir: Path,
-    agents: Agents | None = None,
+    agents: Mapping[str, LoadedAgent] | None = None,
     folders: Sequence[Path] | None = None,
     changes: Mapping[str, Any] | None = None,
-    named: NamedAddresses = RUNS_OWN,
+    named: NamedAddresses | None = None,
     rubric_word: str | None = None,
     trust_archive: bool = False,
 ) -> ComparisonResult | None:
     """Do what is missing of a comparison, under its own settings; None if nothing is.
 
-    Its sides are in `folders`, else looked for by their ids among the runs in `runs_dir` and in the folder in which
-    the comparison lies: a comparison, which may come from a stranger, names no folder. Rollouts are run only for a
-    comparison that was begun on this machine, or with `trust_archive`: else it would write to runs that it merely
-    names. `changes` are what today's user says of money. The agents of sides that are still to be run are in `agents`,
-    by their runs' ids, or found from `here` as `resume` finds a run's.
+    Its sides are in `folders`, else looked for by their ids in `runs_dir` and beside the comparison, which may come
+    from a stranger and names no folder. Rollouts are run only for a comparison that was begun on this machine, or with
+    `trust_archive`: else it would write to runs that it merely names. `changes` are what today's user says of money.
+    The agents of sides still to be run are in `agents`, by their runs' ids, or found as `resume` finds a run's.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
-    changes = changes or {}
+    changes, named = changes or {}, named or NamedAddresses()
     with ComparisonReader(folder) as comparison:
         info = comparison.info
         trust = trust_in(comparison, run_env.environ, named.base_url, named.judge_base_url, trust_archive=trust_archive)
@@ -118,11 +96,9 @@ async def resume_comparison(
     run_env.progress.opened(folder)
     to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
-    rolled_out = await roll_out(to_run, agents or {}, run_env, changes, at_agents, here)
-    if rolled_out.cut_short or run_env.stop.asked:
-        return ComparisonResult(
-            folder, spent=rolled_out.spent, stopped=rolled_out.stopped, given_up=rolled_out.given_up
-        )
+    rolled_out = await _roll_out(folder, to_run, agents or {}, run_env, changes, at_agents)
+    if rolled_out.stopped or rolled_out.given_up or run_env.stop.asked:
+        return rolled_out
     with open_sides(folders) as readers:
         plan = _as_begun(info, readers, changes, trust, folder, runs_dir, rubric_word)
         if not rolled_out.spent and is_done(folder, plan.sides):
@@ -138,15 +114,12 @@ async def resume_comparison(
             ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store,
         ):
             result = await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
-    stopped = result.stopped and rolled_out.of_the_whole(result.stopped)
+    stopped = _why_stopped(result.stopped, rolled_out.spent)
     return replace(result, spent=result.spent + rolled_out.spent, stopped=stopped)
 
 
 def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | None:
-    """Return in words what resuming a comparison runs, and whom that asks; None where nothing is missing.
-
-    Raises UsageError, ArchiveDamaged.
-    """
+    """Return in words what resuming a comparison runs, and whom that asks; None where nothing is missing."""
     info, parts = comparison.info, list[str]()
     with open_sides([find_side(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
@@ -159,40 +132,28 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
 
 
 def find_side(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
-    """Return the run of a side as it was compared: among the runs of a folder, else beside the comparison's folder.
-
-    Raises UsageError where it is in neither.
-    """
+    """Return the run of a side as it was compared: in `runs_dir`, else beside the comparison. Raises UsageError."""
     whys: dict[Path, str] = {}
     lies_in = comparison.parent if comparison.name not in {"", ".."} else comparison.resolve().parent
     for parent in dict.fromkeys((runs_dir, lies_in)):
         folder = parent / side.run
-        whys[folder] = _why_not(side, parent)
-        if not whys[folder]:
-            return folder
+        try:  # a link is no run, nor is a path out of the folder
+            if folder not in list_runs(parent):
+                whys[folder] = _NOT_THERE
+                continue
+            with RunReader(folder) as reader:
+                if reader.info_sha256 == side.sha256:
+                    return folder
+            whys[folder] = "is another run now: its run.json has changed"
+        except NeedsUpgrade:
+            raise
+        except ArchiveDamaged as exc:
+            whys[folder] = f"cannot be read ({exc})"
     folder, why = next(((folder, why) for folder, why in whys.items() if why != _NOT_THERE), next(iter(whys.items())))
-    again = call("compare", "A", "B")
     raise UsageError(
         f"the run of side {side.label}, {on_a_line(folder)}, {why}; put the run back, or name where the runs are now: "
-        f"{again}"
+        f"{call('compare', 'A', 'B')}"
     )
-
-
-_NOT_THERE = "is not there"
-
-
-def _why_not(side: ComparedSide, parent: Path) -> str:
-    """Return why the run of a side is not in a folder; "" if it is. A link is none, nor is a path out of the folder."""
-    folder = parent / side.run
-    try:
-        if folder not in list_runs(parent):
-            return _NOT_THERE
-        with RunReader(folder) as reader:
-            return "" if reader.info_sha256 == side.sha256 else "is another run now: its run.json has changed"
-    except NeedsUpgrade:
-        raise
-    except ArchiveDamaged as exc:
-        return f"cannot be read ({exc})"
 
 
 def _as_begun(
@@ -204,7 +165,6 @@ def _as_begun(
     runs_dir: Path,
     rubric_word: str | None,
 ) -> ComparisonPlan:
-    """Return how a comparison is to be judged: as when it began, but for what `changes` say of money."""
     where = folder / "compare.json"
     settings = trust.priced(recorded_settings(info.settings, where), changes)
     if changes:
@@ -214,18 +174,7 @@ def _as_begun(
         raise UsageError(f"{where} does not hold the text of {option('task')}: compare the runs anew")
     rubric = rubric_as_begun(info, None, settings, rubric_word)
     check_rendering(info.rendering)
-    matched = match_queries(readers)
-    return ComparisonPlan(
-        judging=JudgingPlan(judge, rubric, settings, trust.credentials),
-        sides=compared_sides(readers, matched),
-        matched=matched,
-        trust=trust,
-        options=CompareOptions(
-            runs_dir,
-            pairs=info.pairs,
-            task=info.task,
-            cluster=info.cluster,
-            early_stop=info.early_stop,
-            allow_offline=True,
-        ),
-    )
+    queries = match_queries(readers)
+    judging, sides = JudgingPlan(judge, rubric, settings, trust.credentials), compared_sides(readers, queries)
+    options = CompareOptions(runs_dir, pairs=info.pairs, task=info.task, cluster=info.cluster, allow_offline=True)
+    return ComparisonPlan(judging, sides, queries, trust, replace(options, early_stop=info.early_stop))

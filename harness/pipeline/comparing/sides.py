@@ -45,10 +45,7 @@ class SharedQuery:
 
 
 def shared(sides: Sequence[Mapping[str, str]]) -> list[SharedQuery]:
-    """Return the queries that every side has (each side: ids by content), in the order of their hashes.
-
-    That order does not depend on which side was named first.
-    """
+    """Return the queries that every side has (each side: ids by content), in the order of their hashes."""
     contents = set(sides[0]).intersection(*sides[1:])
     return [SharedQuery(content, tuple(side[content] for side in sides)) for content in sorted(contents)]
 
@@ -87,10 +84,7 @@ class Draw:
 
 
 def met(first: Sequence[int], second: Sequence[int], count: int) -> list[tuple[int, int]]:
-    """Return `count` pairs of the two, or as many as there are: as few of them twice as can be.
-
-    No pair comes twice. The first pairs stay the same if more are asked for.
-    """
+    """Return `count` pairs of the two, none twice, or as many as there are; the first are the same for any count."""
     fewer, more = len(first), len(second)
     if fewer > more:
         return [(a, b) for b, a in met(second, first, count)]
@@ -115,59 +109,43 @@ def open_sides(folders: Iterable[Path]) -> Generator[list[RunReader]]:
         yield readers
 
 
-@dataclass(frozen=True)
-class MatchedQueries:
-    """The queries that all sides share, and how many more each side has."""
-
-    queries: Sequence[SharedQuery]
-    only_here: tuple[int, ...]
-
-
-def match_queries(readers: Sequence[RunReader]) -> MatchedQueries:
+def match_queries(readers: Sequence[RunReader]) -> list[SharedQuery]:
     """Match the sides' queries by what they ask. Raises UsageError, with three of each side's, if none is shared."""
-    asked = [by_content(reader.queries()) for reader in readers]
-    queries = shared(asked)
-    if not queries:
-        sides = (f"{label}: {_name_some(reader)}" for label, reader in zip(SIDE_LABELS, readers, strict=False))
+    if not (queries := shared([by_content(reader.queries()) for reader in readers])):
+        sides = list[str]()
+        for label, reader in zip(SIDE_LABELS, readers, strict=False):
+            texts = (" ".join(query.text.split()) for query in islice(reader.queries(), 3))
+            some = ", ".join(repr(text if len(text) <= 50 else f"{text[:49]}…") for text in texts)
+            sides.append(f"{label}: {some or 'no query at all'}")
         raise UsageError(
             "the runs share no query (a query is told by its text, its input items and its reference answer): "
             f"{'; '.join(sides)}"
         )
-    return MatchedQueries(queries, tuple(len(side) - len(queries) for side in asked))
+    return queries
 
 
-def _name_some(reader: RunReader) -> str:
-    """Return the beginnings of three queries of a run."""
-    texts = (" ".join(query.text.split()) for query in islice(reader.queries(), 3))
-    return ", ".join(repr(text if len(text) <= 50 else f"{text[:49]}…") for text in texts) or "no query at all"
-
-
-def compared_sides(readers: Sequence[RunReader], matched: MatchedQueries) -> tuple[ComparedSide, ...]:
+def compared_sides(readers: Sequence[RunReader], queries: Sequence[SharedQuery]) -> tuple[ComparedSide, ...]:
     """Return the sides as they are on disk now."""
-    return tuple(
-        _side(reader, SIDE_LABELS[at], [query.ids[at] for query in matched.queries], matched.only_here[at])
-        for at, reader in enumerate(readers)
-    )
-
-
-def _side(reader: RunReader, label: str, ids: Sequence[str], only_here: int) -> ComparedSide:
-    info = reader.info
-    first = next((group for name in ids if (group := shared_group(reader, name)).rollouts), None)
-    rollouts = first.rollouts if first else ()
-    models = dict.fromkeys(model for rollout in rollouts for model in rollout.effective.models)
-    named, instructions_file = info.settings.get("model"), info.settings.get("instructions")
-    return ComparedSide(
-        label=label,
-        run=info.id,
-        sha256=reader.info_sha256,
-        basis=digest([reader.basis(name) for name in ids]),
-        agent=info.agent,
-        models=tuple(models) or ((named,) if isinstance(named, str) else ()),
-        instructions=info.instructions or next((r.instructions for r in rollouts if r.instructions), None),
-        instructions_file=instructions_file if isinstance(instructions_file, str) else None,
-        offline=info.agent_offline,
-        only_here=only_here,
-    )
+    sides = list[ComparedSide]()
+    for at, reader in enumerate(readers):
+        info, ids = reader.info, [query.ids[at] for query in queries]
+        rollouts = next((group.rollouts for name in ids if (group := shared_group(reader, name)).rollouts), ())
+        models = dict.fromkeys(model for rollout in rollouts for model in rollout.effective.models)
+        named, instructions_file = info.settings.get("model"), info.settings.get("instructions")
+        side = ComparedSide(
+            label=SIDE_LABELS[at],
+            run=info.id,
+            sha256=reader.info_sha256,
+            basis=digest([reader.basis(name) for name in ids]),
+            agent=info.agent,
+            models=tuple(models) or ((named,) if isinstance(named, str) else ()),
+            instructions=info.instructions or next((r.instructions for r in rollouts if r.instructions), None),
+            instructions_file=instructions_file if isinstance(instructions_file, str) else None,
+            offline=info.agent_offline,
+            only_here=len(reader.index.queries) - len(queries),
+        )
+        sides.append(side)
+    return tuple(sides)
 
 
 def shared_group(reader: RunReader, query_id: str) -> Group:
@@ -179,7 +157,6 @@ def shared_group(reader: RunReader, query_id: str) -> Group:
 
 def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[str], str]) -> ComparedRollout:
     """Return what a comparison keeps of a rollout; `keep` keeps a text, which only one that meets another has."""
-    tools = (step.tool_name for step in rollout.trajectory.path if step.kind == "tool" and step.tool_name)
     return ComparedRollout(
         index=rollout.index,
         role=rollout.role,
@@ -189,7 +166,7 @@ def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[
         tokens=rollout.usage.tokens,
         duration_s=rollout.duration_s,
         steps=len(rollout.trajectory.path),
-        tools=tuple(tools),
+        tools=tuple(s.tool_name for s in rollout.trajectory.path if s.kind == "tool" and s.tool_name),
         verified=rollout.verified,
         answer_length=len(rollout.trajectory.answer) if rollout.status == "ok" else None,
         transcript=text and text.hash,
@@ -202,17 +179,11 @@ _ENOUGH_PAIRS = 20
 """Below this the share of ties says little."""
 
 
-def chance_floors(readers: Sequence[RunReader], judge: str, rubric: str, pairs: int) -> tuple[float | None, ...]:
-    """Return for each side the standard deviation of a query's win rate between equal agents; None if not known."""
-    return tuple(chance_floor(reader, judge, rubric, pairs) for reader in readers)
-
-
 def chance_floor(reader: RunReader, judge: str, rubric: str, pairs: int) -> float | None:
     """Return the standard deviation of a query's win rate between equal agents, from a run's own judged pairs.
 
-    The two rollouts of a pair are of equal agents, so that chance alone says whose win it is: a pair that did not tie
-    lies one half off the middle. `pairs` are the cross pairs of a query, whose mean is its win rate. None where the
-    run holds too few pairs of samples that this judge judged in both orders by this rubric.
+    Chance alone says whose win such a pair is: one that did not tie lies one half off the middle. `pairs` are the cross
+    pairs of a query. None where the run holds too few that this judge judged in both orders by this rubric.
     """
     decided = [match.winner is not None for match in _judged(reader, judge, rubric)]
     if len(decided) < _ENOUGH_PAIRS:
@@ -233,9 +204,6 @@ def _judged(reader: RunReader, judge: str, rubric: str) -> Iterator[Match]:
     if not like:
         return
     for ranked in reader.ranking(like[-1].id).groups:
-        judged = [
-            match for match in ranked.matches if not match.repeated and ({match.a, match.b} == set(match.shown_first))
-        ]
-        if judged:
+        if judged := [m for m in ranked.matches if not m.repeated and {m.a, m.b} == set(m.shown_first)]:
             samples = {r.index for r in shared_group(reader, ranked.query).rollouts if r.role == "sample"}
             yield from (match for match in judged if {match.a, match.b} <= samples)

@@ -1,7 +1,4 @@
-"""The files of an export: under temporary names until all of them are whole, and renamed then, the card last.
-
-Parquet files are one a table and part of the split, written some thousand rows at a time.
-"""
+"""The files of an export: under temporary names until all of them are whole, and renamed then, the card last."""
 
 import hashlib
 import os
@@ -9,7 +6,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.util import find_spec
+from io import RawIOBase
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -103,8 +100,6 @@ class ExportFiles:
 
 
 class _PartFile:
-    """A file that is being written, with the count of its lines and the hash of its bytes."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file: IO[bytes] = path.open("xb")
@@ -129,14 +124,8 @@ def _cannot_write(path: Path, exc: Exception) -> CannotWrite:
 _ROWS_AT_ONCE = 2000
 
 
-def check_pyarrow() -> None:
-    """Raise UsageError, naming what to install, where pyarrow is missing."""
-    if find_spec("pyarrow") is None:
-        raise UsageError("writing Parquet needs pyarrow: pip install 'arena-harness[parquet]'")
-
-
 class ParquetFiles:
-    """Use it as a context manager, within that of the files that it writes to."""
+    """The tables of an export; close them before the files that they are written to."""
 
     def __init__(self, files: ExportFiles) -> None:
         self._files = files
@@ -159,17 +148,13 @@ class ParquetFiles:
         for file in self._tables.values():
             file.finish()
 
-    def __enter__(self) -> Self:
-        """Return the files themselves."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
         """Let pyarrow go of files that are not finished: they are removed."""
         for file in self._tables.values():
             file.drop()
 
 
-class _TableFile:
+class _TableFile(RawIOBase):
     """A file that is being written; pyarrow takes it for an open file."""
 
     def __init__(self, files: ExportFiles, name: str, table: str) -> None:
@@ -179,7 +164,7 @@ class _TableFile:
         columns = PARQUET_TABLES[table]
         self._from_rows = arrow.RecordBatch.from_pylist
         self._schema = arrow.schema([(column, arrow.type_for_alias(kind)) for column, kind in columns.items()])
-        self.rows, self._at, self._dropped, self.closed = 0, 0, False, False
+        self.rows, self._at, self._dropped = 0, 0, False
         self._writer = import_module("pyarrow.parquet").ParquetWriter(self, self._schema, compression="zstd")
 
     def add(self, rows: list[Mapping[str, Any]]) -> None:
@@ -204,8 +189,6 @@ class _TableFile:
         if self._writer.is_open:
             self._writer.close()
 
-    # What pyarrow asks of a file
-
     def write(self, data: Any) -> int:
         if not self._dropped:
             self._files.write_bytes(self._name, bytes(data))
@@ -215,17 +198,5 @@ class _TableFile:
     def tell(self) -> int:
         return self._at
 
-    def flush(self) -> None:
-        """Do nothing: the files of an export are flushed when they get their names."""
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
-
     def writable(self) -> bool:
         return True
-
-    def seekable(self) -> bool:
-        return False

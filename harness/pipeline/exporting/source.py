@@ -9,7 +9,6 @@ from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
 from harness.core.sampled_tokens import SampledTokens
-from harness.core.verdicts import SideScores
 from harness.core.wording import call
 from harness.formats.kept_turns import unpack_turns
 from harness.formats.training.candidates import RankedGroup
@@ -26,61 +25,42 @@ _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
 
 
-def chosen_ranking(reader: RunReader, ranking_id: str | None, *, allow_offline: bool) -> RankingFile:
-    """Return the ranking to export. Raises NothingRankable for a run without one, UsageError for an offline run."""
-    if reader.newest_head() is None:
-        name = reader.typed_name
+def ranking_to_export(
+    reader: RunReader, ranking_id: str | None, *, unranked: bool, allow_offline: bool
+) -> RankingFile | None:
+    """Return the ranking to export; None of a run without one, if `unranked`. Raises NothingRankable, UsageError."""
+    is_ranked, name = reader.newest_head() is not None, reader.typed_name
+    if not (is_ranked or unranked):
         how = call("resume", name) if reader.info.judge else call("rescore", name, judge_model="MODEL")
         raise NothingRankable(f"run {reader.info.id} has no ranking to export; make one with {how}")
-    ranking = reader.ranking(ranking_id)
-    if ranking.head.settings.get("topology") == "none":
-        how = call("rescore", reader.typed_name, topology="arena")
-        raise NothingRankable(f"run {reader.info.id} was not judged (--topology none); judge it with {how}")
-    _refuse_offline(reader, ranking, allow_offline=allow_offline)
-    return ranking
-
-
-def ranking_if_any(reader: RunReader, ranking_id: str | None, *, allow_offline: bool) -> RankingFile | None:
-    """Return the ranking to export beside what needs none. Raises UsageError for an offline run."""
-    ranking = reader.ranking(ranking_id) if ranking_id or reader.newest_head() else None
-    ranking = None if ranking and ranking.head.settings.get("topology") == "none" else ranking
-    _refuse_offline(reader, ranking, allow_offline=allow_offline)
-    return ranking
-
-
-def _refuse_offline(reader: RunReader, ranking: RankingFile | None, *, allow_offline: bool) -> None:
-    if _is_offline(reader, ranking) and not allow_offline:
+    ranking = reader.ranking(ranking_id) if is_ranked or ranking_id else None
+    if ranking and ranking.head.settings.get("topology") == "none":
+        if not unranked:
+            how = call("rescore", name, topology="arena")
+            raise NothingRankable(f"run {reader.info.id} was not judged (--topology none); judge it with {how}")
+        ranking = None
+    if not allow_offline and (is_offline(reader, ranking) if ranking else reader.info.agent_offline):
         raise UsageError(
             f"run {reader.info.id} is a self-test on the embedded offline parts, and teaches nothing; "
             "--allow-offline exports it all the same"
         )
-
-
-def _is_offline(reader: RunReader, ranking: RankingFile | None) -> bool:
-    return is_offline(reader, ranking) if ranking else reader.info.agent_offline
+    return ranking
 
 
 def described_run(reader: RunReader, ranking: RankingFile | None) -> ExportedRun:
     """Return what the card says of a run."""
+    info = reader.info
     if ranking is None:
-        return ExportedRun(
-            id=reader.info.id,
-            ranking="none",
-            agent=reader.info.agent,
-            judge="none",
-            rubric="none",
-            offline=_is_offline(reader, None),
-            finished=True,
-            signals={},
-            figures=(),
-        )
+        nothing = {"ranking": "none", "judge": "none", "rubric": "none"}
+        agent, offline = info.agent, info.agent_offline
+        return ExportedRun(info.id, agent=agent, **nothing, offline=offline, finished=True, signals={}, figures=())
     summary = summarize(reader, ranking)
     qualities = judge_qualities(reader, ranking, summary)
     several = len(qualities) > 1
     return ExportedRun(
-        id=reader.info.id,
+        id=info.id,
         ranking=ranking.head.id,
-        agent=reader.info.agent,
+        agent=info.agent,
         judge=_judge(ranking),
         rubric=ranking.head.rubric,
         offline=is_offline(reader, ranking),
@@ -101,9 +81,16 @@ def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool)
         if not (ranked or unranked) or not (query := reader.query(name)):
             continue
         if ranking and ranked and odds:
-            flagged, cut = _marked(reader, ranked)
+            flagged, cut = set[int](), set[int]()  # in a verdict; for a judge, who did not see it whole
+            for match in ranked.matches:
+                for key, first in zip(match.verdicts, match.shown_first, strict=False):
+                    if not match.repeated and (verdict := reader.verdict(key)):
+                        second = match.b if first == match.a else match.a
+                        flagged |= {at for at, scores in ((first, verdict.a), (second, verdict.b)) if scores.flags}
+                        cut |= {at for at, side in ((first, "A"), (second, "B")) if side in verdict.cut}
             group, judge = group_of(reader, query, ranked), ranked.judge or _judge(ranking)
-            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, flagged, cut, odds)
+            marks = frozenset(flagged), frozenset(cut)
+            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, *marks, odds)
         else:
             nothing = GroupRanking(query=name, topology="none", estimator="none", status="incomplete", signal="none")
             yield RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)
@@ -120,45 +107,13 @@ def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
             return ()
         where = reader.blobs.place(rollout.raw_calls)  # as a text only in an error: to count its lines takes long
         calls = unpack(reader.blobs.get(rollout.raw_calls), get, where)
-        return recorded_turns(calls, rollout.calls, api, _tokens(reader, rollout))
+        tokens: Sequence[SampledTokens | None] = ()
+        if name := rollout.sampled_tokens:
+            tokens = unpack_tokens(reader.blobs.get(name), reader.blobs.place(name))
+        return recorded_turns(calls, rollout.calls, api, tokens)
 
     return turns
 
 
-def _tokens(reader: RunReader, rollout: Rollout) -> Sequence[SampledTokens | None]:
-    """Return the tokens of each of a rollout's raw calls; none where none are recorded. Raises ArchiveDamaged."""
-    if not rollout.sampled_tokens:
-        return ()
-    where = reader.blobs.place(rollout.sampled_tokens)
-    return unpack_tokens(reader.blobs.get(rollout.sampled_tokens), where)
-
-
-def groups_in(reader: RunReader, ranking: RankingFile | None, *, unranked: bool) -> int:
-    """Return how many groups `groups_of` yields."""
-    return len(ranking.groups if ranking and not unranked else reader.index.queries)
-
-
 def _judge(ranking: RankingFile) -> str:
     return str(ranking.head.judge.get("model"))
-
-
-def _marked(reader: RunReader, ranked: GroupRanking) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the rollouts that are flagged in some verdict, and those whose answer some judge did not see whole."""
-    flagged: set[int] = set()
-    cut: set[int] = set()
-    for rollout, scores, was_cut in _sides(reader, ranked):
-        if scores.flags:
-            flagged.add(rollout)
-        if was_cut:
-            cut.add(rollout)
-    return frozenset(flagged), frozenset(cut)
-
-
-def _sides(reader: RunReader, ranked: GroupRanking) -> Iterator[tuple[int, SideScores, bool]]:
-    for match in ranked.matches:
-        if match.repeated:
-            continue
-        for key, first in zip(match.verdicts, match.shown_first, strict=False):
-            if verdict := reader.verdict(key):
-                yield first, verdict.a, "A" in verdict.cut
-                yield match.b if first == match.a else match.a, verdict.b, "B" in verdict.cut
