@@ -1,8 +1,9 @@
 """Sequences: turns that go on from each other, in messages and in tokens, and the counts that the data card says."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 from harness.core.wording import counted
@@ -40,8 +41,7 @@ class TurnSequence:
         """All messages: those of the last turn, since it extends the others, and each reply as it was said."""
         messages = list(self.turns[-1].messages)
         for turn in self.turns:
-            at = len(turn.context)
-            messages[at : at + len(turn.completion)] = turn.completion
+            messages[len(turn.context) : len(turn.messages)] = turn.completion
         return tuple(messages)
 
     @property
@@ -52,10 +52,8 @@ class TurnSequence:
     @property
     def message_mask(self) -> tuple[int, ...]:
         """For each message 1 if the model said it in this sequence, else 0."""
-        said = {
-            place for turn in self.turns for place in range(len(turn.context), len(turn.context) + len(turn.completion))
-        }
-        return tuple(int(place in said) for place in range(len(self.messages)))
+        said = {place for turn in self.turns for place in range(len(turn.context), len(turn.messages))}
+        return tuple(int(place in said) for place in range(len(self.turns[-1].messages)))
 
     @property
     def is_whole(self) -> bool:
@@ -72,8 +70,7 @@ class TurnSequence:
     @property
     def lost(self) -> tuple[str, ...]:
         """Each thing in it that messages have no place for, once, by its type."""
-        last = self.turns[-1]
-        return (*last.lost_context, *last.lost_completion, *last.lost_tools)
+        return self.turns[-1].lost
 
 
 def join_turns(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[TurnSequence, ...]:
@@ -127,12 +124,8 @@ def _extends_in_tokens(turn: Turn, before: Turn) -> bool:
 
 def _is_of_one(turn: Turn, before: Turn) -> bool:
     """Return whether two turns are of one agent and model, with the same tools."""
-    return (turn.agent, turn.model, turn.tools, turn.lost_tools) == (
-        before.agent,
-        before.model,
-        before.tools,
-        before.lost_tools,
-    )
+    one, other = ((each.agent, each.model, each.tools, each.lost_tools) for each in (turn, before))
+    return one == other
 
 
 def _without_reasoning(message: Message) -> Message:
@@ -152,19 +145,12 @@ class TokenCounts:
     @classmethod
     def of(cls, sequences: Iterable[TurnSequence]) -> "TokenCounts":
         """Count some sequences."""
-        each = list(sequences)
-        return cls(
-            len(each), sum(s.is_exact for s in each), sum(map(_has_logprobs, each)), sum(s.retokenized for s in each)
-        )
+        rows = [(1, s.is_exact, _has_logprobs(s), s.retokenized) for s in sequences]
+        return cls(*map(sum, zip(*rows, strict=True)))
 
     def __add__(self, other: "TokenCounts") -> "TokenCounts":
         """Add two counts."""
-        return TokenCounts(
-            self.sequences + other.sequences,
-            self.exact + other.exact,
-            self.with_logprobs + other.with_logprobs,
-            self.retokenized + other.retokenized,
-        )
+        return TokenCounts(*map(add, astuple(self), astuple(other)))
 
     def words(self) -> str:
         """Return the counts as a sentence or two."""
@@ -172,10 +158,8 @@ class TokenCounts:
             where = "none are recorded" if self.sequences else "this format holds none"
             return f"Tokens: {where}. A trainer's own tokenizer makes them of the messages."
         sequences = counted(self.sequences, "sequence")
-        lines = [f"Tokens: exact, as the server sampled them, in {self.exact:,} of {sequences}"]
-        if self.with_logprobs < self.exact:
-            lines.append(f"{self.with_logprobs:,} of them have logprobs")
-        text = "; ".join(lines) + "."
+        known = f"; {self.with_logprobs:,} of them have logprobs" if self.with_logprobs < self.exact else ""
+        text = f"Tokens: exact, as the server sampled them, in {self.exact:,} of {sequences}{known}."
         if self.retokenized:
             several = f"{self.retokenized:,} turns are sequences of their own"
             alone = "1 turn is a sequence of its own" if self.retokenized == 1 else several
