@@ -16,14 +16,14 @@ from harness.formats.training.line_models import (
     TrlCompletion,
     TrlPreference,
 )
-from harness.formats.training.records import LinesOf, dpo_records, group_records, openai_preference_records, sft_records
+from harness.formats.training.records import LinesOf, group_records, preference_records, sft_records
 from harness.formats.training.rules import ExportFormat, ExportRules, SftStyle
 
 LINES_OF: Mapping[ExportFormat, LinesOf] = {
     "groups": group_records,
     "sft": sft_records,
-    "dpo": dpo_records,
-    "openai-preference": openai_preference_records,
+    "dpo": preference_records,
+    "openai-preference": preference_records,
     "art": art_records,
 }
 """What makes the lines of a ranked group; `atif` is a line for each rollout, ranked or not."""

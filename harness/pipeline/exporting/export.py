@@ -24,7 +24,7 @@ from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import TrainingLine
 from harness.formats.training.registry import LINES_OF, line_model
 from harness.formats.training.rules import WHOLE, ExportRules, choose_split
-from harness.formats.training.tables import heading, table_rows
+from harness.formats.training.tables import COLUMNS, csv_line, table_rows
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles, check_pyarrow
 from harness.pipeline.exporting.source import (
     chosen_ranking,
@@ -183,7 +183,7 @@ def _write(
     if name not in state.files:
         state.files[name] = split
         if is_table:
-            files.write(name, heading())
+            files.write(name, csv_line(COLUMNS))
     line = files.write(name, text)
     files.write(_sources_of(name), json.dumps({"file": name, "line": line} | records.of(rollouts, text)) + "\n")
 
