@@ -118,8 +118,8 @@ def _extends_in_tokens(turn: Turn, before: Turn) -> bool:
     """
     if not (turn.tokens and before.tokens and _is_of_one(turn, before)):
         return False
-    shown = [_without_reasoning(message) for message in before.messages]
-    return turn.tokens.extends(before.tokens) and [*map(_without_reasoning, turn.context[: len(shown)])] == shown
+    shown = [without_reasoning(message) for message in before.messages]
+    return turn.tokens.extends(before.tokens) and [*map(without_reasoning, turn.context[: len(shown)])] == shown
 
 
 def _is_of_one(turn: Turn, before: Turn) -> bool:
@@ -128,7 +128,8 @@ def _is_of_one(turn: Turn, before: Turn) -> bool:
     return one == other
 
 
-def _without_reasoning(message: Message) -> Message:
+def without_reasoning(message: Message) -> Message:
+    """Return a message without its reasoning, which a server may not have got back."""
     return {key: value for key, value in message.items() if key != "reasoning_content"}
 
 
