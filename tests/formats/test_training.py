@@ -106,11 +106,7 @@ def test_each_choice_takes_its_pairs_and_never_two_of_one_rank():
     choices = {
         c: [(a.index, b.index) for a, b in chosen_pairs(tied, c)] for c in ("best-worst", "best-all", "adjacent")
     }
-    assert choices == {
-        "best-worst": [(0, 3)],
-        "best-all": [(0, 1), (0, 2), (0, 3)],
-        "adjacent": [(0, 1), (2, 3)],
-    }
+    assert choices == {"best-worst": [(0, 3)], "best-all": [(0, 1), (0, 2), (0, 3)], "adjacent": [(0, 1), (2, 3)]}
     assert [(a.index, b.index) for a, b in chosen_pairs(tied, "all")] == [(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)]
     assert chosen_pairs([], "best-worst") == []
 
