@@ -42,7 +42,7 @@ def turns_of_atif(document: JsonObject) -> tuple[Turn, ...]:
 
 def _turns(document: JsonObject, within: str | None) -> list[Turn]:
     """Return the turns of one trajectory, step by step."""
-    turns: list[Turn] = []
+    agent, turns = object_in(document, "agent"), list[Turn]()
     system: list[Message] = []
     talk: list[Message] = []
     before = ""
@@ -61,29 +61,24 @@ def _turns(document: JsonObject, within: str | None) -> list[Turn]:
         elif source == "agent":
             said = _said(step)
             if kind != "copied":
-                turns.append(_turn(document, step, (*system, *talk), said, within))
+                extra = object_in(step, "extra")
+                tools = objects_in(extra if "tool_definitions" in extra else agent, "tool_definitions")
+                turn = Turn(
+                    agent=text_in(extra, "agent") if "agent" in extra else text_in(agent, "name"),
+                    model=text_in(step, "model_name") or text_in(agent, "model_name"),
+                    context=(*system, *talk),
+                    completion=(said,),
+                    tools=tuple(dict(tool) for tool in tools),
+                    within=within,
+                    tokens=_tokens(object_in(step, "metrics")),
+                )
+                turns.append(turn)
             talk = [*talk, said, *observed]
         else:
             shown: list[Message] = [{"role": source, "content": _content(message)}] if message or not observed else []
             talk = [*talk, *shown, *observed]
         before = kind
     return turns
-
-
-def _turn(
-    document: JsonObject, step: JsonObject, context: tuple[Message, ...], said: Message, within: str | None
-) -> Turn:
-    agent, extra = object_in(document, "agent"), object_in(step, "extra")
-    tools = objects_in(extra if "tool_definitions" in extra else agent, "tool_definitions")
-    return Turn(
-        agent=text_in(extra, "agent") if "agent" in extra else text_in(agent, "name"),
-        model=text_in(step, "model_name") or text_in(agent, "model_name"),
-        context=context,
-        completion=(said,),
-        tools=tuple(dict(tool) for tool in tools),
-        within=within,
-        tokens=_tokens(object_in(step, "metrics")),
-    )
 
 
 def _said(step: JsonObject) -> Message:

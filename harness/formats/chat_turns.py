@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -94,25 +93,25 @@ def plain_messages(messages: Sequence[JsonObject]) -> list[Message]:
         if (reasoning := plain.pop("reasoning", None)) and "reasoning_content" not in plain:
             plain = {"reasoning_content": reasoning} | plain
         if "tool_calls" in plain:
-            plain["tool_calls"] = [_plain_call(call, number) for call in objects_in(message, "tool_calls")]
+            plain["tool_calls"] = calls = [dict(call) for call in objects_in(message, "tool_calls")]
+            for call in calls:
+                if "function" in call:  # a custom tool's input is a text
+                    call["function"] = _plain_function(object_in(call, "function"), number)
         made.append(plain)
     return made
 
 
-def _is_name(value: JsonValue) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _plain_call(call: JsonObject, number: int) -> dict[str, Any]:
-    if "function" not in call:
-        return dict(call)  # a custom tool's: its input is a text
-    function = object_in(call, "function")
+def _plain_function(function: JsonObject, number: int) -> dict[str, JsonValue]:
     if not _is_name(function.get("name")):
         raise ValueError(f"message {number}: a tool call without a name")
     arguments = function.get("arguments", "{}")
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return {**call, "function": {**function, "arguments": arguments}}
+    return {**function, "arguments": arguments}
+
+
+def _is_name(value: JsonValue) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _tokens(messages: Sequence[JsonObject], number: int) -> SampledTokens | None:
@@ -143,18 +142,16 @@ _READ = set(
 )
 
 
-def turns_of_chat(document: JsonObject) -> tuple[Turn, ...]:
-    """Return the turns of an object with `messages`, whose roles are checked already. Raises ValueError."""
+def turns_of_chat(document: JsonObject) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
+    """Return the turns of an object with `messages`, whose roles are checked already, and what has no place in them.
+
+    Each thing by its name. Raises ValueError.
+    """
     asked = object_in(object_in(document, "response_format"), "json_schema")
     schema = object_in(asked, "schema") or object_in(document, "output_schema") or None
-    agent, model = text_in(document, "agent"), text_in(document, "model")
+    agent, model, messages = text_in(document, "agent"), text_in(document, "model"), objects_in(document, "messages")
     conversation = replace(conversation_of(document), agent=agent, model=model, output_schema=schema)
-    return turns_of_messages(objects_in(document, "messages"), conversation)
-
-
-def unplaced_in_chat(document: JsonObject) -> tuple[str, ...]:
-    """Return what of an object with `messages` no record has a place for, each thing by its name."""
-    unread = [f"the key {quoted(key)}" for key in document if key not in _READ]
-    messages = objects_in(document, "messages")
-    loose = any("logprobs" in message and "token_ids" not in message for message in messages)
-    return (*unread, *["logprobs without token_ids"] * loose)
+    unplaced = [f"the key {quoted(key)}" for key in document if key not in _READ]
+    if any("logprobs" in message and "token_ids" not in message for message in messages):
+        unplaced.append("logprobs without token_ids")
+    return turns_of_messages(messages, conversation), tuple(unplaced)

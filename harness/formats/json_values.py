@@ -87,6 +87,12 @@ def number_in(parent: JsonObject, name: str) -> float | None:
         raise ValueError(f"{name}: {exc.errors()[0]['msg']}") from None
 
 
+def first_fault(exc: ValidationError) -> str:
+    """Return the first thing that is wrong with a value, after its place in it."""
+    first = exc.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
 def text_in(parent: JsonObject, name: str) -> str | None:
     """Return the value under `name` as text; None where there is none."""
     value = parent.get(name)

@@ -51,13 +51,9 @@ def _asked(value: Any) -> str | None:
 
 
 def _last(messages: list[Any], role: str) -> str | None:
-    for message in reversed(messages):
-        match message:
-            case {"role": said_by, "content": str(text)} if said_by == role:
-                return text
-            case _:
-                pass
-    return None
+    listed = reversed(cast("list[dict[str, Any] | None]", messages))
+    said = (message.get("content") for message in listed if isinstance(message, dict) and message.get("role") == role)
+    return next((text for text in said if isinstance(text, str)), None)
 
 
 Label = Literal["a", "b", "tie"]

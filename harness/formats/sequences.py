@@ -22,16 +22,6 @@ class TurnSequence:
     """Whether its first turn goes on from another by the messages, and not by the tokens."""
 
     @property
-    def agent(self) -> str | None:
-        """The agent whose turns they are."""
-        return self.turns[0].agent
-
-    @property
-    def model(self) -> str | None:
-        """The model that said the completions."""
-        return self.turns[0].model
-
-    @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that all turns were offered."""
         return self.turns[0].tools
@@ -55,11 +45,10 @@ class TurnSequence:
         said = {place for turn in self.turns for place in range(len(turn.context), len(turn.messages))}
         return tuple(int(place in said) for place in range(len(self.turns[-1].messages)))
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the model said all of the assistant here: no message is from elsewhere, or lost its reasoning."""
-        masked = zip(self.messages, self.message_mask, strict=True)
-        return all(mask or message["role"] != "assistant" for message, mask in masked)
+    def has_foreign(self, begin: int = 0) -> bool:
+        """Return whether, from a place on, a message of the assistant is from elsewhere, or lost its reasoning."""
+        masked = zip(self.messages[begin:], self.message_mask[begin:], strict=True)
+        return any(message["role"] == "assistant" and not mask for message, mask in masked)
 
     @property
     def is_exact(self) -> bool:

@@ -13,13 +13,14 @@ from harness.core.errors import UsageError, on_a_line, short_message
 from harness.core.rankings import ImportedLine
 from harness.core.user_files import is_folder, read_text, text_lines
 from harness.formats.atif import read_atif
-from harness.formats.chat_turns import turns_after, turns_of_chat, unplaced_in_chat
+from harness.formats.chat_turns import turns_after, turns_of_chat
 from harness.formats.imported_trajectory import ImportedTrajectory
-from harness.formats.json_values import JsonObject, length_in_common, object_in, objects_in, parse_json
+from harness.formats.json_values import JsonObject, first_fault, length_in_common, object_in, objects_in, parse_json
 from harness.formats.messages import checked_messages, read_messages
 from harness.formats.queries import query_from
 from harness.formats.training.line_readers import read_art_group, read_group, talk_fields
 from harness.formats.training.origins import SOURCE_KEY, SOURCES, LineFormat, LineOrigin, sources_beside
+from harness.formats.turns import Turn
 
 
 def read_trl_pair(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
@@ -74,17 +75,11 @@ def _sides(
     unread: set[str],
 ) -> Iterator[ImportedTrajectory]:
     known = origin.line.rollouts if origin.line and len(origin.line.rollouts) == 2 else (None, None)
+    unplaced = tuple(f"the key {key!r}" for key in sorted(unread))
     for index, side in zip(known, sides, strict=True):
         text = dumps([prompt, side], ensure_ascii=False, default=dict)
-        yield ImportedTrajectory(
-            format=origin.format,
-            query_id=origin.line.query if origin.line else None,
-            index=index,
-            content=sha256(text.encode()).hexdigest(),
-            line=origin,
-            unplaced=tuple(f"the key {key!r}" for key in sorted(unread)),
-            **talk_fields(turns_after(prompt, side, offering)),
-        )
+        content = sha256(text.encode()).hexdigest()
+        yield _imported(origin, index, turns_after(prompt, side, offering), unplaced, content)
 
 
 def read_example(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
@@ -94,14 +89,21 @@ def read_example(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedT
         unplaced = tuple(f"the key {key!r}" for key in document if key not in {"prompt", "completion", "tools"})
     else:
         checked_messages(document.get("messages"))
-        turns, unplaced = turns_of_chat(document), unplaced_in_chat(document)
+        turns, unplaced = turns_of_chat(document)
     if not turns:
         raise ValueError("no message is one that the assistant said there")
     source = origin.line
-    yield ImportedTrajectory(
+    yield _imported(origin, source.rollouts[0] if source and source.rollouts else None, turns, unplaced)
+
+
+def _imported(
+    origin: LineOrigin, index: int | None, turns: Sequence[Turn], unplaced: tuple[str, ...], content: str | None = None
+) -> ImportedTrajectory:
+    return ImportedTrajectory(
         format=origin.format,
-        query_id=source.query if source else None,
-        index=source.rollouts[0] if source and source.rollouts else None,
+        query_id=origin.line.query if origin.line else None,
+        index=index,
+        content=content,
         line=origin,
         unplaced=unplaced,
         **talk_fields(turns),
@@ -218,7 +220,7 @@ def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> ImportedTraje
     if name == "atif":
         trajectory = read_atif(item.document)
     else:
-        noted |= {"turns": turns_of_chat(item.document), "unplaced": unplaced_in_chat(item.document)}
+        noted["turns"], noted["unplaced"] = turns_of_chat(item.document)
         trajectory = read_messages(item.document)
     if item.source:
         metadata = {**trajectory.metadata, SOURCE_KEY: item.source.model_dump(mode="json")}
@@ -228,7 +230,6 @@ def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> ImportedTraje
 
 def _reason(exc: Exception) -> str:
     if isinstance(exc, ValidationError):
-        first = exc.errors()[0]
-        return f"{'.'.join(str(at) for at in first['loc'])}: {first['msg']}"
+        return first_fault(exc)
     reason = str(exc) if isinstance(exc, ValueError) else f"{type(exc).__name__}: {exc}"
     return short_message(reason.partition("\n")[0])

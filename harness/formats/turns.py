@@ -77,12 +77,18 @@ def recorded_turns(
         context, lost_context = _context(request, model, None if call and call.own_model else api)
         completion, lost_completion = _completion(raw.reply.to_input_items())
         offered = [*(request.get("tools") or ()), *(request.get("handoffs") or ())]
+        tools: list[Tool] = []
+        for tool in offered:  # of a handoff the archive holds no description
+            if "schema" in tool:
+                described = {"description": tool["description"]} if tool.get("description") else {}
+                function = {"name": tool["name"], **described, "parameters": tool["schema"]}
+                tools.append({"type": "function", "function": function})
         turn = Turn(
             agent=call.agent if call else None,
             model=(call.replied_model or call.model) if call else None,
             context=context,
             completion=completion,
-            tools=tuple(_tool(tool) for tool in offered if "schema" in tool),
+            tools=tuple(tools),
             output_schema=request.get("output_schema"),
             within=call.within if call else None,
             lost_context=lost_context,
@@ -167,9 +173,3 @@ def _reasoning(item: Mapping[str, Any]) -> str:
         return ""
     parts = item.get("content") or item.get("summary") or ()
     return "\n".join(str(part["text"]) for part in parts if part.get("text"))
-
-
-def _tool(tool: Mapping[str, Any]) -> Tool:
-    """Return a tool, or a handoff (of which the archive holds no description), in OpenAI's form."""
-    described = {"description": tool["description"]} if tool.get("description") else {}
-    return {"type": "function", "function": {"name": tool["name"], **described, "parameters": tool["schema"]}}

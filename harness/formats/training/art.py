@@ -53,8 +53,8 @@ def _trajectory(group: RankedGroup, member: Candidate) -> dict[str, Any]:
             "role": rollout.role,
             "signal": group.ranked.signal,
             "judge": group.judge,
-            "agent": member.final.agent,
-            "model": member.final.model,
+            "agent": member.final.turns[0].agent,
+            "model": member.final.turns[0].model,
         }
         metrics = {name: value for name, value in figures.items() if value is not None}
         notes = {"metrics": metrics, "metadata": metadata, "logs": []}
@@ -113,12 +113,9 @@ class _ArtMessage(Part, frozen=True):
     role: ChatRole
 
 
-def _kind_of_entry(entry: Any) -> str:
-    return "Choice" if "finish_reason" in (entry if isinstance(entry, Mapping) else ()) else "message"
-
-
 _Entry = Annotated[
-    Annotated[_Choice, Tag("Choice")] | Annotated[_ArtMessage, Tag("message")], Discriminator(_kind_of_entry)
+    Annotated[_Choice, Tag("Choice")] | Annotated[_ArtMessage, Tag("message")],
+    Discriminator(lambda entry: "Choice" if isinstance(entry, Mapping) and "finish_reason" in entry else "message"),
 ]
 
 

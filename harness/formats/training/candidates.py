@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise
 from typing import Literal
 
-from harness.core.rankings import GroupRanking, Match, Ranked
+from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.formats.sequences import TurnSequence, join_turns
 from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
@@ -43,8 +43,6 @@ class Losses:
         return [f"{times:,} {unit if times == 1 else _PLURALS[unit]}: {why}" for unit, why, times in self.rows()]
 
 
-OFF_POLICY_MATTERS = ("groups", "art")
-"""The formats of groups with rewards, which trainers take for samples of one policy."""
 TurnsOf = Callable[[Rollout], Sequence[Turn]]
 """Reads a rollout's calls as turns; none for a rollout without recorded calls. Raises NoMessages."""
 
@@ -85,11 +83,6 @@ class Candidate:
         outer = [s for s in self.sequences if s.turns[-1].within is None]
         return (outer or list(self.sequences))[-1]
 
-    @property
-    def models(self) -> set[str | None]:
-        """The models that spoke in it."""
-        return {sequence.model for sequence in self.sequences}
-
 
 def group_may_go_in(group: RankedGroup, rules: ExportRules, losses: Losses) -> bool:
     """Return whether a group's ranking can be trained on; if not, count why."""
@@ -107,7 +100,8 @@ def group_may_go_in(group: RankedGroup, rules: ExportRules, losses: Losses) -> b
 
 def rewards_teach(choices: Sequence[Candidate], rules: ExportRules, losses: Losses) -> bool:
     """Return whether the rewards of a group can be compared, and differ; if not, count why."""
-    if len({model for candidate in choices for model in candidate.models}) > 1 and not rules.mixed:
+    models = {sequence.turns[0].model for candidate in choices for sequence in candidate.sequences}
+    if len(models) > 1 and not rules.mixed:
         losses.add("group", "several models in one group (--mixed takes them)")
         return False
     if len({candidate.place.reward for candidate in choices}) < 2:
@@ -142,7 +136,8 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
         yield f"failed ({rollout.failure.kind})" if rollout.failure else "failed"
     if place is None or place.rank is None or place.reward is None:
         yield "without a rank"
-    if rules.format in OFF_POLICY_MATTERS and rollout.role == "anchor" and "anchor" not in included:
+    trains_one_policy = rules.format in {"groups", "art"}
+    if trains_one_policy and rollout.role == "anchor" and "anchor" not in included:
         yield "the anchor: it was sampled at temperature 0"
     if rollout.capture == "partial":
         yield "not all of its calls are recorded"
@@ -200,23 +195,21 @@ def _fault(pair: RankedPair, group: RankedGroup, rules: ExportRules, probability
     met = [match for match in group.ranked.matches if {match.a, match.b} == {better, worse} and not match.repeated]
     if any(match.cut for match in met) and "cut" not in rules.included:
         return "the judge did not see the whole of an answer"
+    reason = None
     if any(len(set(match.shown_first)) == 2 for match in met):
-        reason = _fault_of_orders(met, better)
+        if any(match.flipped for match in met):
+            reason = "the two orders name opposite winners"
+        elif any(match.inconsistent or match.winner is None for match in met):
+            reason = "one of the two orders, or both, name a tie"
+        elif any(match.winner != better for match in met):
+            reason = "their own match went the other way"
     elif group.both_orders and rules.confidence is None:
         reason = "never judged against each other in both orders (--confidence P takes such pairs by their probability)"
     else:
         least = USUAL_CONFIDENCE if rules.confidence is None else rules.confidence
-        unsure = least > 0 and (probability is None or probability < least)
-        reason = f"p(better above worse) is below {least:g}, or not known" if unsure else None
+        if least > 0 and (probability is None or probability < least):
+            reason = f"p(better above worse) is below {least:g}, or not known"
     return reason or (f"a margin below {rules.least_margin:g}" if _gap(*pair) < rules.least_margin else None)
-
-
-def _fault_of_orders(met: Sequence[Match], better: int) -> str | None:
-    if any(match.flipped for match in met):
-        return "the two orders name opposite winners"
-    if any(match.inconsistent or match.winner is None for match in met):
-        return "one of the two orders, or both, name a tie"
-    return None if all(match.winner == better for match in met) else "their own match went the other way"
 
 
 def _gap(better: Candidate, worse: Candidate) -> float:

@@ -37,8 +37,7 @@ _HISTORY = _typed("messages_and_choices:json[] tools:json[]")
 _TRAJECTORY = _HISTORY | _typed("reward:float64 metrics:json metadata:json logs:string[]")
 _TURN = _typed("prompt:json[] completion:json[] tools:json[]")
 _COLUMNS: Mapping[ExportFormat, Mapping[str, DatasetsType]] = {
-    "groups": _typed("query_id:string signal:string judge:string")
-    | {"rollouts": [_ROLLOUT | {"sequences": [_SEQUENCE]}]},
+    "groups": _GROUP | {"rollouts": [_ROLLOUT | {"sequences": [_SEQUENCE]}]},
     "sft": _TALK,
     "dpo": _typed("prompt:json[] chosen:json[] rejected:json[] tools:json[]"),
     "openai-preference": {"input": _TALK} | _typed("preferred_output:json[] non_preferred_output:json[]"),

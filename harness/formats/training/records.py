@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.formats.json_values import parse_json
 from harness.formats.sequences import NO_TOKENS, TokenCounts, TurnSequence, token_fields
+from harness.formats.training import line_models
 from harness.formats.training.candidates import (
     Candidate,
     LeftOut,
@@ -16,16 +17,7 @@ from harness.formats.training.candidates import (
     preference_pairs,
     rewards_teach,
 )
-from harness.formats.training.line_models import (
-    GroupLine,
-    OpenAIExample,
-    OpenAIPreference,
-    Part,
-    TrlChat,
-    TrlCompletion,
-    TrlPreference,
-    faults,
-)
+from harness.formats.training.line_models import Part, faults
 from harness.formats.training.rules import ExportRules, SftStyle
 from harness.formats.turns import Message
 from harness.ranking.rewards import advantages
@@ -125,7 +117,7 @@ def group_records(
             "judge": group.judge,
             "rollouts": [_member(*member) for member in members],
         }
-        if not _attempted(lambda: _checked(record, GroupLine, "the format"), losses):
+        if not _attempted(lambda: _checked(record, line_models.GroupLine, "the format"), losses):
             return
         sequences = [sequence for candidate in choices for sequence in candidate.sequences]
         lost = tuple(name for sequence in sequences for name in sequence.lost)
@@ -137,8 +129,8 @@ def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, 
     sequences: list[dict[str, Any]] = []
     for s in candidate.sequences:
         sequence = {
-            "agent": s.agent,
-            "model": s.model,
+            "agent": s.turns[0].agent,
+            "model": s.turns[0].model,
             "messages": list(s.messages),
             "tools": list(s.tools),
             "message_mask": list(s.message_mask),
@@ -178,17 +170,17 @@ def _example(sequence: TurnSequence, style: SftStyle) -> dict[str, Any]:
     if style == "openai":
         masked = zip(openai_messages(sequence.messages), sequence.message_mask, strict=True)
         messages = [m | {"weight": mask} if m["role"] == "assistant" else m for m, mask in masked]
-        return _checked({"messages": messages, **tools_of(sequence)}, OpenAIExample, "OpenAI")
-    if style == "trl" and not sequence.is_whole:
+        return _checked({"messages": messages, **tools_of(sequence)}, line_models.OpenAIExample, "OpenAI")
+    if style == "trl" and sequence.has_foreign():
         raise LeftOut(
             "a message of the assistant that was not said there, or lost its reasoning (--style trl-turns or openai "
             "mask it)"
         )
     messages, at = trl_messages(sequence.messages), len(sequence.prompt)
     if style == "trl":
-        return _checked({"messages": messages, **tools_of(sequence)}, TrlChat, "TRL")
+        return _checked({"messages": messages, **tools_of(sequence)}, line_models.TrlChat, "TRL")
     record = {"prompt": messages[:at], "completion": messages[at:], **tools_of(sequence)}
-    return _checked(record, TrlCompletion, "TRL")
+    return _checked(record, line_models.TrlCompletion, "TRL")
 
 
 def preference_records(
@@ -217,10 +209,10 @@ def _preference(pair: RankedPair, rules: ExportRules) -> dict[str, Any]:
             "preferred_output": openai_messages(chosen),
             "non_preferred_output": openai_messages(rejected),
         }
-        return _checked(record, OpenAIPreference, "OpenAI")
+        return _checked(record, line_models.OpenAIPreference, "OpenAI")
     talk = trl_messages((*prompt, *chosen))
     record = {"prompt": talk[: len(prompt)], "chosen": talk[len(prompt) :], "rejected": trl_messages(rejected)}
-    return _checked(record | tools_of(better), TrlPreference, "TRL")
+    return _checked(record | tools_of(better), line_models.TrlPreference, "TRL")
 
 
 def _compared(
@@ -237,10 +229,8 @@ def _compared(
         raise LeftOut(f"the two were shown different prompts ({before}); groups and sft take such rollouts")
     if better.tools != worse.tools:
         raise LeftOut("the two were offered different tools")
-    for at, side in zip(begins, sides, strict=True):
-        replies = zip(side.messages[at:], side.message_mask[at:], strict=True)
-        if any(message["role"] == "assistant" and not said for message, said in replies):
-            raise LeftOut("a message of the assistant that was not said there")
+    if any(side.has_foreign(at) for at, side in zip(begins, sides, strict=True)):
+        raise LeftOut("a message of the assistant that was not said there")
     if chosen == rejected:
         raise LeftOut("both said the same")
     return prompt, chosen, rejected

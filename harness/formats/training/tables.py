@@ -103,7 +103,9 @@ def _rows(group: RankedGroup) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "rollouts", {column: cells[column] for column in COLUMNS} | {"flagged": bool(cells["flagged"])}
     columns = [name for name in PARQUET_TABLES["steps"] if name in Step.model_fields]
     for rollout in group.group.rollouts:
-        for number, (step, within) in enumerate(_flat(rollout.trajectory.path), 1):
+        steps: list[tuple[Step, int | None]] = []
+        _flat(rollout.trajectory.path, None, steps)
+        for number, (step, within) in enumerate(steps, 1):
             fields = {name: getattr(step, name) for name in columns}
             yield "steps", fields | {"index": rollout.index, "step": number, "within_step": within}
     for number, match in enumerate(group.ranked.matches, 1):
@@ -115,14 +117,8 @@ def _rows(group: RankedGroup) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "scores", {"match": number, "verdict": verdict} | sides
 
 
-def _flat(path: tuple[Step, ...]) -> list[tuple[Step, int | None]]:
-    """Return all steps with the number of the step that each is within: those of an agent that was used as a tool."""
-    steps: list[tuple[Step, int | None]] = []
-
-    def add(of: tuple[Step, ...], within: int | None) -> None:
-        for step in of:
-            steps.append((step, within))
-            add(step.inner, len(steps))
-
-    add(path, None)
-    return steps
+def _flat(path: Iterable[Step], within: int | None, steps: list[tuple[Step, int | None]]) -> None:
+    """Add all steps with the number of the step that each is within: those of an agent that was used as a tool."""
+    for step in path:
+        steps.append((step, within))
+        _flat(step.inner, len(steps), steps)
