@@ -95,19 +95,17 @@ def plain_messages(messages: Sequence[JsonObject]) -> list[Message]:
         if "tool_calls" in plain:
             plain["tool_calls"] = calls = [dict(call) for call in objects_in(message, "tool_calls")]
             for call in calls:
-                if "function" in call:  # a custom tool's input is a text
-                    call["function"] = _plain_function(object_in(call, "function"), number)
+                if "function" not in call:
+                    continue  # a custom tool's: its input is a text
+                function = object_in(call, "function")
+                if not _is_name(function.get("name")):
+                    raise ValueError(f"message {number}: a tool call without a name")
+                arguments = function.get("arguments", "{}")
+                if not isinstance(arguments, str):
+                    arguments = json.dumps(arguments, ensure_ascii=False)
+                call["function"] = {**function, "arguments": arguments}
         made.append(plain)
     return made
-
-
-def _plain_function(function: JsonObject, number: int) -> dict[str, JsonValue]:
-    if not _is_name(function.get("name")):
-        raise ValueError(f"message {number}: a tool call without a name")
-    arguments = function.get("arguments", "{}")
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    return {**function, "arguments": arguments}
 
 
 def _is_name(value: JsonValue) -> bool:

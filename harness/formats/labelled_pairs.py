@@ -17,11 +17,6 @@ from harness.transcripts.transcript import Transcript
 _QUERY_KEYS = ("query", "prompt", "question", "input", "instruction")
 
 
-def is_preference(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry tells a chosen from a rejected answer, and names no sides."""
-    return {"chosen", "rejected"} <= entry.keys() and not entry.keys() & {"a", "b", "label"}
-
-
 def as_labelled(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a preference with its sides named. Raises ValueError.
 
@@ -141,7 +136,7 @@ def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
 
 
 def _pair(entry: Mapping[str, object], where: str, number: int) -> LabelledPair:
-    if is_preference(entry):
+    if {"chosen", "rejected"} <= entry.keys() and not entry.keys() & {"a", "b", "label"}:
         try:
             entry = as_labelled(entry, number)
         except ValueError as exc:

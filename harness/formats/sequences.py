@@ -74,11 +74,11 @@ def join_turns(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[TurnS
     sequences: list[TurnSequence] = []
     for turn in turns:
         exact = by_tokens and _is_exact(turn)
-        fits = _extends_in_tokens if exact else _extends
         fitting = [
             place
             for place, sequence in enumerate(sequences)
-            if not (by_tokens and _is_exact(sequence.turns[0]) != exact) and fits(turn, sequence.turns[-1])
+            if not (by_tokens and _is_exact(sequence.turns[0]) != exact)
+            and _extends(turn, sequence.turns[-1], exact=exact)
         ]
         if fitting:
             longest = max(fitting, key=lambda place: (len(sequences[place].turns[-1].messages), place))
@@ -94,27 +94,21 @@ def _is_exact(turn: Turn) -> bool:
     return turn.tokens is not None and turn.tokens.after_prompt
 
 
-def _extends(turn: Turn, before: Turn) -> bool:
-    """Return whether a turn's context begins with all that was there when the turn before it ended."""
-    shown, lost = before.messages, (*before.lost_context, *before.lost_completion)
-    return _is_of_one(turn, before) and turn.context[: len(shown)] == shown and turn.lost_context[: len(lost)] == lost
+def _extends(turn: Turn, before: Turn, *, exact: bool = False) -> bool:
+    """Return whether a turn's context begins with all that was there when the turn before it ended.
 
-
-def _extends_in_tokens(turn: Turn, before: Turn) -> bool:
-    """Return whether a turn's prompt begins with all tokens that were there when the turn before it ended.
-
-    A server may have put the reasoning back that the request did not hold: the messages may differ in that alone.
+    `exact`: its prompt, in tokens. A server may have put the reasoning back that the request did not hold: the messages
+    may differ in that alone. Both turns must be of one agent and model, with the same tools.
     """
-    if not (turn.tokens and before.tokens and _is_of_one(turn, before)):
-        return False
-    shown = [without_reasoning(message) for message in before.messages]
-    return turn.tokens.extends(before.tokens) and [*map(without_reasoning, turn.context[: len(shown)])] == shown
-
-
-def _is_of_one(turn: Turn, before: Turn) -> bool:
-    """Return whether two turns are of one agent and model, with the same tools."""
     one, other = ((each.agent, each.model, each.tools, each.lost_tools) for each in (turn, before))
-    return one == other
+    shown, begin = before.messages, turn.context[: len(before.messages)]
+    if one != other:
+        return False
+    if exact:
+        follows = bool(turn.tokens and before.tokens and turn.tokens.extends(before.tokens))
+        return follows and [*map(without_reasoning, begin)] == [*map(without_reasoning, shown)]
+    lost = (*before.lost_context, *before.lost_completion)
+    return begin == shown and turn.lost_context[: len(lost)] == lost
 
 
 def without_reasoning(message: Message) -> Message:

@@ -27,8 +27,17 @@ def read_trl_pair(document: JsonObject, origin: LineOrigin) -> Iterator[Imported
     """Yield the better and the worse side of a preference. Raises ValueError."""
     names = ("chosen", "rejected")
     prompt, sides = document.get("prompt"), [document.get(name) for name in names]
-    if "prompt" not in document:
-        prompt, sides = _split(sides)
+    if "prompt" not in document:  # then it is what both sides begin with
+        alike: Any = sides
+        if not all(isinstance(side, str) for side in sides):
+            alike = [_talk(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
+        shared = length_in_common(*alike)
+        prompt, sides = alike[0][:shared], [side[shared:] for side in alike]
+        prompt = prompt.strip() if isinstance(prompt, str) else prompt
+        if not prompt:
+            raise ValueError("no `prompt`, and `chosen` and `rejected` do not begin alike")
+        if not all(sides):
+            raise ValueError("no `prompt`, and one of `chosen` and `rejected` is the beginning of the other")
     talks = [_talk(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
     unread = document.keys() - {"prompt", "tools", *names}
     yield from _sides(_talk(prompt, "prompt", "user"), talks, document, origin, unread)
@@ -50,21 +59,6 @@ def _talk(value: JsonValue, name: str, role: str) -> Sequence[JsonObject]:
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise ValueError(f"`{name}` must be a text or a list of messages")
     return [message for message in value if isinstance(message, dict)]
-
-
-def _split(sides: Sequence[JsonValue]) -> tuple[Any, list[Any]]:
-    """Return what both sides begin with, which TRL takes for the prompt, and the rest of each. Raises ValueError."""
-    talks: Any = sides
-    if not all(isinstance(side, str) for side in sides):
-        talks = [_talk(side, name, "assistant") for side, name in zip(sides, ("chosen", "rejected"), strict=True)]
-    shared = length_in_common(*talks)
-    prompt, rest = talks[0][:shared], [talk[shared:] for talk in talks]
-    prompt = prompt.strip() if isinstance(prompt, str) else prompt
-    if not prompt:
-        raise ValueError("no `prompt`, and `chosen` and `rejected` do not begin alike")
-    if not all(rest):
-        raise ValueError("no `prompt`, and one of `chosen` and `rejected` is the beginning of the other")
-    return prompt, rest
 
 
 def _sides(

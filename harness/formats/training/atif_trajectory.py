@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import Field, StrictStr, model_validator
 
 from harness.core.rankings import Ranked
-from harness.core.records import Rollout, Step
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.records import Rollout
 from harness.formats.json_values import parse_json
 from harness.formats.messages import SYSTEM_ROLES
 from harness.formats.sequences import TokenCounts, join_turns, without_reasoning
@@ -55,11 +54,16 @@ class AtifSteps:
         others |= {"tool_definitions": list(turn.tools)} if list(turn.tools) != list(self.tools) else {}
         step = self._said(turn.completion)
         step |= {"model_name": turn.model} if turn.model and turn.model != self.model else {}
-        step |= (
-            (_metrics(turn.tokens) if turn.tokens else {})
-            | {"llm_call_count": 1}
-            | ({"extra": others} if others else {})
-        )
+        if tokens := turn.tokens:
+            metrics = {
+                "prompt_tokens": len(tokens.prompt_ids) or None,
+                "completion_tokens": len(tokens.ids),
+                "prompt_token_ids": list(tokens.prompt_ids) or None,
+                "completion_token_ids": list(tokens.ids),
+                "logprobs": list(tokens.logprobs) if tokens.logprobs else None,
+            }
+            step["metrics"] = _known(metrics)
+        step |= {"llm_call_count": 1} | ({"extra": others} if others else {})
         self._append(step, turn.completion)
         self._system, self._shown = system, [*talk, *map(without_reasoning, turn.completion)]
 
@@ -127,17 +131,6 @@ class AtifSteps:
 
 def _media_type(url: str) -> str | None:
     return re.split("[;,]", url[5:])[0] if url.startswith("data:") else mimetypes.guess_type(url)[0]
-
-
-def _metrics(tokens: SampledTokens) -> AtifStep:
-    metrics = {
-        "prompt_tokens": len(tokens.prompt_ids) or None,
-        "completion_tokens": len(tokens.ids),
-        "prompt_token_ids": list(tokens.prompt_ids) or None,
-        "completion_token_ids": list(tokens.ids),
-        "logprobs": list(tokens.logprobs) if tokens.logprobs else None,
-    }
-    return {"metrics": _known(metrics)}
 
 
 def _known(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,27 +244,25 @@ def _turns_of_steps(rollout: Rollout) -> list[Turn]:
     model = rollout.effective.models[0] if rollout.effective.models else None
     turns: list[Turn] = []
     for number, step in enumerate(path):
-        shown, said = tuple(context), _message_of_step(step, f"call_{number}")
+        shown, results = tuple(context), list[Message]()
+        if step.tool_name:
+            function = {"name": step.tool_name, "arguments": step.tool_input or "{}"}
+            call = {"id": step.call_id or f"call_{number}", "type": "function", "function": function}
+            said: Message = {"role": "assistant", "content": None, "tool_calls": [call]}
+            said |= {"reasoning_content": step.reasoning} if step.reasoning else {}
+            output = step.tool_output if step.tool_output is not None else step.error
+            if output is not None:
+                results.append({"role": "tool", "tool_call_id": call["id"], "content": output})
+        elif step.kind == "reasoning":
+            said = {"role": "assistant", "content": "", "reasoning_content": step.reasoning}
+        else:
+            said = {"role": "assistant", "content": step.reasoning or ""}
         turns.append(Turn(step.agent, model, shown, (said,)))
-        context.append(said)
-        output = step.tool_output if step.tool_output is not None else step.error
-        if step.tool_name and output is not None:
-            context.append({"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": output})
+        context += [said, *results]
     if answer or not turns:
         last: Message = {"role": "assistant", "content": answer}
         turns.append(Turn(path[-1].agent if path else None, model, tuple(context), (last,)))
     return turns
-
-
-def _message_of_step(step: Step, call_id: str) -> Message:
-    thought = {"reasoning_content": step.reasoning} if step.reasoning else {}
-    if step.tool_name:
-        function = {"name": step.tool_name, "arguments": step.tool_input or "{}"}
-        call = {"id": step.call_id or call_id, "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [call]} | thought
-    if step.kind == "reasoning":
-        return {"role": "assistant", "content": "", "reasoning_content": step.reasoning}
-    return {"role": "assistant", "content": step.reasoning or ""}
 
 
 class _AtifAgent(ClosedPart, frozen=True):

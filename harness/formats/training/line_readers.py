@@ -204,6 +204,13 @@ def _read_art_trajectory(trajectory: JsonObject, origin: LineOrigin, index: int)
     if not turns:
         raise ValueError("it holds no Choice")
     unplaced = [f"the key {key!r} of a trajectory" for key in trajectory if key not in _ART_KEYS]
+    entries = [entry for history in (trajectory, *others) for entry in objects_in(history, "messages_and_choices")]
+    for choice in filter(_is_choice, entries):
+        unplaced += [f"the key {key!r} of a Choice" for key in choice if key not in _CHOICE_KEYS]
+        if choice["finish_reason"] not in {"stop", "tool_calls"}:
+            unplaced.append("a finish_reason other than stop and tool_calls")
+        if choice.get("logprobs") and _tokens_of_choice(choice, "") is None:
+            unplaced.append("logprobs without token ids")
     return ImportedTrajectory(
         format=origin.format,
         index=index,
@@ -213,19 +220,9 @@ def _read_art_trajectory(trajectory: JsonObject, origin: LineOrigin, index: int)
         price_usd=number_in(metrics, "price_usd"),
         metadata={"art": {name: trajectory[name] for name in ("metrics", "metadata", "logs") if name in trajectory}},
         line=origin,
-        unplaced=(*unplaced, *(name for history in (trajectory, *others) for name in _unread(history))),
+        unplaced=tuple(unplaced),
         **talk_fields(turns),
     )
-
-
-def _unread(history: JsonObject) -> Iterator[str]:
-    """Yield what of Choices no record has a place for."""
-    for choice in filter(_is_choice, objects_in(history, "messages_and_choices")):
-        yield from (f"the key {key!r} of a Choice" for key in choice if key not in _CHOICE_KEYS)
-        if choice["finish_reason"] not in {"stop", "tool_calls"}:
-            yield "a finish_reason other than stop and tool_calls"
-        if choice.get("logprobs") and _tokens_of_choice(choice, "") is None:
-            yield "logprobs without token ids"
 
 
 def _is_choice(entry: Mapping[str, JsonValue]) -> bool:
