@@ -55,12 +55,17 @@ def turns_of_messages(messages: Sequence[JsonObject], conversation: Turn) -> tup
 
     A message of the assistant with `"weight": 0` is one that the model did not say there.
     """
-    plain = plain_messages(messages)
+    plain, turns = plain_messages(messages), list[Turn]()
     mask = [message["role"] == "assistant" and message.get("weight") != 0 for message in messages]
-    return tuple(
-        turn_of(conversation, plain, begin, end, _tokens(messages[begin:end], begin + 1))
-        for begin, end in masked_runs(mask)
-    )
+    for begin, end in masked_runs(mask):
+        prompt, ids, logprobs = (messages[begin].get(key) for key in _TOKEN_KEYS)
+        tokens = None
+        if end == begin + 1 and isinstance(ids, list):  # of several messages nobody knows which tokens are whose
+            if isinstance(logprobs, dict):  # as Chat Completions has them
+                logprobs = [entry.get("logprob") for entry in objects_in(logprobs, "content")]
+            tokens = sampled_tokens(prompt or [], ids, logprobs, f"message {end}")
+        turns.append(turn_of(conversation, plain, begin, end, tokens))
+    return tuple(turns)
 
 
 def turns_after(prompt: Sequence[JsonObject], reply: Sequence[JsonObject], document: JsonObject) -> tuple[Turn, ...]:
@@ -110,17 +115,6 @@ def plain_messages(messages: Sequence[JsonObject]) -> list[Message]:
 
 def _is_name(value: JsonValue) -> bool:
     return isinstance(value, str) and bool(value)
-
-
-def _tokens(messages: Sequence[JsonObject], number: int) -> SampledTokens | None:
-    """Return the tokens that the first message of a run names, if the whole run is that message."""
-    message = messages[0]
-    if len(messages) > 1 or not isinstance(message.get("token_ids"), list):
-        return None
-    prompt, ids, logprobs = (message.get(key) for key in _TOKEN_KEYS)
-    if isinstance(logprobs, dict):  # as Chat Completions has them
-        logprobs = [entry.get("logprob") for entry in objects_in(logprobs, "content")]
-    return sampled_tokens(prompt or [], ids, logprobs, f"message {number}")
 
 
 def sampled_tokens(prompt: JsonValue, ids: JsonValue, logprobs: JsonValue, where: str) -> SampledTokens:

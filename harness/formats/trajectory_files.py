@@ -202,7 +202,9 @@ def _read(item: _Item, name: Format) -> Sequence[ImportedTrajectory]:
         for trajectory in trajectories:
             query_from(trajectory.query, id=trajectory.query_id)
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
-        raise UsageError(f"{item.place}: no trajectory in the format {name!r} ({_reason(exc)})") from None
+        text = str(exc) if isinstance(exc, ValueError) else f"{type(exc).__name__}: {exc}"
+        reason = first_fault(exc) if isinstance(exc, ValidationError) else short_message(text.partition("\n")[0])
+        raise UsageError(f"{item.place}: no trajectory in the format {name!r} ({reason})") from None
     except UsageError as exc:
         raise UsageError(f"{item.place}: {exc}") from None
     return trajectories
@@ -220,10 +222,3 @@ def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> ImportedTraje
         metadata = {**trajectory.metadata, SOURCE_KEY: item.source.model_dump(mode="json")}
         noted |= {"metadata": metadata, "apart": item.source.run}
     return trajectory.model_copy(update=noted)
-
-
-def _reason(exc: Exception) -> str:
-    if isinstance(exc, ValidationError):
-        return first_fault(exc)
-    reason = str(exc) if isinstance(exc, ValueError) else f"{type(exc).__name__}: {exc}"
-    return short_message(reason.partition("\n")[0])
