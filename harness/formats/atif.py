@@ -3,161 +3,125 @@
 Steps are the system's, the user's or the agent's; an agent's step holds its message, reasoning, tool calls and what
 they gave (`observation.results`, by `source_call_id`). The first user step is the query, `extra.query_id` its id.
 
-This undoes harness/formats/training/atif_steps.py, so that what was exported is exported again as it was.
+This undoes harness/formats/training/atif_trajectory.py, so that what was exported is exported again as it was.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue
 
 from harness.core.errors import quoted
-from harness.core.records import BUILT_LATER, Step, Usage
+from harness.core.records import Step, Usage
 from harness.core.sampled_tokens import SampledTokens
+from harness.formats.chat_turns import sampled_tokens
 from harness.formats.imported_trajectory import ImportedTrajectory
-from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
+from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, objects_of_kinds, text_in
 from harness.formats.messages import content_text, function_step, join_texts, steps_without_call
-from harness.formats.turns import Message, Tool, Turn
-
-_IDS: TypeAdapter[tuple[int, ...]] = TypeAdapter(tuple[int, ...], config=BUILT_LATER)
-_LOGPROBS: TypeAdapter[tuple[float, ...] | None] = TypeAdapter(tuple[float, ...] | None, config=BUILT_LATER)
+from harness.formats.turns import Message, Turn
 
 
 def turns_of_atif(document: JsonObject) -> tuple[Turn, ...]:
     """Return the turns of a trajectory, those of embedded ones after its own. Raises ValueError."""
-    calls = _calls_of_agents([document, *objects_in(document, "subagent_trajectories")])
-    turns = _Turns(document, None).turns
-    for nested in objects_in(document, "subagent_trajectories"):
-        name = str(nested.get("trajectory_id"))
-        turns += _Turns(nested, calls.get(name, name)).turns
+    embedded = objects_in(document, "subagent_trajectories")
+    calls = {  # by the name of an embedded trajectory, the id of the tool call that it worked for
+        str(ref.get("trajectory_id")): str(result.get("source_call_id"))
+        for trajectory in (document, *embedded)
+        for step in objects_in(trajectory, "steps")
+        for result in _results(step)
+        for ref in objects_in(result, "subagent_trajectory_ref")
+    }
+    turns = _turns(document, None)
+    for trajectory in embedded:
+        name = str(trajectory.get("trajectory_id"))
+        turns += _turns(trajectory, calls.get(name, name))
     return tuple(turns)
 
 
-def _calls_of_agents(documents: Sequence[JsonObject]) -> Mapping[str, str]:
-    """Return, by the name of an embedded trajectory, the id of the tool call that it worked for."""
-    return {
-        str(ref.get("trajectory_id")): str(result.get("source_call_id"))
-        for document in documents
-        for step in objects_in(document, "steps")
-        for result in objects_in(object_in(step, "observation"), "results")
-        for ref in objects_in(result, "subagent_trajectory_ref")
-    }
-
-
-@dataclass
-class _Turns:
-    """The turns of one trajectory, step by step."""
-
-    document: JsonObject
-    within: str | None
-    turns: list[Turn] = field(default_factory=list[Turn])
-    _system: list[Message] = field(default_factory=list[Message])
-    _talk: list[Message] = field(default_factory=list[Message])
-
-    def __post_init__(self) -> None:
-        """Read all steps."""
-        before = ""
-        for step in objects_in(self.document, "steps"):
-            kind = "copied" if step.get("is_copied_context") is True else str(step["source"])
-            if kind == "copied" and before in {"agent", "system"} and self.turns:
-                self._talk = []  # all that was there is told anew
-            if kind == "system" and "observation" not in step:
-                self._system = [*(self._system if before == "system" else ()), _plain("system", step)]
-            elif step["source"] == "agent":
-                self._add_agents(step, is_copied=kind == "copied")
-            else:
-                self._add_users(step)
-            before = kind
-
-    def _add_agents(self, step: JsonObject, *, is_copied: bool) -> None:
-        said = _said(step)
-        if not is_copied:
-            self.turns.append(self._turn(step, said))
-        self._talk = [*self._talk, said, *_results(step)]
-
-    def _add_users(self, step: JsonObject) -> None:
-        observed = _results(step)
-        shown = [] if observed and not step.get("message") else [_plain(str(step["source"]), step)]
-        self._talk = [*self._talk, *shown, *observed]
-
-    def _turn(self, step: JsonObject, said: Message) -> Turn:
-        agent, extra = object_in(self.document, "agent"), object_in(step, "extra")
-        return Turn(
-            agent=text_in(extra if "agent" in extra else {"agent": agent.get("name")}, "agent"),
-            model=text_in(step, "model_name") or text_in(agent, "model_name"),
-            context=(*self._system, *self._talk),
-            completion=(said,),
-            tools=_tools(extra if "tool_definitions" in extra else agent),
-            within=self.within,
-            tokens=_tokens(object_in(step, "metrics")),
-        )
-
-
-def _tools(parent: JsonObject) -> tuple[Tool, ...]:
-    return tuple(dict(tool) for tool in objects_in(parent, "tool_definitions"))
-
-
-def _plain(role: str, step: JsonObject) -> Message:
-    return {"role": role, "content": _content(step.get("message"))}
+def _turns(document: JsonObject, within: str | None) -> list[Turn]:
+    """Return the turns of one trajectory, step by step."""
+    agent, turns = object_in(document, "agent"), list[Turn]()
+    system: list[Message] = []
+    talk: list[Message] = []
+    before = ""
+    for step in objects_in(document, "steps"):
+        source, message = str(step["source"]), step.get("message")
+        kind = "copied" if step.get("is_copied_context") is True else source
+        if kind == "copied" and before in {"agent", "system"} and turns:
+            talk = []  # all that was there is told anew
+        observed: list[Message] = [
+            {"role": "tool", "tool_call_id": str(r.get("source_call_id")), "content": _content(r["content"])}
+            for r in _results(step)
+            if r.get("content") is not None
+        ]
+        if kind == "system" and "observation" not in step:
+            system = [*(system if before == "system" else ()), {"role": source, "content": _content(message)}]
+        elif source == "agent":
+            said = _said(step)
+            if kind != "copied":
+                extra = object_in(step, "extra")
+                tools = objects_in(extra if "tool_definitions" in extra else agent, "tool_definitions")
+                turn = Turn(
+                    agent=text_in(extra, "agent") if "agent" in extra else text_in(agent, "name"),
+                    model=text_in(step, "model_name") or text_in(agent, "model_name"),
+                    context=(*system, *talk),
+                    completion=(said,),
+                    tools=tuple(dict(tool) for tool in tools),
+                    within=within,
+                    tokens=_tokens(object_in(step, "metrics")),
+                )
+                turns.append(turn)
+            talk = [*talk, said, *observed]
+        else:
+            shown: list[Message] = [{"role": source, "content": _content(message)}] if message or not observed else []
+            talk = [*talk, *shown, *observed]
+        before = kind
+    return turns
 
 
 def _said(step: JsonObject) -> Message:
-    calls = [_call(call) for call in objects_in(step, "tool_calls")]
+    calls: list[dict[str, Any]] = []
+    for call in objects_in(step, "tool_calls"):
+        arguments = text_in(object_in(call, "extra"), "arguments")
+        if arguments is None:
+            arguments = json.dumps(object_in(call, "arguments"), ensure_ascii=False)
+        function = {"name": str(call["function_name"]), "arguments": arguments}
+        calls.append({"id": str(call["tool_call_id"]), "type": "function", "function": function})
     thought = {"reasoning_content": str(step["reasoning_content"])} if step.get("reasoning_content") else {}
     content = _content(step.get("message"))
     message: Message = {"role": "assistant", "content": None if calls and not content else content, **thought}
     return message | ({"tool_calls": calls} if calls else {})
 
 
-def _call(call: JsonObject) -> dict[str, Any]:
-    text = text_in(object_in(call, "extra"), "arguments")
-    arguments = json.dumps(object_in(call, "arguments"), ensure_ascii=False) if text is None else text
-    function = {"name": str(call["function_name"]), "arguments": arguments}
-    return {"id": str(call["tool_call_id"]), "type": "function", "function": function}
-
-
-def _results(step: JsonObject) -> list[Message]:
-    results = objects_in(object_in(step, "observation"), "results")
-    return [
-        {"role": "tool", "tool_call_id": str(r.get("source_call_id")), "content": _content(r["content"])}
-        for r in results
-        if r.get("content") is not None
-    ]
+def _results(step: JsonObject) -> Sequence[JsonObject]:
+    return objects_in(object_in(step, "observation"), "results")
 
 
 def _content(content: JsonValue) -> str | list[dict[str, Any]]:
     if not isinstance(content, list):
         return "" if content is None else str(content)
-    return [_part(part) for part in objects_in({"content": content}, "content")]
-
-
-def _part(part: JsonObject) -> dict[str, Any]:
-    match part:
-        case {"type": "image", "source": {"path": str(path)}}:
-            return {"type": "image_url", "image_url": {"url": path}}
-        case {"type": "text", "text": str(text)}:
-            return {"type": "text", "text": text}
-        case _:
-            return dict(part)
+    parts: list[dict[str, Any]] = []
+    for part in objects_in({"content": content}, "content"):
+        match part:
+            case {"type": "image", "source": {"path": str(path)}}:
+                parts.append({"type": "image_url", "image_url": {"url": path}})
+            case {"type": "text", "text": str(text)}:
+                parts.append({"type": "text", "text": text})
+            case _:
+                parts.append(dict(part))
+    return parts
 
 
 def _tokens(metrics: JsonObject) -> SampledTokens | None:
-    if metrics.get("prompt_token_ids") is None or not metrics.get("completion_token_ids"):
+    """Return the tokens of a step; without logprobs where these are not as many as the tokens."""
+    prompt, ids, logprobs = (metrics.get(name) for name in ("prompt_token_ids", "completion_token_ids", "logprobs"))
+    if prompt is None or not ids:
         return None
-    try:
-        prompt, ids = (_IDS.validate_python(metrics[f"{name}_token_ids"]) for name in ("prompt", "completion"))
-        logprobs = _LOGPROBS.validate_python(metrics.get("logprobs"))
-    except ValidationError as exc:
-        raise ValueError(f"the tokens of a step: {exc.errors()[0]['msg']}") from None
-    return SampledTokens(prompt, ids, logprobs if logprobs and len(logprobs) == len(ids) else None)
-
-
-def is_atif(document: JsonObject) -> bool:
-    """Return whether an object says that it is ATIF."""
-    return str(document.get("schema_version", "")).startswith("ATIF-")
+    if isinstance(ids, list) and isinstance(logprobs, list) and len(logprobs) != len(ids):
+        logprobs = None
+    return sampled_tokens(prompt, ids, logprobs, "the tokens of a step")
 
 
 def read_atif(document: JsonObject) -> ImportedTrajectory:
@@ -165,52 +129,43 @@ def read_atif(document: JsonObject) -> ImportedTrajectory:
     version = str(document.get("schema_version"))
     if not version.startswith("ATIF-v1."):
         raise ValueError(f"schema_version is {quoted(version)}; ATIF-v1.x is what is read here")
-    steps = _steps(document.get("steps"))
-    query_at = _query_index(steps)
-    path, answer = _path_and_answer(steps[query_at + 1 :])
-    system = [content_text(s.get("message")) for s in steps[:query_at] if s["source"] == "system"]
-    times = [datetime.fromisoformat(str(s["timestamp"])) for s in steps if s.get("timestamp")]
-    extra, totals = object_in(document, "extra"), _Totals(document, steps)
+    steps = objects_of_kinds(document.get("steps"), "step", "source", ("system", "user", "agent"))
+    texts = [content_text(step.get("message")) for step in steps]
+    agents = [step for step in steps if step["source"] == "agent"]
+    asked = next((i for i, step in enumerate(steps) if step["source"] == "user" and texts[i].strip()), len(steps))
+    if not any(step["source"] == "agent" for step in steps[asked:]):
+        raise ValueError("there must be a user's step with a message, and an agent's step after it")
+    path, answer = _path_and_answer(steps[asked + 1 :])
+    system = [text for step, text in zip(steps[:asked], texts, strict=False) if step["source"] == "system" and text]
+    times = [datetime.fromisoformat(str(step["timestamp"])) for step in steps if step.get("timestamp")]
+    extra, totals = object_in(document, "extra"), object_in(document, "final_metrics")
+    figures = [object_in(step, "metrics") for step in agents]
+    model = object_in(document, "agent").get("model_name")
+    models = [str(name) for step in agents if (name := step.get("model_name") or model)]
+    kept = {name: document[name] for name in ("session_id", "agent", "notes", "extra") if document.get(name)}
     return ImportedTrajectory(
         format="atif",
-        query=content_text(steps[query_at].get("message")),
+        query=texts[asked],
         query_id=text_in(extra, "query_id"),
         id=str(document.get("trajectory_id") or document.get("session_id") or "") or None,
         path=path,
         answer=answer,
         reward=number_in(extra, "reward"),
-        metadata=_metadata(document),
-        instructions="\n\n".join(filter(None, system)) or None,
+        metadata={"schema_version": document["schema_version"], **kept},
+        instructions="\n\n".join(system) or None,
         tool_names=tuple(dict.fromkeys(s.tool_name for s in path if s.tool_name)),
-        models=tuple(dict.fromkeys(_models(document, steps))),
-        usage=totals.usage,
-        price_usd=totals.sum_of("cost_usd"),
+        models=tuple(dict.fromkeys(models)),
+        usage=Usage(
+            requests=len(agents),
+            input=_count_of("prompt_tokens", totals, figures),
+            output=_count_of("completion_tokens", totals, figures),
+            cached=_count_of("cached_tokens", totals, figures),
+        ),
+        price_usd=_sum_of("cost_usd", totals, figures),
         started_at=min(times, default=None),
         ended_at=max(times, default=None),
         turns=turns_of_atif(document),
     )
-
-
-def _steps(steps: JsonValue) -> list[JsonObject]:
-    if not isinstance(steps, list) or not steps:
-        raise ValueError("`steps` must be a list of steps")
-    checked: list[JsonObject] = []
-    for number, step in enumerate(steps, 1):
-        source = step.get("source") if isinstance(step, dict) else None
-        if not isinstance(step, dict) or source not in {"system", "user", "agent"}:
-            raise ValueError(f"step {number} has the source {quoted(source)}, not system, user or agent")
-        checked.append(step)
-    return checked
-
-
-def _query_index(steps: Sequence[JsonObject]) -> int:
-    """Return the index of the first user's step with a text, after which an agent's step must follow."""
-    for i, step in enumerate(steps):
-        if step["source"] == "user" and content_text(step.get("message")).strip():
-            if any(later["source"] == "agent" for later in steps[i:]):
-                return i
-            break
-    raise ValueError("there must be a user's step with a message, and an agent's step after it")
 
 
 def _path_and_answer(steps: Sequence[JsonObject]) -> tuple[tuple[Step, ...], str]:
@@ -236,19 +191,13 @@ def _path_and_answer(steps: Sequence[JsonObject]) -> tuple[tuple[Step, ...], str
 
 def _tool_steps(step: JsonObject, reasoning: str | None) -> list[Step]:
     """Return an agent's step as one step a call; what was observed without a call is a step too."""
-    results = objects_in(object_in(step, "observation"), "results")
+    results = _results(step)
     steps: list[Step] = []
     for call in objects_in(step, "tool_calls"):
-        outputs = [_result_text(r) for r in results if r.get("source_call_id") == call["tool_call_id"]]
-        steps.append(
-            function_step(
-                str(call["function_name"]),
-                str(call["tool_call_id"]),
-                call.get("arguments"),
-                output="\n".join(outputs) if outputs else None,
-                reasoning=None if steps else reasoning,
-            )
-        )
+        call_id, name = call["tool_call_id"], str(call["function_name"])
+        outputs = [_result_text(r) for r in results if r.get("source_call_id") == call_id]
+        output, before = "\n".join(outputs) if outputs else None, None if steps else reasoning
+        steps.append(function_step(name, str(call_id), call.get("arguments"), output=output, reasoning=before))
     uncalled = [_result_text(r) for r in results if r.get("source_call_id") is None]
     if uncalled:
         output, before = "\n".join(uncalled), None if steps else reasoning
@@ -265,44 +214,17 @@ def _result_text(result: JsonObject) -> str:
     return f"(the work of another agent: {', '.join(ids)})"
 
 
-def _models(document: JsonObject, steps: Sequence[JsonObject]) -> Iterator[str]:
-    usual = object_in(document, "agent").get("model_name")
-    for step in steps:
-        if step["source"] == "agent" and (model := step.get("model_name") or usual):
-            yield str(model)
+def _sum_of(name: str, totals: JsonObject, by_step: Sequence[JsonObject]) -> float | None:
+    """Return the file's own total, else the sum of the figures that its steps have."""
+    total = number_in(totals, f"total_{name}")
+    if total is not None:
+        return total
+    known = [number for figures in by_step if (number := number_in(figures, name)) is not None]
+    return sum(known) if known else None
 
 
-class _Totals:
-    """The tokens and the cost: the file's own totals, else the sums of the figures that its steps have."""
-
-    def __init__(self, document: JsonObject, steps: Sequence[JsonObject]) -> None:
-        self._total = object_in(document, "final_metrics")
-        self._by_step = [object_in(s, "metrics") for s in steps if s["source"] == "agent"]
-
-    def sum_of(self, name: str) -> float | None:
-        total = number_in(self._total, f"total_{name}")
-        if total is not None:
-            return total
-        numbers = [number_in(metrics, name) for metrics in self._by_step]
-        known = [number for number in numbers if number is not None]
-        return sum(known) if known else None
-
-    @property
-    def usage(self) -> Usage:
-        return Usage(
-            requests=len(self._by_step),
-            input=self._tokens("prompt_tokens"),
-            output=self._tokens("completion_tokens"),
-            cached=self._tokens("cached_tokens"),
-        )
-
-    def _tokens(self, name: str) -> int | None:
-        tokens = self.sum_of(name)
-        if tokens is not None and not tokens.is_integer():
-            raise ValueError(f"{name}: {tokens} is no whole number of tokens")
-        return None if tokens is None else int(tokens)
-
-
-def _metadata(document: JsonObject) -> JsonObject:
-    kept = {name: document[name] for name in ("session_id", "agent", "notes", "extra") if document.get(name)}
-    return {"schema_version": document["schema_version"], **kept}
+def _count_of(name: str, totals: JsonObject, by_step: Sequence[JsonObject]) -> int | None:
+    tokens = _sum_of(name, totals, by_step)
+    if tokens is not None and not tokens.is_integer():
+        raise ValueError(f"{name}: {tokens} is no whole number of tokens")
+    return None if tokens is None else int(tokens)

@@ -6,9 +6,8 @@ Messages stay as they came, but for what has one form here: arguments of tool ca
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -21,57 +20,59 @@ from harness.formats.turns import Message, Tool, Turn
 
 _TOKEN_KEYS = ("prompt_token_ids", "token_ids", "logprobs")
 _NOT_SAID = {"weight", *_TOKEN_KEYS}
-_IDS: TypeAdapter[tuple[int, ...]] = TypeAdapter(tuple[int, ...], config=BUILT_LATER)
-_LOGPROBS: TypeAdapter[tuple[float, ...]] = TypeAdapter(tuple[float, ...], config=BUILT_LATER)
+_Tokens = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...] | None]
+_TOKENS: TypeAdapter[_Tokens] = TypeAdapter(_Tokens, config=BUILT_LATER)
 
 
-@dataclass(frozen=True)
-class Conversation:
-    """What all turns of a conversation have in common."""
+def conversation_of(document: JsonObject) -> Turn:
+    """Return a turn without messages, which holds the tools that all turns of a conversation were offered.
 
-    agent: str | None = None
-    model: str | None = None
-    tools: tuple[Tool, ...] = ()
-    hosted: tuple[str, ...] = ()
-    """The names of tools without a schema."""
-    output_schema: JsonObject | None = None
-    within: str | None = None
-
-    def turn(self, messages: Sequence[Message], begin: int, end: int, tokens: SampledTokens | None = None) -> Turn:
-        """Return the turn in which the model said the messages from `begin` to before `end`."""
-        return Turn(
-            agent=self.agent,
-            model=self.model,
-            context=tuple(messages[:begin]),
-            completion=tuple(messages[begin:end]),
-            tools=self.tools,
-            output_schema=self.output_schema,
-            within=self.within,
-            lost_tools=tuple(f"hosted tool {name}" for name in self.hosted),
-            tokens=tokens,
-        )
+    Raises ValueError.
+    """
+    tools: list[Tool] = []
+    hosted: list[str] = []
+    for tool in objects_in(document, "tools"):
+        if tool.get("type", "function") != "function":
+            hosted.append(f"hosted tool {tool.get('name') or tool['type']}")
+            continue
+        # without `function` as the Responses API has them
+        made = {"function": {k: v for k, v in tool.items() if k != "type"}} if "function" not in tool else tool
+        if not _is_name(object_in(made, "function").get("name")):
+            raise ValueError("a tool without a name")
+        tools.append(dict(made) if "type" in made else {"type": "function", **made})
+    return Turn(None, None, (), (), tools=tuple(tools), lost_tools=tuple(hosted))
 
 
-def turns_of_messages(messages: Sequence[JsonObject], conversation: Conversation) -> tuple[Turn, ...]:
+def turn_of(
+    conversation: Turn, messages: Sequence[Message], begin: int, end: int, tokens: SampledTokens | None = None
+) -> Turn:
+    """Return the turn in which the model said the messages from `begin` to before `end`."""
+    return replace(conversation, context=tuple(messages[:begin]), completion=tuple(messages[begin:end]), tokens=tokens)
+
+
+def turns_of_messages(messages: Sequence[JsonObject], conversation: Turn) -> tuple[Turn, ...]:
     """Return the turns of a conversation, whose roles are checked already. Raises ValueError.
 
     A message of the assistant with `"weight": 0` is one that the model did not say there.
     """
-    plain = [plain_message(message, number) for number, message in enumerate(messages, 1)]
+    plain, turns = plain_messages(messages), list[Turn]()
     mask = [message["role"] == "assistant" and message.get("weight") != 0 for message in messages]
-    return tuple(
-        conversation.turn(plain, begin, end, _tokens(messages[begin:end], begin + 1))
-        for begin, end in masked_runs(mask)
-    )
+    for begin, end in masked_runs(mask):
+        prompt, ids, logprobs = (messages[begin].get(key) for key in _TOKEN_KEYS)
+        tokens = None
+        if end == begin + 1 and isinstance(ids, list):  # of several messages nobody knows which tokens are whose
+            if isinstance(logprobs, dict):  # as Chat Completions has them
+                logprobs = [entry.get("logprob") for entry in objects_in(logprobs, "content")]
+            tokens = sampled_tokens(prompt or [], ids, logprobs, f"message {end}")
+        turns.append(turn_of(conversation, plain, begin, end, tokens))
+    return tuple(turns)
 
 
-def turns_after(
-    prompt: Sequence[JsonObject], reply: Sequence[JsonObject], conversation: Conversation
-) -> tuple[Turn, ...]:
+def turns_after(prompt: Sequence[JsonObject], reply: Sequence[JsonObject], document: JsonObject) -> tuple[Turn, ...]:
     """Return the turns of a reply, after a prompt of which the model said nothing. Raises ValueError."""
     messages = checked_messages([dict(message) for message in (*prompt, *reply)])
     shown = [{**message, "weight": 0} for message in messages[: len(prompt)]]
-    turns = turns_of_messages([*shown, *messages[len(prompt) :]], conversation)
+    turns = turns_of_messages([*shown, *messages[len(prompt) :]], conversation_of(document))
     if not turns:
         raise ValueError("no message is one that the assistant said there")
     return turns
@@ -87,54 +88,39 @@ def masked_runs(mask: Sequence[object]) -> Iterator[tuple[int, int]]:
         at += length
 
 
-def plain_message(message: JsonObject, number: int) -> Message:
-    """Return a message in the form that it has here; `number` names it in an error. Raises ValueError."""
-    if not isinstance(message.get("content"), str | list | None):
-        raise ValueError(f"message {number}: `content` must be a text or a list of parts")  # noqa: TRY004 - a fault of the file
-    plain: Message = {key: value for key, value in message.items() if key not in _NOT_SAID}
-    if (reasoning := plain.pop("reasoning", None)) and "reasoning_content" not in plain:
-        plain = {"reasoning_content": reasoning} | plain
-    if "tool_calls" in plain:
-        plain["tool_calls"] = [_plain_call(call, number) for call in objects_in(message, "tool_calls")]
-    return plain
+def plain_messages(messages: Sequence[JsonObject]) -> list[Message]:
+    """Return messages in the form that they have here. Raises ValueError."""
+    made: list[Message] = []
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message.get("content"), str | list | None):
+            raise ValueError(f"message {number}: `content` must be a text or a list of parts")  # noqa: TRY004 - a fault of the file
+        plain: Message = {key: value for key, value in message.items() if key not in _NOT_SAID}
+        if (reasoning := plain.pop("reasoning", None)) and "reasoning_content" not in plain:
+            plain = {"reasoning_content": reasoning} | plain
+        if "tool_calls" in plain:
+            plain["tool_calls"] = calls = [dict(call) for call in objects_in(message, "tool_calls")]
+            for call in calls:
+                if "function" not in call:
+                    continue  # a custom tool's: its input is a text
+                function = object_in(call, "function")
+                if not _is_name(function.get("name")):
+                    raise ValueError(f"message {number}: a tool call without a name")
+                arguments = function.get("arguments", "{}")
+                if not isinstance(arguments, str):
+                    arguments = json.dumps(arguments, ensure_ascii=False)
+                call["function"] = {**function, "arguments": arguments}
+        made.append(plain)
+    return made
 
 
 def _is_name(value: JsonValue) -> bool:
-    """Return whether a value is a text that is not empty."""
     return isinstance(value, str) and bool(value)
-
-
-def _plain_call(call: JsonObject, number: int) -> dict[str, Any]:
-    if "function" not in call:
-        return dict(call)  # a custom tool's: its input is a text
-    function = object_in(call, "function")
-    if not _is_name(function.get("name")):
-        raise ValueError(f"message {number}: a tool call without a name")
-    arguments = function.get("arguments", "{}")
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    return {**call, "function": {**function, "arguments": arguments}}
-
-
-def _tokens(messages: Sequence[JsonObject], number: int) -> SampledTokens | None:
-    """Return the tokens that the first message of a run names, if the whole run is that message."""
-    message = messages[0]
-    if len(messages) > 1 or not isinstance(message.get("token_ids"), list):
-        return None
-    prompt, ids, logprobs = (message.get(key) for key in _TOKEN_KEYS)
-    if isinstance(logprobs, dict):  # as Chat Completions has them
-        logprobs = [entry.get("logprob") for entry in objects_in(logprobs, "content")]
-    return sampled_tokens(prompt or [], ids, logprobs, f"message {number}")
 
 
 def sampled_tokens(prompt: JsonValue, ids: JsonValue, logprobs: JsonValue, where: str) -> SampledTokens:
     """Return tokens as a file names them. Raises ValueError saying `where`."""
     try:
-        tokens = SampledTokens(
-            _IDS.validate_python(prompt),
-            _IDS.validate_python(ids),
-            None if logprobs is None else _LOGPROBS.validate_python(logprobs),
-        )
+        tokens = SampledTokens(*_TOKENS.validate_python((prompt, ids, logprobs)))
     except ValidationError as exc:
         reason = exc.errors()[0]["msg"]
         raise ValueError(f"{where}: token ids must be whole numbers, logprobs numbers ({reason})") from None
@@ -143,51 +129,21 @@ def sampled_tokens(prompt: JsonValue, ids: JsonValue, logprobs: JsonValue, where
     return tokens
 
 
-def offered_tools(document: JsonObject) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-    """Return the tools that a model could call, and the names of those without a schema. Raises ValueError."""
-    tools: list[Tool] = []
-    hosted: list[str] = []
-    for tool in objects_in(document, "tools"):
-        if tool.get("type", "function") != "function":
-            hosted.append(str(tool.get("name") or tool["type"]))
-        elif "function" in tool:
-            tools.append(dict(tool) if "type" in tool else {"type": "function", **tool})
-        else:  # as the Responses API has them
-            tools.append({"type": "function", "function": {k: v for k, v in tool.items() if k != "type"}})
-    if any(not _is_name(object_in(tool, "function").get("name")) for tool in tools):
-        raise ValueError("a tool without a name")
-    return tuple(tools), tuple(hosted)
+_READ = set(
+    "messages query_id id reward reference metadata model temperature tools agent response_format output_schema".split()
+)
 
 
-def read_output_schema(document: JsonObject) -> JsonObject | None:
-    """Return the schema that the answer had to fit, or None. Raises ValueError."""
-    asked = object_in(document, "response_format")
-    schema = object_in(object_in(asked, "json_schema"), "schema") or object_in(document, "output_schema")
-    return schema or None
+def turns_of_chat(document: JsonObject) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
+    """Return the turns of an object with `messages`, whose roles are checked already, and what has no place in them.
 
-
-_READ = {
-    *("messages", "query_id", "id", "reward", "reference", "metadata", "model", "temperature", "tools", "agent"),
-    *("response_format", "output_schema"),
-}
-
-
-def turns_of_chat(document: JsonObject) -> tuple[Turn, ...]:
-    """Return the turns of an object with `messages`, whose roles are checked already. Raises ValueError."""
-    tools, hosted = offered_tools(document)
-    shared = Conversation(
-        agent=text_in(document, "agent"),
-        model=text_in(document, "model"),
-        tools=tools,
-        hosted=hosted,
-        output_schema=read_output_schema(document),
-    )
-    return turns_of_messages(objects_in(document, "messages"), shared)
-
-
-def unplaced_in_chat(document: JsonObject) -> tuple[str, ...]:
-    """Return what of an object with `messages` no record has a place for, each thing by its name."""
-    unread = [f"the key {quoted(key)}" for key in document if key not in _READ]
-    messages = objects_in(document, "messages")
-    loose = any("logprobs" in message and "token_ids" not in message for message in messages)
-    return (*unread, *(("logprobs without token_ids",) if loose else ()))
+    Each thing by its name. Raises ValueError.
+    """
+    asked = object_in(object_in(document, "response_format"), "json_schema")
+    schema = object_in(asked, "schema") or object_in(document, "output_schema") or None
+    agent, model, messages = text_in(document, "agent"), text_in(document, "model"), objects_in(document, "messages")
+    conversation = replace(conversation_of(document), agent=agent, model=model, output_schema=schema)
+    unplaced = [f"the key {quoted(key)}" for key in document if key not in _READ]
+    if any("logprobs" in message and "token_ids" not in message for message in messages):
+        unplaced.append("logprobs without token_ids")
+    return turns_of_messages(messages, conversation), tuple(unplaced)

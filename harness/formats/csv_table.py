@@ -1,8 +1,7 @@
 """The rows of a CSV file, by the names in its first line."""
 
 import csv
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 from harness.core.errors import UsageError
 
@@ -14,11 +13,13 @@ def csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, s
     """Yield the number of each row's line, and its fields that are not empty. Raises UsageError naming the line."""
     rows = csv.DictReader(lines, restkey="")
     while True:
+        before = csv.field_size_limit(_LONGEST_FIELD)
         try:
-            with _long_fields():
-                row = next(rows, None)
+            row = next(rows, None)
         except csv.Error as exc:
             raise UsageError(f"{name}:{rows.line_num + 1}: {exc}") from None
+        finally:  # the limit is the whole process's
+            csv.field_size_limit(before)
         if row is None:
             return
         if isinstance(row.get(""), list):
@@ -26,13 +27,3 @@ def csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, s
                 f"{name}:{rows.line_num}: more fields than the first line names; a text with commas needs quotes"
             )
         yield rows.line_num, {column: field for column, field in row.items() if field}
-
-
-@contextmanager
-def _long_fields() -> Generator[None]:
-    """Let a field be as long as a line may be; the limit is the whole process's, so it is put back."""
-    before = csv.field_size_limit(_LONGEST_FIELD)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)

@@ -1,7 +1,7 @@
 """The run that the archive makes of trajectories from elsewhere."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, count
@@ -32,22 +32,17 @@ class ImportedPlaces:
     """The rollouts of preferences: better, worse, better, worse."""
     _lines: dict[ImportedLine, None] = field(default_factory=dict[ImportedLine, None])
 
-    def add(self, index: int, trajectory: ImportedTrajectory) -> None:
-        """Note what a line says of a rollout."""
+    def add(self, index: int, trajectory: ImportedTrajectory, rollout: Rollout | None) -> None:
+        """Note what a line says of a rollout, and the record that was made of it."""
         self._gained[index] = Ranked(
-            index=index,
-            reward=trajectory.reward,
-            advantage=trajectory.advantage,
-            uncertainty=trajectory.uncertainty,
+            index=index, reward=trajectory.reward, advantage=trajectory.advantage, uncertainty=trajectory.uncertainty
         )
         if self.origin.format in {"dpo", "openai-preference"}:
             self._sides.append(index)
         if trajectory.line and trajectory.line.line:
             self._lines[trajectory.line.line] = None
-
-    def add_rollout(self, rollout: Rollout) -> None:
-        """Note the record that was made of a rollout."""
-        self._members[rollout.index] = rollout.status, rollout.started_at
+        if rollout:
+            self._members[rollout.index] = rollout.status, rollout.started_at
 
     def placed(self) -> set[int]:
         """Return the rollouts that have a place: those with a reward, or all that preferences name."""
@@ -59,47 +54,40 @@ class ImportedPlaces:
         return sorted(self._gained.keys() - self.placed() - {i for i, of in self._members.items() if of[0] != "ok"})
 
     def ranking(self, query: str) -> GroupRanking:
-        """Return the ranking of the query."""
-        rows = ((index, *self._members[index]) for index in sorted(self._members))
-        ranked = tuple(self._by_reward() if self.origin.format in {"groups", "art"} else self._by_preference())
+        """Return the ranking of the query: by reward, or by how often a rollout was preferred, less how often not."""
+        better, worse = self._sides[::2], self._sides[1::2]
+        if self.origin.format in {"groups", "art"}:
+            ranks = average_ranks({index: row.reward for index, row in self._gained.items() if row.reward is not None})
+            ranked = [
+                row.model_copy(update={"rank": float(ranks[index])}) if index in ranks else row
+                for index, row in sorted(self._gained.items())
+            ]
+        else:
+            won = Counter(better)
+            won.subtract(worse)
+            placed = place({index: won[index] for index in self._gained})
+            ranked = [
+                Ranked(index=index, rank=at.rank, reward=at.reward, advantage=at.advantage)
+                for index, at in sorted(placed.items())
+            ]
+        notes = ["The places were imported: no judge was asked."]
+        if left := self.without_place():
+            came = f"{counted(len(left), 'rollout')} came without a reward, and without a place therefore"
+            notes.append(f"{came}: {', '.join(map(str, left))}.")
         return GroupRanking(
             query=query,
             topology=BROUGHT,
             estimator=BROUGHT,
             status="complete",
             signal=self.origin.signal,
-            rollouts=ranked,
-            basis=basis_of(rows),
+            rollouts=tuple(ranked),
+            basis=basis_of((index, *self._members[index]) for index in sorted(self._members)),
             origin=self.origin.format,
             judge=self.origin.judge,
-            pairs=tuple(zip(self._sides[::2], self._sides[1::2], strict=True)),
+            pairs=tuple(zip(better, worse, strict=True)),
             lines=tuple(self._lines),
-            notes=("The places were imported: no judge was asked.", *self._left_out()),
+            notes=tuple(notes),
         )
-
-    def _by_reward(self) -> list[Ranked]:
-        """Return the rollouts ranked by the rewards that they came with."""
-        ranks = average_ranks({index: row.reward for index, row in self._gained.items() if row.reward is not None})
-        return [
-            row.model_copy(update={"rank": float(ranks[index])}) if index in ranks else row
-            for index, row in sorted(self._gained.items())
-        ]
-
-    def _left_out(self) -> Iterator[str]:
-        """Yield a note on rollouts that ended well and came without a reward."""
-        if left := self.without_place():
-            came = f"{counted(len(left), 'rollout')} came without a reward, and without a place therefore"
-            yield f"{came}: {', '.join(map(str, left))}."
-
-    def _by_preference(self) -> list[Ranked]:
-        """Return the rollouts ranked by how often they were preferred, less how often they were not."""
-        won = Counter(self._sides[::2])
-        won.subtract(self._sides[1::2])
-        placed = place({index: won[index] for index in self._gained})
-        return [
-            Ranked(index=index, rank=at.rank, reward=at.reward, advantage=at.advantage)
-            for index, at in sorted(placed.items())
-        ]
 
 
 PartRanked = Literal["wholly", "in part", "not at all"]
@@ -140,13 +128,19 @@ class ImportedRun:
         """Return a trajectory as the next rollout of its group; None for one that is there already."""
         query = self._query(trajectory)
         self.unplaced.update(set(trajectory.unplaced))
-        index, is_new = self._index(query.id, trajectory)
-        rollout = self._made(query, index, trajectory) if is_new else None
+        key = query.id, trajectory.content if trajectory.index is None else trajectory.index
+        if key[1] is not None and key in self._indices:
+            index, rollout = self._indices[key], None
+        else:
+            number = self.counts.get(query.id, 0)
+            self.counts[query.id] = number + 1
+            index = number if trajectory.index is None else trajectory.index
+            if key[1] is not None:
+                self._indices[key] = index
+            rollout = self._made(query, index, trajectory)
         if trajectory.line:
             places = self.places.setdefault(query.id, ImportedPlaces(trajectory.line))
-            places.add(index, trajectory)
-            if rollout:
-                places.add_rollout(rollout)
+            places.add(index, trajectory, rollout)
         return rollout
 
     def ranked(self, query: str) -> PartRanked:
@@ -166,18 +160,6 @@ class ImportedRun:
             self._taken.add(self._ids[name])
         here = self._ids[name]
         return query if here == query.id else query.model_copy(update={"id": here, "origin_id": query.id})
-
-    def _index(self, query: str, trajectory: ImportedTrajectory) -> tuple[int, bool]:
-        """Return the number of a rollout, and whether it is a new one."""
-        key = query, trajectory.content if trajectory.index is None else trajectory.index
-        if key[1] is not None and key in self._indices:
-            return self._indices[key], False
-        number = self.counts.get(query, 0)
-        self.counts[query] = number + 1
-        index = number if trajectory.index is None else trajectory.index
-        if key[1] is not None:
-            self._indices[key] = index
-        return index, True
 
     def _made(self, query: Query, index: int, trajectory: ImportedTrajectory) -> Rollout:
         model = trajectory.models[0] if trajectory.models else None

@@ -4,10 +4,12 @@ What is not of that kind raises ValueError with a sentence that the reader of th
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from harness.core.errors import quoted
 from harness.core.unicode import valid_unicode
 
 JsonObject = Mapping[str, JsonValue]
@@ -28,22 +30,21 @@ def parse_json(text: str) -> JsonValue:
         written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    _check_depth(value)
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(_DEEPEST + 1):
+        if not level:
+            break
+        inner = (each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer))
+        level = [each for each in inner if isinstance(each, dict | list)]
+    if level:
+        raise ValueError(_TOO_DEEP)
     valid = valid_unicode(written)
     return value if valid == written else json.loads(valid)
 
 
-def _check_depth(value: JsonValue) -> None:
-    level: list[JsonValue] = [value]
-    for _ in range(_DEEPEST + 1):
-        level = [inner for outer in level for inner in _inner(outer) if isinstance(inner, dict | list)]
-        if not level:
-            return
-    raise ValueError(_TOO_DEEP)
-
-
-def _inner(value: JsonValue) -> Iterable[JsonValue]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+def length_in_common(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many values, such as characters or messages, two sequences begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def object_in(parent: JsonObject, name: str) -> JsonObject:
@@ -65,12 +66,31 @@ def objects_in(parent: JsonObject, name: str) -> Sequence[JsonObject]:
     return objects
 
 
+def objects_of_kinds(values: JsonValue, name: str, key: str, kinds: Sequence[str]) -> list[JsonObject]:
+    """Return a list of messages or steps (`name`), each of which says one of some kinds under `key`."""
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"`{name}s` must be a list of {name}s")
+    objects: list[JsonObject] = []
+    for number, value in enumerate(values, 1):
+        kind = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, dict) or kind not in kinds:
+            raise ValueError(f"{name} {number} has the {key} {quoted(kind)}, not one of {', '.join(kinds)}")
+        objects.append(value)
+    return objects
+
+
 def number_in(parent: JsonObject, name: str) -> float | None:
     """Return the number under `name`; None where there is none."""
     try:
         return _NUMBER.validate_python(parent.get(name))
     except ValidationError as exc:
         raise ValueError(f"{name}: {exc.errors()[0]['msg']}") from None
+
+
+def first_fault(exc: ValidationError) -> str:
+    """Return the first thing that is wrong with a value, after its place in it."""
+    first = exc.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def text_in(parent: JsonObject, name: str) -> str | None:

@@ -4,8 +4,7 @@ A turn mostly begins with all messages of the turn before it, so only what was a
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -13,6 +12,7 @@ from pydantic import Field, TypeAdapter
 from harness.archive.typed_records import checked
 from harness.core.records import BUILT_LATER, Record
 from harness.core.sampled_tokens import SampledTokens
+from harness.formats.json_values import length_in_common
 from harness.formats.turns import Message, Tool, Turn
 
 
@@ -46,48 +46,38 @@ def pack_turns(turns: Iterable[Turn]) -> str:
     packed: list[dict[str, Any]] = []
     before: Turn | None = None
     for turn in turns:
-        packed.append(_packed(turn, before))
+        kept = length_in_common(turn.context, before.messages if before else ())
+        fields: dict[str, Any] = {"kept": kept, "context": turn.context[kept:], "completion": turn.completion}
+        fields |= {name: value for name in ("agent", "model", "within") if (value := getattr(turn, name)) is not None}
+        if before is None or turn.tools != before.tools:
+            fields["tools"] = turn.tools
+        if turn.output_schema:
+            fields["output_schema"] = dict(turn.output_schema)
+        if turn.lost:
+            fields["lost"] = (turn.lost_context, turn.lost_completion, turn.lost_tools)
+        if tokens := turn.tokens:
+            kept = length_in_common(tokens.prompt_ids, before.tokens.all_ids if before and before.tokens else ())
+            fields["tokens"] = {"kept": kept, "prompt_ids": tokens.prompt_ids[kept:], "ids": tokens.ids}
+            fields["tokens"] |= {} if tokens.logprobs is None else {"logprobs": tokens.logprobs}
+        packed.append(fields)
         before = turn
     return json.dumps(packed, ensure_ascii=False)
 
 
-def _packed(turn: Turn, before: Turn | None) -> dict[str, Any]:
-    kept = _in_common(turn.context, before.messages if before else ())
-    fields: dict[str, Any] = {"kept": kept, "context": turn.context[kept:], "completion": turn.completion}
-    fields |= {name: value for name in ("agent", "model", "within") if (value := getattr(turn, name)) is not None}
-    if before is None or turn.tools != before.tools:
-        fields["tools"] = turn.tools
-    if turn.output_schema:
-        fields["output_schema"] = dict(turn.output_schema)
-    if turn.lost:
-        fields["lost"] = (turn.lost_context, turn.lost_completion, turn.lost_tools)
-    if turn.tokens:
-        fields["tokens"] = _packed_tokens(turn.tokens, before.tokens if before else None)
-    return fields
-
-
-def _packed_tokens(tokens: SampledTokens, before: SampledTokens | None) -> dict[str, Any]:
-    kept = _in_common(tokens.prompt_ids, (*before.prompt_ids, *before.ids) if before else ())
-    fields: dict[str, Any] = {"kept": kept, "prompt_ids": tokens.prompt_ids[kept:], "ids": tokens.ids}
-    return fields if tokens.logprobs is None else fields | {"logprobs": tokens.logprobs}
-
-
-def _in_common(values: Sequence[Any], before: Sequence[Any]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(values, before, strict=False)))
-
-
 def unpack_turns(text: str, where: object) -> tuple[Turn, ...]:
     """Return what `pack_turns` was given. Raises ArchiveDamaged naming `where` for a text that it never gave."""
-    return checked(text, lambda packed: tuple(_unpacked(_KEPT.validate_python(json.loads(packed)))), where)
+    return checked(text, _unpacked, where)
 
 
-def _unpacked(packed: Iterable[_KeptTurn]) -> Iterator[Turn]:
+def _unpacked(text: str) -> tuple[Turn, ...]:
+    turns: list[Turn] = []
     shown: tuple[Message, ...] = ()
     tools: tuple[Tool, ...] = ()
     ids: tuple[int, ...] = ()
-    for kept in packed:
-        tools = tools if kept.tools is None else kept.tools
-        tokens = _unpacked_tokens(kept.tokens, ids) if kept.tokens else None
+    for kept in _KEPT.validate_python(json.loads(text)):
+        tools, told, tokens = tools if kept.tools is None else kept.tools, kept.tokens, None
+        if told:
+            tokens = SampledTokens((*ids[: told.kept], *told.prompt_ids), told.ids, told.logprobs)
         turn = Turn(
             agent=kept.agent,
             model=kept.model,
@@ -101,9 +91,6 @@ def _unpacked(packed: Iterable[_KeptTurn]) -> Iterator[Turn]:
             lost_tools=kept.lost[2],
             tokens=tokens,
         )
-        shown, ids = turn.messages, (*tokens.prompt_ids, *tokens.ids) if tokens else ()
-        yield turn
-
-
-def _unpacked_tokens(kept: _KeptTokens, before: tuple[int, ...]) -> SampledTokens:
-    return SampledTokens((*before[: kept.kept], *kept.prompt_ids), kept.ids, kept.logprobs)
+        shown, ids = turn.messages, tokens.all_ids if tokens else ()
+        turns.append(turn)
+    return tuple(turns)

@@ -1,7 +1,7 @@
 """Pairs of answers with the known better one, as files hold them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -17,11 +17,6 @@ from harness.transcripts.transcript import Transcript
 _QUERY_KEYS = ("query", "prompt", "question", "input", "instruction")
 
 
-def is_preference(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry tells a chosen from a rejected answer, and names no sides."""
-    return {"chosen", "rejected"} <= entry.keys() and not entry.keys() & {"a", "b", "label"}
-
-
 def as_labelled(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a preference with its sides named. Raises ValueError.
 
@@ -32,7 +27,13 @@ def as_labelled(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
     query = next((text for each in asked if (text := _asked(each))), None)
     if query is None:
         raise ValueError(f"no query under {' or '.join(_QUERY_KEYS)}")
-    chosen, rejected = (_answer(name, entry[name]) for name in ("chosen", "rejected"))
+    answers: list[Any] = []
+    for name in ("chosen", "rejected"):
+        is_talk = isinstance(entry[name], list)
+        answers.append(_last(entry[name], "assistant") if is_talk else entry[name])
+        if is_talk and answers[-1] is None:
+            raise ValueError(f"{name}: its messages end with no text of the assistant's")
+    chosen, rejected = answers
     sides = {"a": chosen, "b": rejected} if number % 2 else {"a": rejected, "b": chosen}
     return {"query": query, **sides, "label": "a" if number % 2 else "b", "class": entry.get("class") or "chosen"}
 
@@ -44,22 +45,10 @@ def _asked(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _answer(name: str, value: Any) -> Any:
-    if not isinstance(value, list):
-        return value
-    answer = _last(cast("list[Any]", value), "assistant")
-    if answer is None:
-        raise ValueError(f"{name}: its messages end with no text of the assistant's")
-    return answer
-
-
 def _last(messages: list[Any], role: str) -> str | None:
-    for message in reversed(messages):
-        if isinstance(message, dict):
-            of_message = cast("dict[str, Any]", message)
-            if of_message.get("role") == role and isinstance(of_message.get("content"), str):
-                return of_message["content"]
-    return None
+    listed = reversed(cast("list[dict[str, Any] | None]", messages))
+    said = (message.get("content") for message in listed if isinstance(message, dict) and message.get("role") == role)
+    return next((text for text in said if isinstance(text, str)), None)
 
 
 Label = Literal["a", "b", "tie"]
@@ -115,7 +104,11 @@ def read_pairs(path: Path, option: str = "--pairs") -> list[LabelledPair]:
     """
     name = f"{option} {on_a_line(path)}"
     lines = (line for _, line in text_lines(path, name))
-    pairs = _read_csv(lines, name) if path.suffix.lower() == ".csv" else _read(lines, name)
+    if path.suffix.lower() == ".csv":
+        rows = enumerate(csv_rows(lines, name), 1)
+        pairs = [_pair(row, f"{name}, line {line}", number) for number, (line, row) in rows]
+    else:
+        pairs = _read(lines, name)
     if not pairs:
         raise UsageError(f"{name}: there is no pair in it; expected {_EXPECTED}")
     return pairs
@@ -127,30 +120,23 @@ def pairs_in_text(text: str, name: str) -> list[LabelledPair]:
 
 
 def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
-    return [
-        _pair(_object(line, f"{where}, line {number}"), f"{where}, line {number}", number)
-        for number, line in enumerate(lines, 1)
-        if line.strip()
-    ]
-
-
-def _read_csv(lines: Iterator[str], where: str) -> list[LabelledPair]:
-    rows = enumerate(csv_rows(lines, where), 1)
-    return [_pair(row, f"{where}, line {line}", number) for number, (line, row) in rows]
-
-
-def _object(line: str, where: str) -> Mapping[str, object]:
-    try:
-        entry: object = json.loads(line)
-    except (ValueError, RecursionError) as exc:
-        raise UsageError(f"{where}: no JSON ({on_a_line(exc)})") from None
-    if not isinstance(entry, dict):
-        raise UsageError(f"{where}: expected an object with {_EXPECTED}")
-    return cast("dict[str, object]", entry)
+    pairs: list[LabelledPair] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        place = f"{where}, line {number}"
+        try:
+            entry: object = json.loads(line)
+        except (ValueError, RecursionError) as exc:
+            raise UsageError(f"{place}: no JSON ({on_a_line(exc)})") from None
+        if not isinstance(entry, dict):
+            raise UsageError(f"{place}: expected an object with {_EXPECTED}")
+        pairs.append(_pair(cast("dict[str, object]", entry), place, number))
+    return pairs
 
 
 def _pair(entry: Mapping[str, object], where: str, number: int) -> LabelledPair:
-    if is_preference(entry):
+    if {"chosen", "rejected"} <= entry.keys() and not entry.keys() & {"a", "b", "label"}:
         try:
             entry = as_labelled(entry, number)
         except ValueError as exc:

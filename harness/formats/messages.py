@@ -4,14 +4,13 @@ Beside them optionally `query_id`, `id`, `reward`, `reference`, `metadata`. The 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from harness.core.errors import quoted
 from harness.core.records import Step
 from harness.formats.imported_trajectory import ImportedTrajectory
-from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
+from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, objects_of_kinds, text_in
 from harness.rollouts.reply_items import split_think
 
 
@@ -19,12 +18,8 @@ def content_text(content: JsonValue) -> str:
     """Return a message's content as text: parts by their text, others by their type."""
     if content is None or isinstance(content, str):
         return content or ""
-    parts = content if isinstance(content, list) else [content]
-    return "\n".join(_part_text(part) for part in parts if isinstance(part, dict))
-
-
-def _part_text(part: dict[str, JsonValue]) -> str:
-    return str(part.get("text") or part.get("content") or f"[{part.get('type', 'part')}]")
+    parts = [part for part in (content if isinstance(content, list) else [content]) if isinstance(part, dict)]
+    return "\n".join(str(p.get("text") or p.get("content") or f"[{p.get('type', 'part')}]") for p in parts)
 
 
 def join_texts(thought: str | None, text: str | None) -> str | None:
@@ -53,18 +48,20 @@ def function_step(name: str, call_id: str, arguments: JsonValue, *, output: str 
     )
 
 
-_SYSTEM = {"system", "developer"}
-_ROLES = _SYSTEM | {"user", "assistant", "tool"}
+SYSTEM_ROLES = ("developer", "system")
+_ROLES = ("assistant", "developer", "system", "tool", "user")
 
 
 def read_messages(document: JsonObject) -> ImportedTrajectory:
     """Read one object. Raises ValueError saying what is wrong with it."""
     messages = checked_messages(document.get("messages"))
-    system = [content_text(m.get("content")) for m in messages if m["role"] in _SYSTEM]
-    talk = [m for m in messages if m["role"] not in _SYSTEM]
+    system = [content_text(m.get("content")) for m in messages if m["role"] in SYSTEM_ROLES]
+    talk = [m for m in messages if m["role"] not in SYSTEM_ROLES]
     if not talk or talk[0]["role"] != "user" or not content_text(talk[0].get("content")).strip():
         raise ValueError("the first message after the system's must be a user's, with a text")
     path, answer = steps_of_messages(talk[1:])
+    tools = [object_in(t, "function") if "function" in t else t for t in objects_in(document, "tools")]
+    offered = [str(tool.get("name")) for tool in tools]
     return ImportedTrajectory(
         format="messages",
         query=content_text(talk[0].get("content")),
@@ -76,17 +73,10 @@ def read_messages(document: JsonObject) -> ImportedTrajectory:
         reference=text_in(document, "reference"),
         metadata=object_in(document, "metadata"),
         instructions="\n\n".join(system) or None,
-        tool_names=tuple(dict.fromkeys(_tool_names(document, path))),
+        tool_names=tuple(dict.fromkeys(offered or [step.tool_name for step in path if step.tool_name])),
         models=(str(document["model"]),) if document.get("model") else (),
         temperature=number_in(document, "temperature"),
     )
-
-
-def _tool_names(document: JsonObject, path: Sequence[Step]) -> list[str]:
-    """Return the names of the tools offered, else of those called."""
-    tools = objects_in(document, "tools")
-    offered = [str((object_in(tool, "function") if "function" in tool else tool).get("name")) for tool in tools]
-    return offered or [step.tool_name for step in path if step.tool_name]
 
 
 def steps_of_messages(talk: Sequence[JsonObject]) -> tuple[tuple[Step, ...], str]:
@@ -102,10 +92,20 @@ def steps_of_messages(talk: Sequence[JsonObject]) -> tuple[tuple[Step, ...], str
         if message["role"] == "user":
             steps.append(Step(kind="message", reasoning=f"The user said: {content_text(message.get('content'))}"))
         elif message["role"] == "assistant":
-            thought, text = _thought_and_text(message)
+            think_block, text = split_think(content_text(message.get("content") or message.get("refusal")))
+            thought = content_text(message.get("reasoning_content") or message.get("reasoning")) or think_block
             calls = objects_in(message, "tool_calls")
+            reasoning = join_texts(thought, text)
+            for call in calls:
+                function, call_id = object_in(call, "function") or object_in(call, "custom"), str(call.get("id"))
+                if not function.get("name"):
+                    raise ValueError("a tool call without a name")
+                arguments, output = function.get("arguments", function.get("input")), results.get(call_id)
+                steps.append(
+                    function_step(str(function["name"]), call_id, arguments, output=output, reasoning=reasoning)
+                )
+                reasoning = None
             if calls:
-                steps += _call_steps(calls, results, join_texts(thought, text))
                 continue
             if at == last:
                 answer, text = text, ""
@@ -115,40 +115,7 @@ def steps_of_messages(talk: Sequence[JsonObject]) -> tuple[tuple[Step, ...], str
 
 def checked_messages(messages: JsonValue) -> list[JsonObject]:
     """Return chat messages. Raises ValueError for none, for an unfit role, and where no message is an assistant's."""
-    if not isinstance(messages, list) or not messages:
-        raise ValueError("`messages` must be a list of messages")
-    checked: list[JsonObject] = []
-    for number, message in enumerate(messages, 1):
-        role = message.get("role") if isinstance(message, dict) else None
-        if not isinstance(message, dict) or role not in _ROLES:
-            raise ValueError(f"message {number} has the role {quoted(role)}, not one of {', '.join(sorted(_ROLES))}")
-        checked.append(message)
+    checked = objects_of_kinds(messages, "message", "role", _ROLES)
     if not any(message["role"] == "assistant" for message in checked):
         raise ValueError("no message is an assistant's")
     return checked
-
-
-def _thought_and_text(message: JsonObject) -> tuple[str | None, str]:
-    """Return the reasoning and the text of an assistant's message; a leading <think> block is reasoning."""
-    thought = content_text(message.get("reasoning_content") or message.get("reasoning")) or None
-    think_block, text = split_think(content_text(message.get("content") or message.get("refusal")))
-    return thought or think_block, text
-
-
-def _call_steps(calls: Sequence[JsonObject], results: Mapping[str, str], reasoning: str | None) -> list[Step]:
-    steps: list[Step] = []
-    for call in calls:
-        function = object_in(call, "function") or object_in(call, "custom")
-        if not function.get("name"):
-            raise ValueError("a tool call without a name")
-        call_id = str(call.get("id"))
-        steps.append(
-            function_step(
-                str(function["name"]),
-                call_id,
-                function.get("arguments", function.get("input")),
-                output=results.get(call_id),
-                reasoning=None if steps else reasoning,
-            )
-        )
-    return steps

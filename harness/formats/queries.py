@@ -17,9 +17,7 @@ from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
 from harness.core.wording import option
 from harness.formats.csv_table import csv_rows
-from harness.formats.json_values import JsonObject, object_in, objects_in, parse_json, text_in
-
-_VALUES = attrgetter(*Query.model_fields)
+from harness.formats.json_values import JsonObject, object_in, objects_in, objects_of_kinds, parse_json, text_in
 
 
 class PackedQueries(Packed[Query]):
@@ -30,11 +28,10 @@ class PackedQueries(Packed[Query]):
 
     def __init__(self, queries: Iterable[Query]) -> None:
         """Pack the queries as they come."""
-        super().__init__(_VALUES, _query, queries)
-
-
-def _query(values: Sequence[Any]) -> Query:
-    return Query.model_construct(**dict(zip(Query.model_fields, values, strict=True)))
+        names = tuple(Query.model_fields)
+        super().__init__(
+            attrgetter(*names), lambda values: Query.model_construct(**dict(zip(names, values, strict=True))), queries
+        )
 
 
 Queries = Sequence[Query] | Iterator[Query]
@@ -49,56 +46,47 @@ def in_shard(queries: Queries, shard: str | None) -> Queries:
     return chosen if isinstance(queries, Iterator) else list(chosen)
 
 
-_ROLES = {"system", "developer", "user", "assistant", "tool"}
+_ROLES = ("assistant", "developer", "system", "tool", "user")
 
 
 def items_of_messages(messages: Sequence[JsonValue]) -> tuple[JsonObject, ...]:
     """Return the input items of a conversation. Raises ValueError saying what is wrong with a message."""
     items: list[JsonObject] = []
-    for number, message in enumerate(messages, 1):
-        role = message.get("role") if isinstance(message, dict) else None
-        if not isinstance(message, dict) or role not in _ROLES:
-            raise ValueError(f"message {number} has the role {quoted(role)}, not one of {', '.join(sorted(_ROLES))}")
-        items += _items_of_message_items(message)
+    for message in objects_of_kinds([*messages], "message", "role", _ROLES):
+        role, content = message["role"], message.get("content")
+        if role == "tool":
+            call_id = str(message.get("tool_call_id"))
+            items.append({"type": "function_call_output", "call_id": call_id, "output": _text(content)})
+            continue
+        if content not in (None, "", []):
+            items.append({"role": role, "content": _text(content) if role == "assistant" else _input_content(content)})
+        for call in objects_in(message, "tool_calls"):
+            function = object_in(call, "function")
+            if not function.get("name"):
+                raise ValueError("a tool call without a name")
+            named: JsonObject = {"name": str(function["name"]), "arguments": str(function.get("arguments") or "{}")}
+            items.append({"type": "function_call", "call_id": str(call.get("id"))} | named)
     return tuple(items)
 
 
-def _items_of_message_items(message: JsonObject) -> Iterator[JsonObject]:
-    content = message.get("content")
-    if message["role"] == "tool":
-        call_id = str(message.get("tool_call_id"))
-        yield {"type": "function_call_output", "call_id": call_id, "output": _text(content)}
-        return
-    if content not in (None, "", []):
-        assistant = message["role"] == "assistant"
-        yield {"role": message["role"], "content": _text(content) if assistant else _parts(content)}
-    for call in objects_in(message, "tool_calls"):
-        function = object_in(call, "function")
-        if not function.get("name"):
-            raise ValueError("a tool call without a name")
-        named: JsonObject = {"name": str(function["name"]), "arguments": str(function.get("arguments") or "{}")}
-        yield {"type": "function_call", "call_id": str(call.get("id"))} | named
-
-
-def _parts(content: JsonValue) -> JsonValue:
+def _input_content(content: JsonValue) -> JsonValue:
     """Return content with its parts as the SDK's input items have them."""
-    return [_part_of_message_items(part) for part in content] if isinstance(content, list) else content
-
-
-def _part_of_message_items(part: JsonValue) -> JsonValue:
-    match part:
-        case {"type": "text", "text": text}:
-            return {"type": "input_text", "text": text}
-        case {"type": "image_url", "image_url": {"url": url, **more}}:
-            return {"type": "input_image", "image_url": url, "detail": more.get("detail", "auto")}
-        case {"type": "image_url", "image_url": str(url)}:
-            return {"type": "input_image", "image_url": url, "detail": "auto"}
-        case {"type": "input_audio"}:
-            return part
-        case {"type": "file", "file": dict(file)}:
-            return {"type": "input_file"} | file
-        case _:
-            return part
+    if not isinstance(content, list):
+        return content
+    parts: list[JsonValue] = []
+    for part in content:
+        match part:
+            case {"type": "text", "text": text}:
+                parts.append({"type": "input_text", "text": text})
+            case {"type": "image_url", "image_url": {"url": url, **more}}:
+                parts.append({"type": "input_image", "image_url": url, "detail": more.get("detail", "auto")})
+            case {"type": "image_url", "image_url": str(url)}:
+                parts.append({"type": "input_image", "image_url": url, "detail": "auto"})
+            case {"type": "file", "file": dict(file)}:
+                parts.append({"type": "input_file"} | file)
+            case _:
+                parts.append(part)
+    return parts
 
 
 def _text(content: JsonValue) -> str:
@@ -139,8 +127,7 @@ def read_queries(source: str) -> Iterator[Query]:
     query a line. Raises UsageError naming file and line for what cannot be read, an empty query, or an id used twice.
     """
     name = on_a_line(source)
-    numbered = ((f"{name}:{number}", query) for number, query in _numbered(source, name))
-    return _each_once(numbered, f"{option('queries', name)}: no query in it")
+    return _each_once(_placed(source, name), f"{option('queries', name)}: no query in it")
 
 
 Asked = str | Query | Mapping[str, JsonValue] | Path
@@ -194,21 +181,29 @@ def _each_once(placed: Iterable[tuple[str, Query]], if_none: str) -> Iterator[Qu
         raise UsageError(if_none)
 
 
-def _numbered(source: str, name: str) -> Iterator[tuple[int, Query]]:
-    """Yield the queries with their line numbers."""
+def _placed(source: str, name: str) -> Iterator[tuple[str, Query]]:
+    """Yield the queries with their places."""
     ending = Path(source).suffix.lower()
     lines = text_lines(None if source == "-" else Path(source), option("queries", name))
     if ending == ".csv":
         for number, row in csv_rows((line for _, line in lines), name):
-            yield number, _from_object(dict(row), f"{name}:{number}")
+            yield f"{name}:{number}", _from_object(dict(row), f"{name}:{number}")
         return
     for number, line in lines:
         if line.strip():
-            yield number, _from_line(line.strip(), f"{name}:{number}", jsonl=ending in {".jsonl", ".ndjson"})
+            place = f"{name}:{number}"
+            yield place, _from_line(line.strip(), place, jsonl=ending in {".jsonl", ".ndjson"})
 
 
 def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
-    value = _line_value(line, place, jsonl=jsonl)
+    """Return the query of a line: of JSON where it must be or looks like JSON, else the line itself."""
+    value: JsonValue = line
+    if jsonl or line.startswith(("{", '"')):
+        try:
+            value = parse_json(line)
+        except ValueError as exc:
+            if jsonl or line.startswith("{"):  # else a plain line that begins with a quotation
+                raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
     if isinstance(value, str):
         if not value.strip():
             raise UsageError(f"{place}: the query is empty")
@@ -218,22 +213,12 @@ def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
     return _from_object(value, place)
 
 
-def _line_value(line: str, place: str, *, jsonl: bool) -> JsonValue:
-    """Return what a line holds: JSON where it must be or looks like JSON, else the line itself."""
-    if not jsonl and not line.startswith(("{", '"')):
-        return line
-    try:
-        return parse_json(line)
-    except ValueError as exc:
-        if jsonl or line.startswith("{"):
-            raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
-        return line  # a plain line that begins with a quotation
-
-
 def _from_object(row: JsonObject, place: str) -> Query:
-    key = next((name for name in _TEXT_KEYS if _holds_query(row.get(name))), None)
-    if key is None and isinstance(row.get("messages"), list):
-        key, row = "query", _with_items(row, place)
+    texts = {name: value for name in _TEXT_KEYS if isinstance(value := row.get(name), str | list)}
+    key = next((name for name, value in texts.items() if (value.strip() if isinstance(value, str) else value)), None)
+    messages = row.get("messages")
+    if key is None and isinstance(messages, list):
+        key, row = "query", _with_items(row, messages, place)
     if key is None:
         names = " or ".join(repr(name) for name in _TEXT_KEYS)
         raise UsageError(
@@ -244,39 +229,37 @@ def _from_object(row: JsonObject, place: str) -> Query:
     metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}
     id_given, content = text_in(row, "id"), row[key]
     id_given = _checked_id(id_given, f"{place}: ") if id_given else None
-    if isinstance(content, list):
-        items = _items(content, place)
-        id_made = id_given or _id(json.dumps(content, sort_keys=True))
-        return Query(id=id_made, text=items_text(items), items=items, reference=reference, metadata=metadata)
-    query = query_from(str(content), reference=reference, id=id_given)
-    return query.model_copy(update={"metadata": metadata})
+    if not isinstance(content, list):
+        query = query_from(str(content), reference=reference, id=id_given)
+        return query.model_copy(update={"metadata": metadata})
+    items: list[JsonObject] = []
+    for value in content:
+        if not isinstance(value, dict) or not {"role", "type"} & value.keys():
+            raise UsageError(f"{place}: an input item must be an object with a role or a type, not {quoted(value)}")
+        items.append(value)
+    id_made = id_given or _id(json.dumps(content, sort_keys=True))
+    return Query(id=id_made, text=items_text(items), items=tuple(items), reference=reference, metadata=metadata)
 
 
-def _with_items(row: JsonObject, place: str) -> JsonObject:
+def _with_items(row: JsonObject, messages: list[JsonValue], place: str) -> JsonObject:
     """Return a row of chat messages with the SDK's input items as its query.
 
     A last message of the assistant's is the answer to the conversation: the reference, where none is named.
     """
-    messages = row["messages"]
-    assert isinstance(messages, list)  # noqa: S101 - for the type checker; the caller looked
-    *before, last = messages or [None]
     rest = {name: value for name, value in row.items() if name != "messages"}
+    last = messages[-1] if messages else None
     if isinstance(last, dict) and last.get("role") == "assistant" and not last.get("tool_calls"):
-        messages = before
+        messages = messages[:-1]
         if not any(row.get(name) is not None for name in _REFERENCE_KEYS):
             rest |= {"reference": _content(last.get("content"))}
     try:
-        items = items_of_messages(messages)
+        items = items_of_messages(messages) if messages else ()
     except ValueError as exc:
         raise UsageError(f"{place}: {on_a_line(exc)}") from None
     if not any(item.get("role") == "user" for item in items):
         raise UsageError(f"{place}: no message is a user's")
     content: list[JsonValue] = [dict(item) for item in items]
     return rest | {"query": content}
-
-
-def _holds_query(value: JsonValue) -> bool:
-    return bool(value.strip()) if isinstance(value, str) else isinstance(value, list) and value != []
 
 
 def items_text(items: Sequence[JsonObject]) -> str:
@@ -291,23 +274,15 @@ def items_text(items: Sequence[JsonObject]) -> str:
 def _content(content: JsonValue) -> str:
     if not isinstance(content, list):
         return str("" if content is None else content)
-    return "\n".join(_part(part) for part in content)
-
-
-def _part(part: JsonValue) -> str:
-    if not isinstance(part, dict):
-        return str(part)
-    name = part.get("filename") or part.get("file_id") or str(part.get("image_url") or part.get("file_url") or "")[:80]
-    return str(part.get("text") or f"[{part.get('type', 'part')} {name}]")
-
-
-def _items(values: Sequence[JsonValue], place: str) -> tuple[JsonObject, ...]:
-    items: list[JsonObject] = []
-    for value in values:
-        if not isinstance(value, dict) or not {"role", "type"} & value.keys():
-            raise UsageError(f"{place}: an input item must be an object with a role or a type, not {quoted(value)}")
-        items.append(value)
-    return tuple(items)
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, dict):
+            url = str(part.get("image_url") or part.get("file_url") or "")[:80]
+            name = part.get("filename") or part.get("file_id") or url
+            texts.append(str(part.get("text") or f"[{part.get('type', 'part')} {name}]"))
+        else:
+            texts.append(str(part))
+    return "\n".join(texts)
 
 
 def _id(text: str) -> str:

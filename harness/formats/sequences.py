@@ -1,8 +1,9 @@
 """Sequences: turns that go on from each other, in messages and in tokens, and the counts that the data card says."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 from harness.core.wording import counted
@@ -21,16 +22,6 @@ class TurnSequence:
     """Whether its first turn goes on from another by the messages, and not by the tokens."""
 
     @property
-    def agent(self) -> str | None:
-        """The agent whose turns they are."""
-        return self.turns[0].agent
-
-    @property
-    def model(self) -> str | None:
-        """The model that said the completions."""
-        return self.turns[0].model
-
-    @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that all turns were offered."""
         return self.turns[0].tools
@@ -40,8 +31,7 @@ class TurnSequence:
         """All messages: those of the last turn, since it extends the others, and each reply as it was said."""
         messages = list(self.turns[-1].messages)
         for turn in self.turns:
-            at = len(turn.context)
-            messages[at : at + len(turn.completion)] = turn.completion
+            messages[len(turn.context) : len(turn.messages)] = turn.completion
         return tuple(messages)
 
     @property
@@ -52,16 +42,13 @@ class TurnSequence:
     @property
     def message_mask(self) -> tuple[int, ...]:
         """For each message 1 if the model said it in this sequence, else 0."""
-        said = {
-            place for turn in self.turns for place in range(len(turn.context), len(turn.context) + len(turn.completion))
-        }
-        return tuple(int(place in said) for place in range(len(self.messages)))
+        said = {place for turn in self.turns for place in range(len(turn.context), len(turn.messages))}
+        return tuple(int(place in said) for place in range(len(self.turns[-1].messages)))
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the model said all of the assistant here: no message is from elsewhere, or lost its reasoning."""
-        masked = zip(self.messages, self.message_mask, strict=True)
-        return all(mask or message["role"] != "assistant" for message, mask in masked)
+    def has_foreign(self, begin: int = 0) -> bool:
+        """Return whether, from a place on, a message of the assistant is from elsewhere, or lost its reasoning."""
+        masked = zip(self.messages[begin:], self.message_mask[begin:], strict=True)
+        return any(message["role"] == "assistant" and not mask for message, mask in masked)
 
     @property
     def is_exact(self) -> bool:
@@ -72,8 +59,7 @@ class TurnSequence:
     @property
     def lost(self) -> tuple[str, ...]:
         """Each thing in it that messages have no place for, once, by its type."""
-        last = self.turns[-1]
-        return (*last.lost_context, *last.lost_completion, *last.lost_tools)
+        return self.turns[-1].lost
 
 
 def join_turns(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[TurnSequence, ...]:
@@ -88,11 +74,11 @@ def join_turns(turns: Iterable[Turn], *, by_tokens: bool = False) -> tuple[TurnS
     sequences: list[TurnSequence] = []
     for turn in turns:
         exact = by_tokens and _is_exact(turn)
-        fits = _extends_in_tokens if exact else _extends
         fitting = [
             place
             for place, sequence in enumerate(sequences)
-            if not (by_tokens and _is_exact(sequence.turns[0]) != exact) and fits(turn, sequence.turns[-1])
+            if not (by_tokens and _is_exact(sequence.turns[0]) != exact)
+            and _extends(turn, sequence.turns[-1], exact=exact)
         ]
         if fitting:
             longest = max(fitting, key=lambda place: (len(sequences[place].turns[-1].messages), place))
@@ -108,34 +94,25 @@ def _is_exact(turn: Turn) -> bool:
     return turn.tokens is not None and turn.tokens.after_prompt
 
 
-def _extends(turn: Turn, before: Turn) -> bool:
-    """Return whether a turn's context begins with all that was there when the turn before it ended."""
-    shown, lost = before.messages, (*before.lost_context, *before.lost_completion)
-    return _is_of_one(turn, before) and turn.context[: len(shown)] == shown and turn.lost_context[: len(lost)] == lost
+def _extends(turn: Turn, before: Turn, *, exact: bool = False) -> bool:
+    """Return whether a turn's context begins with all that was there when the turn before it ended.
 
-
-def _extends_in_tokens(turn: Turn, before: Turn) -> bool:
-    """Return whether a turn's prompt begins with all tokens that were there when the turn before it ended.
-
-    A server may have put the reasoning back that the request did not hold: the messages may differ in that alone.
+    `exact`: its prompt, in tokens. A server may have put the reasoning back that the request did not hold: the messages
+    may differ in that alone. Both turns must be of one agent and model, with the same tools.
     """
-    if not (turn.tokens and before.tokens and _is_of_one(turn, before)):
+    one, other = ((each.agent, each.model, each.tools, each.lost_tools) for each in (turn, before))
+    shown, begin = before.messages, turn.context[: len(before.messages)]
+    if one != other:
         return False
-    shown = [_without_reasoning(message) for message in before.messages]
-    return turn.tokens.extends(before.tokens) and [*map(_without_reasoning, turn.context[: len(shown)])] == shown
+    if exact:
+        follows = bool(turn.tokens and before.tokens and turn.tokens.extends(before.tokens))
+        return follows and [*map(without_reasoning, begin)] == [*map(without_reasoning, shown)]
+    lost = (*before.lost_context, *before.lost_completion)
+    return begin == shown and turn.lost_context[: len(lost)] == lost
 
 
-def _is_of_one(turn: Turn, before: Turn) -> bool:
-    """Return whether two turns are of one agent and model, with the same tools."""
-    return (turn.agent, turn.model, turn.tools, turn.lost_tools) == (
-        before.agent,
-        before.model,
-        before.tools,
-        before.lost_tools,
-    )
-
-
-def _without_reasoning(message: Message) -> Message:
+def without_reasoning(message: Message) -> Message:
+    """Return a message without its reasoning, which a server may not have got back."""
     return {key: value for key, value in message.items() if key != "reasoning_content"}
 
 
@@ -152,19 +129,12 @@ class TokenCounts:
     @classmethod
     def of(cls, sequences: Iterable[TurnSequence]) -> "TokenCounts":
         """Count some sequences."""
-        each = list(sequences)
-        return cls(
-            len(each), sum(s.is_exact for s in each), sum(map(_has_logprobs, each)), sum(s.retokenized for s in each)
-        )
+        rows = [(1, s.is_exact, _has_logprobs(s), s.retokenized) for s in sequences]
+        return cls(*map(sum, zip(*rows, strict=True)))
 
     def __add__(self, other: "TokenCounts") -> "TokenCounts":
         """Add two counts."""
-        return TokenCounts(
-            self.sequences + other.sequences,
-            self.exact + other.exact,
-            self.with_logprobs + other.with_logprobs,
-            self.retokenized + other.retokenized,
-        )
+        return TokenCounts(*map(add, astuple(self), astuple(other)))
 
     def words(self) -> str:
         """Return the counts as a sentence or two."""
@@ -172,10 +142,8 @@ class TokenCounts:
             where = "none are recorded" if self.sequences else "this format holds none"
             return f"Tokens: {where}. A trainer's own tokenizer makes them of the messages."
         sequences = counted(self.sequences, "sequence")
-        lines = [f"Tokens: exact, as the server sampled them, in {self.exact:,} of {sequences}"]
-        if self.with_logprobs < self.exact:
-            lines.append(f"{self.with_logprobs:,} of them have logprobs")
-        text = "; ".join(lines) + "."
+        known = f"; {self.with_logprobs:,} of them have logprobs" if self.with_logprobs < self.exact else ""
+        text = f"Tokens: exact, as the server sampled them, in {self.exact:,} of {sequences}{known}."
         if self.retokenized:
             several = f"{self.retokenized:,} turns are sequences of their own"
             alone = "1 turn is a sequence of its own" if self.retokenized == 1 else several

@@ -3,57 +3,53 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain, takewhile
 from json import dumps
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import JsonValue, ValidationError
 
 from harness.core.errors import UsageError, on_a_line, short_message
 from harness.core.rankings import ImportedLine
 from harness.core.user_files import is_folder, read_text, text_lines
-from harness.formats.atif import is_atif, read_atif
-from harness.formats.chat_turns import Conversation, offered_tools, turns_after, turns_of_chat, unplaced_in_chat
+from harness.formats.atif import read_atif
+from harness.formats.chat_turns import turns_after, turns_of_chat
 from harness.formats.imported_trajectory import ImportedTrajectory
-from harness.formats.json_values import JsonObject, object_in, objects_in, parse_json
+from harness.formats.json_values import JsonObject, first_fault, length_in_common, object_in, objects_in, parse_json
 from harness.formats.messages import checked_messages, read_messages
 from harness.formats.queries import query_from
-from harness.formats.training.line_readers import is_art_group, is_group, read_art_group, read_group, talk_fields
+from harness.formats.training.line_readers import read_art_group, read_group, talk_fields
 from harness.formats.training.origins import SOURCE_KEY, SOURCES, LineFormat, LineOrigin, sources_beside
-
-_TRL_KEYS = {"prompt", "chosen", "rejected", "tools"}
-_OPENAI_KEYS = {"input", "preferred_output", "non_preferred_output"}
-_INPUT_KEYS = {"messages", "tools"}
-
-
-def is_trl_pair(document: JsonObject) -> bool:
-    """Return whether an object is a preference as TRL has them."""
-    return {"chosen", "rejected"} <= document.keys()
-
-
-def is_openai_pair(document: JsonObject) -> bool:
-    """Return whether an object is a preference as OpenAI has them."""
-    return {"input", "preferred_output"} <= document.keys()
+from harness.formats.turns import Turn
 
 
 def read_trl_pair(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
     """Yield the better and the worse side of a preference. Raises ValueError."""
-    given = [document.get(name) for name in ("chosen", "rejected")]
-    if "prompt" in document:
-        prompt, sides = _talk(document["prompt"], "prompt", "user"), _talks(given)
-    else:
-        prompt, sides = _split(given)
-    yield from _sides(prompt, sides, document, origin, document.keys() - _TRL_KEYS)
+    names = ("chosen", "rejected")
+    prompt, sides = document.get("prompt"), [document.get(name) for name in names]
+    if "prompt" not in document:  # then it is what both sides begin with
+        alike: Any = sides
+        if not all(isinstance(side, str) for side in sides):
+            alike = [_talk(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
+        shared = length_in_common(*alike)
+        prompt, sides = alike[0][:shared], [side[shared:] for side in alike]
+        prompt = prompt.strip() if isinstance(prompt, str) else prompt
+        if not prompt:
+            raise ValueError("no `prompt`, and `chosen` and `rejected` do not begin alike")
+        if not all(sides):
+            raise ValueError("no `prompt`, and one of `chosen` and `rejected` is the beginning of the other")
+    talks = [_talk(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
+    unread = document.keys() - {"prompt", "tools", *names}
+    yield from _sides(_talk(prompt, "prompt", "user"), talks, document, origin, unread)
 
 
 def read_openai_pair(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
     """Yield the better and the worse side of a preference. Raises ValueError."""
-    asked = object_in(document, "input")
+    asked, names = object_in(document, "input"), ("preferred_output", "non_preferred_output")
     prompt = _talk(asked.get("messages"), "input.messages", "user")
-    sides = [_talk(document.get(name), name, "assistant") for name in ("preferred_output", "non_preferred_output")]
-    unread = (document.keys() - _OPENAI_KEYS) | (asked.keys() - _INPUT_KEYS)
-    yield from _sides(prompt, sides, asked, origin, unread)
+    talks = [_talk(document.get(name), name, "assistant") for name in names]
+    unread = (document.keys() - {"input", *names}) | (asked.keys() - {"messages", "tools"})
+    yield from _sides(prompt, talks, asked, origin, unread)
 
 
 def _talk(value: JsonValue, name: str, role: str) -> Sequence[JsonObject]:
@@ -65,35 +61,6 @@ def _talk(value: JsonValue, name: str, role: str) -> Sequence[JsonObject]:
     return [message for message in value if isinstance(message, dict)]
 
 
-def _talks(sides: Sequence[JsonValue]) -> list[Sequence[JsonObject]]:
-    return [_talk(side, name, "assistant") for side, name in zip(sides, ("chosen", "rejected"), strict=True)]
-
-
-def _split(sides: Sequence[JsonValue]) -> tuple[Sequence[JsonObject], list[Sequence[JsonObject]]]:
-    """Return what both sides begin with, which TRL takes for the prompt, and the rest of each. Raises ValueError."""
-    texts = [side for side in sides if isinstance(side, str)]
-    if len(texts) == len(sides):
-        shared = _shared(*texts)
-        prompt, rest = texts[0][:shared].strip(), _talks([text[shared:] for text in texts])
-        begin_alike, has_rest = bool(prompt), all(len(text) > shared for text in texts)
-        asked = _talk(prompt, "prompt", "user")
-    else:
-        talks = _talks(sides)
-        shared = _shared(*talks)
-        asked, rest = talks[0][:shared], [talk[shared:] for talk in talks]
-        begin_alike, has_rest = bool(shared), all(rest)
-    if not begin_alike:
-        raise ValueError("no `prompt`, and `chosen` and `rejected` do not begin alike")
-    if not has_rest:
-        raise ValueError("no `prompt`, and one of `chosen` and `rejected` is the beginning of the other")
-    return asked, rest
-
-
-def _shared(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return how many characters, or messages, two sides begin with in common."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
 def _sides(
     prompt: Sequence[JsonObject],
     sides: Sequence[Sequence[JsonObject]],
@@ -101,47 +68,36 @@ def _sides(
     origin: LineOrigin,
     unread: set[str],
 ) -> Iterator[ImportedTrajectory]:
-    tools, hosted = offered_tools(offering)
     known = origin.line.rollouts if origin.line and len(origin.line.rollouts) == 2 else (None, None)
+    unplaced = tuple(f"the key {key!r}" for key in sorted(unread))
     for index, side in zip(known, sides, strict=True):
-        turns = turns_after(prompt, side, Conversation(tools=tools, hosted=hosted))
         text = dumps([prompt, side], ensure_ascii=False, default=dict)
-        yield ImportedTrajectory(
-            format=origin.format,
-            query_id=origin.line.query if origin.line else None,
-            index=index,
-            content=sha256(text.encode()).hexdigest(),
-            line=origin,
-            unplaced=tuple(f"the key {key!r}" for key in sorted(unread)),
-            **talk_fields(turns),
-        )
-
-
-_KEYS = {"prompt", "completion", "tools"}
-
-
-def is_completion(document: JsonObject) -> bool:
-    """Return whether an object is a prompt with its completion."""
-    return {"prompt", "completion"} <= document.keys()
+        content = sha256(text.encode()).hexdigest()
+        yield _imported(origin, index, turns_after(prompt, side, offering), unplaced, content)
 
 
 def read_example(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
-    """Yield the one rollout of an example. Raises ValueError."""
-    if is_completion(document):
-        prompt, completion = objects_in(document, "prompt"), objects_in(document, "completion")
-        tools, hosted = offered_tools(document)
-        turns = turns_after(prompt, completion, Conversation(tools=tools, hosted=hosted))
-        unplaced = tuple(f"the key {key!r}" for key in document if key not in _KEYS)
+    """Yield the one rollout of an example: of a prompt with its completion, or of a chat. Raises ValueError."""
+    if {"prompt", "completion"} <= document.keys():
+        turns = turns_after(objects_in(document, "prompt"), objects_in(document, "completion"), document)
+        unplaced = tuple(f"the key {key!r}" for key in document if key not in {"prompt", "completion", "tools"})
     else:
         checked_messages(document.get("messages"))
-        turns, unplaced = turns_of_chat(document), unplaced_in_chat(document)
+        turns, unplaced = turns_of_chat(document)
     if not turns:
         raise ValueError("no message is one that the assistant said there")
     source = origin.line
-    yield ImportedTrajectory(
+    yield _imported(origin, source.rollouts[0] if source and source.rollouts else None, turns, unplaced)
+
+
+def _imported(
+    origin: LineOrigin, index: int | None, turns: Sequence[Turn], unplaced: tuple[str, ...], content: str | None = None
+) -> ImportedTrajectory:
+    return ImportedTrajectory(
         format=origin.format,
-        query_id=source.query if source else None,
-        index=source.rollouts[0] if source and source.rollouts else None,
+        query_id=origin.line.query if origin.line else None,
+        index=index,
+        content=content,
         line=origin,
         unplaced=unplaced,
         **talk_fields(turns),
@@ -158,33 +114,19 @@ def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> It
     Of a folder all files of JSONL are read, but for the one of sources. Without `format` each object tells its own.
     Raises UsageError naming file, line and what is wrong.
     """
-    for path in chain.from_iterable(map(_files_of, paths)):
-        count = 0
-        for item in _items(path):
-            yield from _read(item, format or _format_of(item))
-            count += 1
-        if not count:
-            raise UsageError(f"{on_a_line(path)}: no trajectory in it")
-
-
-def _files_of(path: Path) -> Sequence[Path]:
-    if not is_folder(path):
-        return [path]
-    files = sorted(file for file in path.glob("*.jsonl") if file.name != SOURCES)
-    if not files:
-        raise UsageError(f"{on_a_line(path)}: no file of JSONL in this folder")
-    return files
-
-
-_SHOWN: Sequence[tuple[Format, Callable[[JsonObject], bool]]] = (
-    ("atif", is_atif),
-    ("groups", is_group),
-    ("art", is_art_group),
-    ("dpo", is_trl_pair),
-    ("openai-preference", is_openai_pair),
-    ("sft", is_completion),
-)
-"""By what each format shows itself, the surest first."""
+    for path in paths:
+        files = [path]
+        if is_folder(path):
+            files = sorted(file for file in path.glob("*.jsonl") if file.name != SOURCES)
+        if not files:
+            raise UsageError(f"{on_a_line(path)}: no file of JSONL in this folder")
+        for file in files:
+            count = 0
+            for item in _items(file):
+                yield from _read(item, format or _format_of(item))
+                count += 1
+            if not count:
+                raise UsageError(f"{on_a_line(file)}: no trajectory in it")
 
 
 @dataclass(frozen=True)
@@ -193,62 +135,8 @@ class _Item:
 
     place: str
     document: JsonObject
-    source: ImportedLine | None = None
+    source: ImportedLine | None
     """What is behind it, if it is a line of an export that is as it was."""
-
-
-def _format_of(item: _Item) -> Format:
-    """Return the format that an object shows. A chat that was exported is the best of its query."""
-    for name, is_shown in _SHOWN:
-        if is_shown(item.document):
-            return name
-    return "sft" if item.source else "messages"
-
-
-def _chat(document: JsonObject) -> ImportedTrajectory:
-    """Read chat messages with their turns: `read_messages` alone is for whoever wants what a judge reads."""
-    kept = {"turns": turns_of_chat(document), "unplaced": unplaced_in_chat(document)}
-    return read_messages(document).model_copy(update=kept)
-
-
-_READERS: Mapping[str, Callable[[JsonObject], ImportedTrajectory]] = {"messages": _chat, "atif": read_atif}
-_LINE_READERS: Mapping[LineFormat, Callable[[JsonObject, LineOrigin], Iterator[ImportedTrajectory]]] = {
-    "groups": read_group,
-    "art": read_art_group,
-    "sft": read_example,
-    "dpo": read_trl_pair,
-    "openai-preference": read_openai_pair,
-}
-
-
-def _read(item: _Item, name: Format) -> Sequence[ImportedTrajectory]:
-    try:
-        if name in _READERS:
-            trajectories = [_with_source(_READERS[name](item.document), item.source)]
-        else:
-            form = cast("LineFormat", name)
-            trajectories = list(_LINE_READERS[form](item.document, _origin(form, item)))
-        for trajectory in trajectories:
-            query_from(trajectory.query, id=trajectory.query_id)
-    except (ValueError, TypeError, KeyError, AttributeError) as exc:
-        raise UsageError(f"{item.place}: no trajectory in the format {name!r} ({_reason(exc)})") from None
-    except UsageError as exc:
-        raise UsageError(f"{item.place}: {exc}") from None
-    return trajectories
-
-
-def _with_source(trajectory: ImportedTrajectory, source: ImportedLine | None) -> ImportedTrajectory:
-    """Note what is behind a line that brings no ranking, beside what else it said of itself."""
-    if source is None:
-        return trajectory
-    noted = {**trajectory.metadata, SOURCE_KEY: source.model_dump(mode="json")}
-    return trajectory.model_copy(update={"metadata": noted, "apart": source.run})
-
-
-def _origin(name: LineFormat, item: _Item) -> LineOrigin:
-    """Return the origin of a line. Preferences of one run and query are one group, other lines one each."""
-    run = item.source.run if item.source else ""
-    return LineOrigin(name, run if name in {"dpo", "openai-preference"} else item.place, line=item.source)
 
 
 def _items(path: Path) -> Iterator[_Item]:
@@ -257,15 +145,16 @@ def _items(path: Path) -> Iterator[_Item]:
     if path.suffix.lower() == ".json":
         document = _json(read_text(path, name), name)
         items = document if isinstance(document, list) else [document]
-        for number, item in enumerate(items, 1):
-            place = f"{name} item {number}" if len(items) > 1 else name
-            yield _Item(place, _object(item, place))
-        return
-    source_of = sources_beside(path)
-    for number, line in text_lines(path, name):
-        if line.strip():
-            place = f"{name}:{number}"
-            yield _Item(place, _object(_json(line, place), place), source_of(number, line))
+        places = [f"{name} item {number}" for number, _ in enumerate(items, 1)] if len(items) > 1 else [name]
+        placed = ((place, item, None) for place, item in zip(places, items, strict=False))
+    else:
+        source_of = sources_beside(path)
+        lines = ((f"{name}:{number}", number, line) for number, line in text_lines(path, name) if line.strip())
+        placed = ((place, _json(line, place), source_of(number, line)) for place, number, line in lines)
+    for place, value, source in placed:
+        if not isinstance(value, dict):
+            raise UsageError(f"{place}: expected an object, found a {type(value).__name__}")
+        yield _Item(place, value, source)
 
 
 def _json(text: str, place: str) -> JsonValue:
@@ -275,15 +164,61 @@ def _json(text: str, place: str) -> JsonValue:
         raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
 
 
-def _object(value: JsonValue, place: str) -> JsonObject:
-    if not isinstance(value, dict):
-        raise UsageError(f"{place}: expected an object, found a {type(value).__name__}")
-    return value
+_SHOWN: Mapping[LineFormat, set[str]] = {
+    "groups": {"rollouts"},
+    "art": {"trajectories"},
+    "dpo": {"chosen", "rejected"},
+    "openai-preference": {"input", "preferred_output"},
+    "sft": {"prompt", "completion"},
+}
+"""By which keys each format shows itself, the surest first."""
+_LINE_READERS: Mapping[LineFormat, Callable[[JsonObject, LineOrigin], Iterator[ImportedTrajectory]]] = {
+    "groups": read_group,
+    "art": read_art_group,
+    "sft": read_example,
+    "dpo": read_trl_pair,
+    "openai-preference": read_openai_pair,
+}
 
 
-def _reason(exc: Exception) -> str:
-    if isinstance(exc, ValidationError):
-        first = exc.errors()[0]
-        return f"{'.'.join(str(at) for at in first['loc'])}: {first['msg']}"
-    reason = str(exc) if isinstance(exc, ValueError) else f"{type(exc).__name__}: {exc}"
-    return short_message(reason.partition("\n")[0])
+def _format_of(item: _Item) -> Format:
+    """Return the format that an object shows. A chat that was exported is the best of its query."""
+    if str(item.document.get("schema_version", "")).startswith("ATIF-"):
+        return "atif"
+    for name, keys in _SHOWN.items():
+        if keys <= item.document.keys():
+            return name
+    return "sft" if item.source else "messages"
+
+
+def _read(item: _Item, name: Format) -> Sequence[ImportedTrajectory]:
+    try:
+        if name == "messages" or name == "atif":  # noqa: PLR1714 - it tells the type checker which names are left
+            trajectories = [_read_alone(item, name)]
+        else:  # preferences of one run and query are one group, other lines one each
+            run = item.source.run if item.source else ""
+            key = run if name in {"dpo", "openai-preference"} else item.place
+            trajectories = list(_LINE_READERS[name](item.document, LineOrigin(name, key, line=item.source)))
+        for trajectory in trajectories:
+            query_from(trajectory.query, id=trajectory.query_id)
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        text = str(exc) if isinstance(exc, ValueError) else f"{type(exc).__name__}: {exc}"
+        reason = first_fault(exc) if isinstance(exc, ValidationError) else short_message(text.partition("\n")[0])
+        raise UsageError(f"{item.place}: no trajectory in the format {name!r} ({reason})") from None
+    except UsageError as exc:
+        raise UsageError(f"{item.place}: {exc}") from None
+    return trajectories
+
+
+def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> ImportedTrajectory:
+    """Read a line that brings no ranking, and note what is behind it, beside what else it said of itself."""
+    noted: dict[str, Any] = {}
+    if name == "atif":
+        trajectory = read_atif(item.document)
+    else:
+        noted["turns"], noted["unplaced"] = turns_of_chat(item.document)
+        trajectory = read_messages(item.document)
+    if item.source:
+        metadata = {**trajectory.metadata, SOURCE_KEY: item.source.model_dump(mode="json")}
+        noted |= {"metadata": metadata, "apart": item.source.run}
+    return trajectory.model_copy(update=noted)

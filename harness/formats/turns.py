@@ -61,10 +61,7 @@ class Turn:
 
 
 def recorded_turns(
-    calls: Sequence[RawCall],
-    made: Iterable[ModelCall],
-    api: Api | None,
-    tokens: Sequence[SampledTokens | None] = (),
+    calls: Sequence[RawCall], made: Iterable[ModelCall], api: Api | None, tokens: Sequence[SampledTokens | None] = ()
 ) -> tuple[Turn, ...]:
     """Return the turns of a rollout, in the order in which its calls began.
 
@@ -73,30 +70,34 @@ def recorded_turns(
     each call, or none. Raises NoMessages.
     """
     by_raw = {call.raw: call for call in made if call.raw is not None}
-    told = zip_longest(calls, tokens[: len(calls)])
-    return tuple(_turn(raw, by_raw.get(place), api, of_reply) for place, (raw, of_reply) in enumerate(told))
-
-
-def _turn(raw: RawCall, made: ModelCall | None, api: Api | None, tokens: SampledTokens | None) -> Turn:
-    request = raw.request
-    model = (made.model or made.replied_model) if made else None
-    api = None if made and made.own_model else api
-    context, lost_context = _context(request, model, api)
-    completion, lost_completion = _completion(raw.reply.to_input_items())
-    offered = [*(request.get("tools") or ()), *(request.get("handoffs") or ())]
-    return Turn(
-        agent=made.agent if made else None,
-        model=(made.replied_model or made.model) if made else None,
-        context=context,
-        completion=completion,
-        tools=tuple(_tool(tool) for tool in offered if "schema" in tool),
-        output_schema=request.get("output_schema"),
-        within=made.within if made else None,
-        lost_context=lost_context,
-        lost_completion=lost_completion,
-        lost_tools=tuple(f"hosted tool {tool.get('name')}" for tool in offered if "schema" not in tool),
-        tokens=tokens,
-    )
+    turns: list[Turn] = []
+    for place, (raw, of_reply) in enumerate(zip_longest(calls, tokens[: len(calls)])):
+        request, call = raw.request, by_raw.get(place)
+        model = (call.model or call.replied_model) if call else None
+        context, lost_context = _context(request, model, None if call and call.own_model else api)
+        completion, lost_completion = _completion(raw.reply.to_input_items())
+        offered = [*(request.get("tools") or ()), *(request.get("handoffs") or ())]
+        tools: list[Tool] = []
+        for tool in offered:  # of a handoff the archive holds no description
+            if "schema" in tool:
+                described = {"description": tool["description"]} if tool.get("description") else {}
+                function = {"name": tool["name"], **described, "parameters": tool["schema"]}
+                tools.append({"type": "function", "function": function})
+        turn = Turn(
+            agent=call.agent if call else None,
+            model=(call.replied_model or call.model) if call else None,
+            context=context,
+            completion=completion,
+            tools=tuple(tools),
+            output_schema=request.get("output_schema"),
+            within=call.within if call else None,
+            lost_context=lost_context,
+            lost_completion=lost_completion,
+            lost_tools=tuple(f"hosted tool {tool.get('name')}" for tool in offered if "schema" not in tool),
+            tokens=of_reply,
+        )
+        turns.append(turn)
+    return tuple(turns)
 
 
 def _context(
@@ -136,15 +137,12 @@ def _converted(items: Any, *, model: str | None, whole: bool) -> tuple[Message, 
         )
     except (AgentsException, KeyError, TypeError) as exc:
         raise NoMessages(f"{type(exc).__name__}: {exc}") from None
-    return tuple(_with_reasoning_content(cast("Message", message)) for message in messages)
-
-
-def _with_reasoning_content(message: Message) -> Message:
-    """Return a message whose reasoning has one name: OpenRouter and newer vLLM say `reasoning`."""
-    if "reasoning" not in message:
-        return message
-    others = {key: value for key, value in message.items() if key != "reasoning"}
-    return {"reasoning_content": message["reasoning"]} | others
+    made = [cast("Message", message) for message in messages]
+    for at, message in enumerate(made):
+        if "reasoning" in message:  # as OpenRouter and newer vLLM say it
+            others = {key: value for key, value in message.items() if key != "reasoning"}
+            made[at] = {"reasoning_content": message["reasoning"]} | others
+    return tuple(made)
 
 
 def _carried(items: Iterable[Any]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
@@ -175,9 +173,3 @@ def _reasoning(item: Mapping[str, Any]) -> str:
         return ""
     parts = item.get("content") or item.get("summary") or ()
     return "\n".join(str(part["text"]) for part in parts if part.get("text"))
-
-
-def _tool(tool: Mapping[str, Any]) -> Tool:
-    """Return a tool, or a handoff (of which the archive holds no description), in OpenAI's form."""
-    described = {"description": tool["description"]} if tool.get("description") else {}
-    return {"type": "function", "function": {"name": tool["name"], **described, "parameters": tool["schema"]}}

@@ -21,7 +21,13 @@ from harness.formats.training.candidates import (
     preference_pairs,
 )
 from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults
-from harness.formats.training.records import dpo_records, group_records, openai_messages, sft_records, trl_messages
+from harness.formats.training.records import (
+    group_records,
+    openai_messages,
+    preference_records,
+    sft_records,
+    trl_messages,
+)
 from harness.formats.training.registry import LINES_OF
 from harness.formats.training.rules import ExportFormat, ExportRules, choose_split, read_split
 from harness.formats.turns import Message, NoMessages, Turn
@@ -100,11 +106,7 @@ def test_each_choice_takes_its_pairs_and_never_two_of_one_rank():
     choices = {
         c: [(a.index, b.index) for a, b in chosen_pairs(tied, c)] for c in ("best-worst", "best-all", "adjacent")
     }
-    assert choices == {
-        "best-worst": [(0, 3)],
-        "best-all": [(0, 1), (0, 2), (0, 3)],
-        "adjacent": [(0, 1), (2, 3)],
-    }
+    assert choices == {"best-worst": [(0, 3)], "best-all": [(0, 1), (0, 2), (0, 3)], "adjacent": [(0, 1), (2, 3)]}
     assert [(a.index, b.index) for a, b in chosen_pairs(tied, "all")] == [(0, 1), (0, 2), (0, 3), (1, 3), (2, 3)]
     assert chosen_pairs([], "best-worst") == []
 
@@ -294,7 +296,7 @@ def test_supervised_examples_mask_or_leave_out_what_was_not_said_there():
 def test_sequences_beside_the_final_one_and_output_schemas_are_named():
     inner = Turn("b", "m", (USER,), (said("inner"),), within="call")
     turns = a_turn(USER, said("x"), output_schema={"type": "object"}), inner
-    (line,) = dpo_records(
+    (line,) = preference_records(
         ranked_group(a_match(0, 3, 8, 2)), [a_candidate(0, *turns), a_candidate(3)], rules(), Losses()
     )
     assert line.record["chosen"] == [said("x")]

@@ -138,10 +138,7 @@ RESULTS = {"results": [{"source_call_id": "c", "content": "x"}]}
         (ATIF | {"steps": [STEP | {"message": None}]}, "steps[0]: message is neither"),
         (ATIF | {"steps": [STEP | {"metrics": {}}]}, "steps[0]: metrics is for agents only"),
         (ATIF | {"steps": [STEP | {"observation": RESULTS}]}, "steps[0]: a result of 'c', which is no call"),
-        (
-            ATIF | {"steps": [STEP | {"source": "agent", "tool_calls": [{"tool_call_id": "c"}]}]},
-            "function_name: Field",
-        ),
+        (ATIF | {"steps": [STEP | {"source": "agent", "tool_calls": [{"tool_call_id": "c"}]}]}, "function_name: Field"),
         (ATIF | {"subagent_trajectories": [ATIF]}, "subagent_trajectories have no trajectory_id"),
         ([], "the line: Input should be a valid dictionary"),
     ],
@@ -167,10 +164,7 @@ TRAJECTORY: dict[str, Any] = {"messages_and_choices": [USER, CHOICE], "reward": 
         ({"messages_and_choices": [USER]}, "no Choice to train on"),
         ({"messages_and_choices": [{"role": "me"}, CHOICE]}, "role: Input should be"),
         ({"messages_and_choices": [CHOICE | {"message": USER}]}, "message.role: Input should be 'assistant'"),
-        (
-            {"messages_and_choices": [CHOICE | {"logprobs": {"content": [{"token": "x"}]}}]},
-            "String should match",
-        ),
+        ({"messages_and_choices": [CHOICE | {"logprobs": {"content": [{"token": "x"}]}}]}, "String should match"),
         ({"additional_histories": [{"messages_and_choices": [USER]}]}, "additional_histories[0]: it holds no Choice"),
     ],
 )

@@ -82,10 +82,10 @@ async def test_reasoning_that_was_not_sent_back_begins_a_sequence_and_such_that_
     chat, _ = await turns_and_requests(two_at_once, agent, "chat")
     first, second = join_turns(chat)  # the chat server forgot the reasoning of the first turn
     assert (roles(first), roles(second)) == ("s u A", "s u a t t A t A")
-    assert (first.is_whole, second.is_whole) == (True, False)
+    assert (first.has_foreign(), second.has_foreign()) == (False, True)
     responses, _ = await turns_and_requests(two_at_once, agent, "responses")
     (only,) = join_turns(responses)
-    assert only.is_whole
+    assert not only.has_foreign()
     assert only.prompt == ({"role": "system", "content": "Look up."}, {"role": "user", "content": "Go."})
 
 
@@ -103,8 +103,8 @@ async def test_a_handoff_and_its_input_filter_begin_a_sequence_of_the_other_agen
     agent = Agent(name="a", instructions="Ask.", tools=[look_up], handoffs=[to_b])
     turns, _ = await turns_and_requests(script, agent, api)
     first, second = join_turns(turns)
-    assert (first.agent, roles(first)) == ("a", "s u A t A")
-    assert (second.agent, roles(second)) == ("b", "s u A" if filtered else "s u a t a t A")
+    assert (first.turns[0].agent, roles(first)) == ("a", "s u A t A")
+    assert (second.turns[0].agent, roles(second)) == ("b", "s u A" if filtered else "s u a t a t A")
     assert [tool["function"]["name"] for tool in first.tools] == ["look_up", "to_b"]
     assert second.tools == ()
 
@@ -121,8 +121,10 @@ async def test_an_agent_as_a_tool_has_a_sequence_of_its_own_each_time_it_is_call
     agent = Agent(name="outer", instructions="Outer.", tools=[inner.as_tool("ask", "Ask.")])
     turns, _ = await turns_and_requests(script, agent)
     sequences = join_turns(turns)
-    assert sorted((s.agent, roles(s)) for s in sequences) == [("inner", "s u A t A")] * 2 + [("outer", "s u A t t A")]
-    assert {turn.within is None for s in sequences if s.agent == "inner" for turn in s.turns} == {False}
+    assert sorted((s.turns[0].agent, roles(s)) for s in sequences) == [("inner", "s u A t A")] * 2 + [
+        ("outer", "s u A t t A")
+    ]
+    assert {turn.within is None for s in sequences if s.turns[0].agent == "inner" for turn in s.turns} == {False}
 
 
 @pytest.mark.anyio

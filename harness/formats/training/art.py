@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, StrictStr, Tag, model_validator
 from harness.formats.sequences import TokenCounts, TurnSequence
 from harness.formats.training.candidates import Candidate, Losses, RankedGroup, rewards_teach
 from harness.formats.training.line_models import ChatRole, ClosedPart, ExactNumber, OpenAICall, Part
-from harness.formats.training.records import TrainingLine, unplaced_parts
+from harness.formats.training.records import TrainingLine, tools_of, unplaced_parts
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, Turn
 
@@ -23,93 +23,69 @@ def art_records(
         members = sorted(choices, key=lambda candidate: candidate.index)
         record = {"trajectories": [_trajectory(group, member) for member in members]}
         sequences = [sequence for member in members for sequence in member.sequences]
-        lost = tuple(name for sequence in sequences for name in _lost(sequence))
+        lost: list[str] = []
+        for sequence in sequences:
+            lost += unplaced_parts(sequence)
+            lost += (_WITHOUT_LOGPROBS for turn in sequence.turns if not _logprobs(turn))
         indices = tuple(member.index for member in members)
-        yield TrainingLine(record, indices, lost, tokens=TokenCounts.of(sequences))
+        yield TrainingLine(record, indices, tuple(lost), tokens=TokenCounts.of(sequences))
 
 
 def _trajectory(group: RankedGroup, member: Candidate) -> dict[str, Any]:
-    """Return a rollout: the sequence that ends in the answer, and the others beside it."""
-    others = [_history(sequence) for sequence in member.sequences if sequence is not member.final]
-    return {
-        **_history(member.final),
-        "reward": member.place.reward,
-        **(_as_they_came(group, member) or _notes(group, member)),
-        **({"additional_histories": others} if others else {}),
-    }
+    """Return a rollout: the sequence that ends in the answer, and the others beside it.
 
-
-def _as_they_came(group: RankedGroup, member: Candidate) -> Mapping[str, Any] | None:
-    """Return the metrics, metadata and logs of an imported trajectory that nobody has judged anew."""
-    kept = member.rollout.metadata.get("art")
-    is_imported = group.ranked.origin == member.rollout.origin == "art"
-    return kept if is_imported and isinstance(kept, Mapping) else None
-
-
-def _notes(group: RankedGroup, member: Candidate) -> Mapping[str, Any]:
-    metadata = {
-        "query_id": group.group.query.exported_id,
-        "run": group.run,
-        "index": member.index,
-        "role": member.rollout.role,
-        "signal": group.ranked.signal,
-        "judge": group.judge,
-        "agent": member.final.agent,
-        "model": member.final.model,
-    }
-    return {"metrics": _figures(member), "metadata": metadata, "logs": []}
-
-
-def _figures(member: Candidate) -> Mapping[str, float]:
+    The metrics, metadata and logs of an imported trajectory that nobody has judged anew stay as they came.
+    """
     place, rollout = member.place, member.rollout
-    figures = {
-        "rank": place.rank,
-        "uncertainty": place.uncertainty,
-        "verified": rollout.verified,
-        "price_usd": rollout.price_usd,
-        "duration_s": rollout.duration_s,
-    }
-    return {name: value for name, value in figures.items() if value is not None}
+    notes: Any = rollout.metadata.get("art")
+    if not (notes and isinstance(notes, Mapping) and group.ranked.origin == rollout.origin == "art"):
+        figures = {
+            "rank": place.rank,
+            "uncertainty": place.uncertainty,
+            "verified": rollout.verified,
+            "price_usd": rollout.price_usd,
+            "duration_s": rollout.duration_s,
+        }
+        metadata = {
+            "query_id": group.group.query.exported_id,
+            "run": group.run,
+            "index": member.index,
+            "role": rollout.role,
+            "signal": group.ranked.signal,
+            "judge": group.judge,
+            "agent": member.final.turns[0].agent,
+            "model": member.final.turns[0].model,
+        }
+        metrics = {name: value for name, value in figures.items() if value is not None}
+        notes = {"metrics": metrics, "metadata": metadata, "logs": []}
+    others = [_history(sequence) for sequence in member.sequences if sequence is not member.final]
+    beside = {"additional_histories": others} if others else {}
+    return {**_history(member.final), "reward": place.reward, **notes, **beside}
 
 
 def _history(sequence: TurnSequence) -> dict[str, Any]:
+    """Return the messages of a sequence, those of the model as Choices: ART trains on one that has logprobs."""
     said = {len(turn.context): turn for turn in sequence.turns}
     entries: list[Message] = []
     masked = zip(sequence.messages, sequence.message_mask, strict=True)
     for place, (message, mask) in enumerate(masked):
-        entries.append(_choice(message, said.get(place)) if mask else message)
-    tools = {"tools": list(sequence.tools)} if sequence.tools else {}
-    return {"messages_and_choices": entries, **tools}
-
-
-def _choice(message: Message, turn: Turn | None) -> dict[str, Any]:
-    """Return a message of the model as a Choice, which ART trains on where it has logprobs."""
-    ends = "tool_calls" if message.get("tool_calls") else "stop"
-    return {"finish_reason": ends, "index": 0, "logprobs": _logprobs(turn), "message": message}
+        ends = "tool_calls" if message.get("tool_calls") else "stop"
+        choice = {"finish_reason": ends, "index": 0, "logprobs": _logprobs(said.get(place)), "message": message}
+        entries.append(choice if mask else message)
+    return {"messages_and_choices": entries, **tools_of(sequence)}
 
 
 def _logprobs(turn: Turn | None) -> dict[str, Any] | None:
-    """Return the tokens of a turn as ART reads ids: as the text `token_id:N`."""
-    if not _has_logprobs(turn):
+    """Return the tokens of a turn of one message as ART reads ids: as the text `token_id:N`."""
+    tokens = turn.tokens if turn and len(turn.completion) == 1 else None
+    if not tokens or not tokens.logprobs:
         return None
-    tokens = turn.tokens if turn else None
-    pairs = zip(tokens.ids, tokens.logprobs, strict=True) if tokens and tokens.logprobs else ()
-    return {
-        "content": [
-            {"token": f"token_id:{token}", "bytes": None, "logprob": logprob, "top_logprobs": []}
-            for token, logprob in pairs
-        ],
-        "refusal": None,
-    }
-
-
-def _has_logprobs(turn: Turn | None) -> bool:
-    """Return whether the tokens of a turn are those of one message."""
-    return turn is not None and len(turn.completion) == 1 and turn.tokens is not None and bool(turn.tokens.logprobs)
-
-
-def _lost(sequence: TurnSequence) -> tuple[str, ...]:
-    return (*unplaced_parts(sequence), *(_WITHOUT_LOGPROBS for turn in sequence.turns if not _has_logprobs(turn)))
+    pairs = zip(tokens.ids, tokens.logprobs, strict=True)
+    content: list[dict[str, Any]] = [
+        {"token": f"token_id:{token}", "bytes": None, "logprob": logprob, "top_logprobs": []}
+        for token, logprob in pairs
+    ]
+    return {"content": content, "refusal": None}
 
 
 class _ArtToken(Part, frozen=True):
@@ -137,12 +113,9 @@ class _ArtMessage(Part, frozen=True):
     role: ChatRole
 
 
-def _kind_of_entry(entry: Any) -> str:
-    return "Choice" if "finish_reason" in (entry if isinstance(entry, Mapping) else ()) else "message"
-
-
 _Entry = Annotated[
-    Annotated[_Choice, Tag("Choice")] | Annotated[_ArtMessage, Tag("message")], Discriminator(_kind_of_entry)
+    Annotated[_Choice, Tag("Choice")] | Annotated[_ArtMessage, Tag("message")],
+    Discriminator(lambda entry: "Choice" if isinstance(entry, Mapping) and "finish_reason" in entry else "message"),
 ]
 
 

@@ -1,6 +1,7 @@
 """A rollout as a trajectory of ATIF-v1.8, which Harbor 0.25 reads: of any run, ranked or not."""
 
 import mimetypes
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, cast
@@ -8,9 +9,10 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import Field, StrictStr, model_validator
 
 from harness.core.rankings import Ranked
-from harness.core.records import Rollout, Step
+from harness.core.records import Rollout
 from harness.formats.json_values import parse_json
-from harness.formats.sequences import TokenCounts, join_turns
+from harness.formats.messages import SYSTEM_ROLES
+from harness.formats.sequences import TokenCounts, join_turns, without_reasoning
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
 from harness.formats.training.line_models import ClosedPart, Part, Whole
 from harness.formats.training.records import TrainingLine
@@ -18,7 +20,6 @@ from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, NoMessages, Tool, Turn
 
 AtifStep = dict[str, Any]
-_SYSTEM = {"system", "developer"}
 _IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 
@@ -42,15 +43,29 @@ class AtifSteps:
 
     def add(self, turn: Turn) -> None:
         """Add what a turn was shown since the turn before it, and what the model said."""
-        at = next((i for i, m in enumerate(turn.context) if m["role"] not in _SYSTEM), len(turn.context))
-        system, talk = list(turn.context[:at]), [_without_reasoning(m) for m in turn.context[at:]]
+        at = next((i for i, m in enumerate(turn.context) if m["role"] not in SYSTEM_ROLES), len(turn.context))
+        system, talk = list(turn.context[:at]), [without_reasoning(m) for m in turn.context[at:]]
         if system != self._system:
-            self._add_all(system, copied=False)
+            self._add_all(system, {})
         goes_on = talk[: len(self._shown)] == self._shown
         shown = len(self._shown) if goes_on else 0
-        self._add_all(turn.context[at + shown :], copied=not goes_on)
-        self._append(self._said(turn.completion) | self._of_call(turn), turn.completion)
-        self._system, self._shown = system, [*talk, *map(_without_reasoning, turn.completion)]
+        self._add_all(turn.context[at + shown :], {} if goes_on else {"is_copied_context": True})
+        others = {"agent": turn.agent} if turn.agent != self.agent else {}
+        others |= {"tool_definitions": list(turn.tools)} if list(turn.tools) != list(self.tools) else {}
+        step = self._said(turn.completion)
+        step |= {"model_name": turn.model} if turn.model and turn.model != self.model else {}
+        if tokens := turn.tokens:
+            metrics = {
+                "prompt_tokens": len(tokens.prompt_ids) or None,
+                "completion_tokens": len(tokens.ids),
+                "prompt_token_ids": list(tokens.prompt_ids) or None,
+                "completion_token_ids": list(tokens.ids),
+                "logprobs": list(tokens.logprobs) if tokens.logprobs else None,
+            }
+            step["metrics"] = _known(metrics)
+        step |= {"llm_call_count": 1} | ({"extra": others} if others else {})
+        self._append(step, turn.completion)
+        self._system, self._shown = system, [*talk, *map(without_reasoning, turn.completion)]
 
     def result_of(self, call_id: str) -> dict[str, Any] | None:
         """Return the observed result of a tool call, made if there is none yet; None for an unknown call."""
@@ -63,70 +78,63 @@ class AtifSteps:
         results.append({"source_call_id": call_id})
         return results[-1]
 
-    def _add_all(self, messages: Iterable[Message], *, copied: bool) -> None:
+    def _add_all(self, messages: Iterable[Message], mark: AtifStep) -> None:
         for message in messages:
-            if message["role"] == "tool":
-                self._observe(message)
-            elif message["role"] == "assistant":
+            if message["role"] == "assistant":
                 self._append(self._said([message]) | {"is_copied_context": True}, [message])
+                continue
+            content = self._content(message.get("content"))
+            if message["role"] != "tool":
+                source = "system" if message["role"] in SYSTEM_ROLES else "user"
+                self._append({"source": source, "message": content} | mark, ())
+            elif result := self.result_of(str(message.get("tool_call_id"))):
+                result["content"] = content
             else:
-                source = "system" if message["role"] in _SYSTEM else "user"
-                step = {"source": source, "message": self._content(message.get("content"))}
-                self._append(step | ({"is_copied_context": True} if copied else {}), ())
+                self._append({"source": "user", "message": "", "observation": {"results": [{"content": content}]}}, ())
 
     def _append(self, step: AtifStep, said: Sequence[Message]) -> None:
         step = {"step_id": len(self.steps) + 1} | step
         self.steps.append(step)
         self._step_of_call |= {str(call.get("id")): step for m in said for call in m.get("tool_calls") or ()}
 
-    def _observe(self, message: Message) -> None:
-        call_id, content = str(message.get("tool_call_id")), self._content(message.get("content"))
-        if result := self.result_of(call_id):
-            result["content"] = content
-        else:
-            self._append({"source": "user", "message": "", "observation": {"results": [{"content": content}]}}, ())
-
     def _said(self, messages: Sequence[Message]) -> AtifStep:
         """Return what the model said in one call."""
         contents = [content for m in messages if (content := self._content(m.get("content") or m.get("refusal")))]
-        step: AtifStep = {"source": "agent", "message": _joined(contents)}
+        texts = [content for content in contents if isinstance(content, str)]
+        parts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in contents]
+        message = "\n".join(texts) if len(texts) == len(contents) else [part for each in parts for part in each]
+        step: AtifStep = {"source": "agent", "message": message}
         if thoughts := [str(m["reasoning_content"]) for m in messages if m.get("reasoning_content")]:
             step["reasoning_content"] = "\n".join(thoughts)
         if calls := [_tool_call(call) for m in messages for call in m.get("tool_calls") or ()]:
             step["tool_calls"] = calls
         return step
 
-    def _of_call(self, turn: Turn) -> AtifStep:
-        """Return what is known of the call itself."""
-        model = {"model_name": turn.model} if turn.model and turn.model != self.model else {}
-        others = {"agent": turn.agent} if turn.agent != self.agent else {}
-        others |= {"tool_definitions": list(turn.tools)} if list(turn.tools) != list(self.tools) else {}
-        extra = {"extra": others} if others else {}
-        return {**model, **_metrics(turn), "llm_call_count": 1, **extra}
-
     def _content(self, content: Any) -> str | list[dict[str, Any]]:
+        """Return a content as ATIF has it, without the parts that it has no place for."""
         if not isinstance(content, list):
             return "" if content is None else str(content)
-        parts = [(part, _part(part)) for part in cast("list[Any]", content)]
-        self.lost += [f"a part of a message ({_kind(part)})" for part, made in parts if made is None]
-        return [made for _, made in parts if made is not None] or ""
+        made: list[dict[str, Any]] = []
+        for part in cast("list[Any]", content):
+            match part:
+                case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
+                    made.append({"type": "text", "text": text})
+                case {"type": "image_url", "image_url": {"url": str(url)}} if (kind := _media_type(url)) in _IMAGES:
+                    made.append({"type": "image", "source": {"media_type": kind, "path": url}})
+                case {"type": kind}:
+                    self.lost.append(f"a part of a message ({kind})")
+                case _:
+                    kind = None if isinstance(part, dict) else type(part).__name__
+                    self.lost.append(f"a part of a message ({kind})")
+        return made or ""
 
 
-def _without_reasoning(message: Message) -> Message:
-    """Return a message without its reasoning, which a server may not have got back."""
-    return {key: value for key, value in message.items() if key != "reasoning_content"}
+def _media_type(url: str) -> str | None:
+    return re.split("[;,]", url[5:])[0] if url.startswith("data:") else mimetypes.guess_type(url)[0]
 
 
-def _metrics(turn: Turn) -> AtifStep:
-    if not (tokens := turn.tokens):
-        return {}
-    metrics: dict[str, Any] = {
-        **({"prompt_tokens": len(tokens.prompt_ids)} if tokens.after_prompt else {}),
-        "completion_tokens": len(tokens.ids),
-        **({"prompt_token_ids": list(tokens.prompt_ids)} if tokens.after_prompt else {}),
-        "completion_token_ids": list(tokens.ids),
-    }
-    return {"metrics": metrics | ({"logprobs": list(tokens.logprobs)} if tokens.logprobs else {})}
+def _known(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
@@ -141,31 +149,6 @@ def _tool_call(call: dict[str, Any]) -> dict[str, Any]:
     if isinstance(arguments, dict):
         return named | {"arguments": arguments}
     return named | {"arguments": {}, "extra": {"arguments": text}}
-
-
-def _joined(contents: Sequence[str | list[dict[str, Any]]]) -> str | list[dict[str, Any]]:
-    if all(isinstance(content, str) for content in contents):
-        return "\n".join(map(str, contents))
-    texts = [[{"type": "text", "text": content}] if isinstance(content, str) else content for content in contents]
-    return [part for parts in texts for part in parts]
-
-
-def _part(part: Any) -> dict[str, Any] | None:
-    """Return a part of a content as ATIF has it; None for one that it has no place for."""
-    match part:
-        case {"type": "text", "text": str(text)}:
-            return {"type": "text", "text": text}
-        case {"type": "refusal", "refusal": str(text)}:
-            return {"type": "text", "text": text}
-        case {"type": "image_url", "image_url": {"url": str(url)}}:
-            kind = url[5:].split(";")[0].split(",")[0] if url.startswith("data:") else mimetypes.guess_type(url)[0]
-            return {"type": "image", "source": {"media_type": kind, "path": url}} if kind in _IMAGES else None
-        case _:
-            return None
-
-
-def _kind(part: Any) -> str:
-    return str(cast("dict[str, Any]", part).get("type")) if isinstance(part, dict) else type(part).__name__
 
 
 VERSION = "ATIF-v1.8"
@@ -200,74 +183,56 @@ def atif_trajectory(
     """Return a rollout as a trajectory, nested agents as embedded ones, and what ATIF has no place for."""
     name = rollout.origin_id or f"{rollout.run}/{rollout.query}/{rollout.index}"
     outer = [turn for turn in turns if turn.within is None] or list(turns)
-    main, lost = _steps_of(outer), [name for turn in turns for name in _lost(turn)]
+    main, lost = _steps_of(outer), list[str]()
+    for turn in turns:
+        lost += (*turn.lost_completion, *turn.lost_tools, *["an output schema"] * bool(turn.output_schema))
     calls = dict.fromkeys(turn.within for turn in turns if turn.within and turn not in outer)
-    read_steps = {call: _steps_of([turn for turn in turns if turn.within == call]) for call in calls}
-    all_steps = [main, *read_steps.values()]
-    nested = [_document(f"{name}/{call}", steps) for call, steps in read_steps.items()]
-    for call, document in zip(read_steps, nested, strict=True):
-        _refer(all_steps, call, document["trajectory_id"])
+    nested = {f"{name}/{call}": (call, _steps_of([t for t in turns if t.within == call])) for call in calls}
+    all_steps = [main, *(steps for _, steps in nested.values())]
+    for trajectory_id, (call, _) in nested.items():
+        for steps in all_steps:  # the result of the call that a nested agent worked for names its trajectory
+            if result := steps.result_of(call):
+                result["subagent_trajectory_ref"] = [{"trajectory_id": trajectory_id}]
     lost += [part for steps in all_steps for part in steps.lost]
     imported: Mapping[str, Any] = rollout.metadata if rollout.origin == "atif" else {}
-    record = _document(name, main, imported) | _totals(rollout, len(main.steps))
+    totals = {
+        "total_prompt_tokens": rollout.usage.input,
+        "total_completion_tokens": rollout.usage.output,
+        "total_cached_tokens": rollout.usage.cached,
+        "total_cost_usd": rollout.price_usd,
+        "total_steps": len(main.steps),
+    }
+    extra = {
+        "query_id": rollout.query,
+        "role": rollout.role if rollout.origin is None else None,
+        "reward": place.reward if place and place.reward is not None else rollout.given_reward,
+        "rank": place.rank if place else None,
+        "failure": rollout.failure.kind if rollout.failure else None,
+    }
     came_with = dict(imported.get("extra") or {})
-    named = came_with.get("query_id")
-    record["extra"] = came_with | _extra(rollout, place) | ({"query_id": named} if named else {})
-    return record | ({"subagent_trajectories": nested} if nested else {}), tuple(lost)
+    named = {"query_id": came_with["query_id"]} if came_with.get("query_id") else {}
+    record = _document(name, main, imported)
+    record["final_metrics"] = _known(totals)
+    record["extra"] = came_with | _known(extra) | named
+    embedded = [_document(name, steps, {}) for name, (_, steps) in nested.items()]
+    return record | ({"subagent_trajectories": embedded} if embedded else {}), tuple(lost)
 
 
 def _steps_of(turns: Sequence[Turn]) -> AtifSteps:
-    first = turns[0]
-    steps = AtifSteps(first.agent, first.model, first.tools)
+    steps = AtifSteps(turns[0].agent, turns[0].model, turns[0].tools)
     for turn in turns:
         steps.add(turn)
     return steps
 
 
-def _document(name: str, steps: AtifSteps, imported: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _document(name: str, steps: AtifSteps, imported: Mapping[str, Any]) -> dict[str, Any]:
     """Return a trajectory; what it said of itself where it came from, stays."""
     agent: dict[str, Any] = {"name": steps.agent or _UNKNOWN, "version": _UNKNOWN}
     agent |= {"model_name": steps.model} if steps.model else {}
     agent |= {"tool_definitions": list(steps.tools)} if steps.tools else {}
-    came_with = {key: value for key, value in (imported or {}).items() if key in {"session_id", "notes"}}
-    agent |= (imported or {}).get("agent") or {}
+    agent |= imported.get("agent") or {}
+    came_with = {key: value for key, value in imported.items() if key in {"session_id", "notes"}}
     return {"schema_version": VERSION, "trajectory_id": name, **came_with, "agent": agent, "steps": steps.steps}
-
-
-def _refer(all_steps: Sequence[AtifSteps], call_id: str, trajectory_id: str) -> None:
-    """Let the result of the call that a nested agent worked for name that agent's trajectory."""
-    for steps in all_steps:
-        if result := steps.result_of(call_id):
-            result["subagent_trajectory_ref"] = [{"trajectory_id": trajectory_id}]
-
-
-def _totals(rollout: Rollout, steps: int) -> dict[str, Any]:
-    usage = rollout.usage
-    totals = {
-        "total_prompt_tokens": usage.input,
-        "total_completion_tokens": usage.output,
-        "total_cached_tokens": usage.cached,
-        "total_cost_usd": rollout.price_usd,
-        "total_steps": steps,
-    }
-    return {"final_metrics": {name: value for name, value in totals.items() if value is not None}}
-
-
-def _extra(rollout: Rollout, place: Ranked | None) -> dict[str, Any]:
-    reward = place.reward if place and place.reward is not None else rollout.given_reward
-    extra = {
-        "query_id": rollout.query,
-        "role": rollout.role if rollout.origin is None else None,
-        "reward": reward,
-        "rank": place.rank if place else None,
-        "failure": rollout.failure.kind if rollout.failure else None,
-    }
-    return {name: value for name, value in extra.items() if value is not None}
-
-
-def _lost(turn: Turn) -> tuple[str, ...]:
-    schema = ("an output schema",) if turn.output_schema else ()
-    return (*turn.lost_completion, *turn.lost_tools, *schema)
 
 
 def _turns_of_steps(rollout: Rollout) -> list[Turn]:
@@ -279,29 +244,25 @@ def _turns_of_steps(rollout: Rollout) -> list[Turn]:
     model = rollout.effective.models[0] if rollout.effective.models else None
     turns: list[Turn] = []
     for number, step in enumerate(path):
-        said, results = _message_of_step(step, f"call_{number}")
-        turns.append(Turn(step.agent, model, tuple(context), (said,)))
+        shown, results = tuple(context), list[Message]()
+        if step.tool_name:
+            function = {"name": step.tool_name, "arguments": step.tool_input or "{}"}
+            call = {"id": step.call_id or f"call_{number}", "type": "function", "function": function}
+            said: Message = {"role": "assistant", "content": None, "tool_calls": [call]}
+            said |= {"reasoning_content": step.reasoning} if step.reasoning else {}
+            output = step.tool_output if step.tool_output is not None else step.error
+            if output is not None:
+                results.append({"role": "tool", "tool_call_id": call["id"], "content": output})
+        elif step.kind == "reasoning":
+            said = {"role": "assistant", "content": "", "reasoning_content": step.reasoning}
+        else:
+            said = {"role": "assistant", "content": step.reasoning or ""}
+        turns.append(Turn(step.agent, model, shown, (said,)))
         context += [said, *results]
     if answer or not turns:
-        turns.append(Turn(path[-1].agent if path else None, model, tuple(context), (_reply(answer),)))
+        last: Message = {"role": "assistant", "content": answer}
+        turns.append(Turn(path[-1].agent if path else None, model, tuple(context), (last,)))
     return turns
-
-
-def _reply(text: str) -> Message:
-    return {"role": "assistant", "content": text}
-
-
-def _message_of_step(step: Step, call_id: str) -> tuple[Message, list[Message]]:
-    if not step.tool_name:
-        is_thought = step.kind == "reasoning"
-        said = _reply("" if is_thought else step.reasoning or "")
-        return (said | {"reasoning_content": step.reasoning} if is_thought else said), []
-    function = {"name": step.tool_name, "arguments": step.tool_input or "{}"}
-    call = {"id": step.call_id or call_id, "type": "function", "function": function}
-    thought = {"reasoning_content": step.reasoning} if step.reasoning else {}
-    said = {"role": "assistant", "content": None, "tool_calls": [call]} | thought
-    output = step.tool_output if step.tool_output is not None else step.error
-    return said, [] if output is None else [{"role": "tool", "tool_call_id": call["id"], "content": output}]
 
 
 class _AtifAgent(ClosedPart, frozen=True):

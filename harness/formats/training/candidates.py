@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise
 from typing import Literal
 
-from harness.core.rankings import GroupRanking, Match, Ranked
+from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.formats.sequences import TurnSequence, join_turns
 from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
@@ -43,8 +43,6 @@ class Losses:
         return [f"{times:,} {unit if times == 1 else _PLURALS[unit]}: {why}" for unit, why, times in self.rows()]
 
 
-OFF_POLICY_MATTERS = ("groups", "art")
-"""The formats of groups with rewards, which trainers take for samples of one policy."""
 TurnsOf = Callable[[Rollout], Sequence[Turn]]
 """Reads a rollout's calls as turns; none for a rollout without recorded calls. Raises NoMessages."""
 
@@ -85,33 +83,25 @@ class Candidate:
         outer = [s for s in self.sequences if s.turns[-1].within is None]
         return (outer or list(self.sequences))[-1]
 
-    @property
-    def models(self) -> set[str | None]:
-        """The models that spoke in it."""
-        return {sequence.model for sequence in self.sequences}
-
 
 def group_may_go_in(group: RankedGroup, rules: ExportRules, losses: Losses) -> bool:
     """Return whether a group's ranking can be trained on; if not, count why."""
-    reason = _fault_of_group(group, rules)
+    reason = None
+    if group.ranked.basis and group.ranked.basis != group.group.basis:
+        reason = "the ranking is out of date: rollouts were made again since"
+    elif group.ranked.signal == "none":
+        reason = "the judging tells nothing apart (signal none)"
+    elif group.ranked.signal == "weak" and not rules.weak:
+        reason = "weak signal"
     if reason:
         losses.add("group", reason)
     return reason is None
 
 
-def _fault_of_group(group: RankedGroup, rules: ExportRules) -> str | None:
-    if group.ranked.basis and group.ranked.basis != group.group.basis:
-        return "the ranking is out of date: rollouts were made again since"
-    if group.ranked.signal == "none":
-        return "the judging tells nothing apart (signal none)"
-    if group.ranked.signal == "weak" and not rules.weak:
-        return "weak signal"
-    return None
-
-
 def rewards_teach(choices: Sequence[Candidate], rules: ExportRules, losses: Losses) -> bool:
     """Return whether the rewards of a group can be compared, and differ; if not, count why."""
-    if len({model for candidate in choices for model in candidate.models}) > 1 and not rules.mixed:
+    models = {sequence.turns[0].model for candidate in choices for sequence in candidate.sequences}
+    if len(models) > 1 and not rules.mixed:
         losses.add("group", "several models in one group (--mixed takes them)")
         return False
     if len({candidate.place.reward for candidate in choices}) < 2:
@@ -125,11 +115,18 @@ def candidates(group: RankedGroup, rules: ExportRules, losses: Losses, recorded_
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     chosen: list[Candidate] = []
     for rollout in group.group.rollouts:
-        reason = next(_faults(rollout, places, group, rules), None)
-        if reason:
+        if reason := next(_faults(rollout, places, group, rules), None):
             losses.add("rollout", reason)
-        elif sequences := _sequences(rollout, recorded_turns, losses, by_tokens=rules.format == "groups"):
+            continue
+        try:
+            sequences = join_turns(recorded_turns(rollout), by_tokens=rules.format == "groups")
+        except NoMessages as exc:
+            losses.add("rollout", f"the calls have no form as messages ({str(exc)[:100]})")
+            continue
+        if sequences:
             chosen.append(Candidate(rollout, places[rollout.index], sequences))
+        else:
+            losses.add("rollout", "imported: no calls are recorded" if rollout.origin else "no calls are recorded")
     return sorted(chosen, key=lambda c: (c.place.rank, c.index))
 
 
@@ -139,7 +136,8 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
         yield f"failed ({rollout.failure.kind})" if rollout.failure else "failed"
     if place is None or place.rank is None or place.reward is None:
         yield "without a rank"
-    if rules.format in OFF_POLICY_MATTERS and rollout.role == "anchor" and "anchor" not in included:
+    trains_one_policy = rules.format in {"groups", "art"}
+    if trains_one_policy and rollout.role == "anchor" and "anchor" not in included:
         yield "the anchor: it was sampled at temperature 0"
     if rollout.capture == "partial":
         yield "not all of its calls are recorded"
@@ -149,19 +147,6 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
         yield "the judge did not see the whole answer"
 
 
-def _sequences(
-    rollout: Rollout, recorded_turns: TurnsOf, losses: Losses, *, by_tokens: bool
-) -> tuple[TurnSequence, ...]:
-    try:
-        sequences = join_turns(recorded_turns(rollout), by_tokens=by_tokens)
-    except NoMessages as exc:
-        losses.add("rollout", f"the calls have no form as messages ({str(exc)[:100]})")
-        return ()
-    if not sequences:
-        losses.add("rollout", "imported: no calls are recorded" if rollout.origin else "no calls are recorded")
-    return sequences
-
-
 RankedPair = tuple[Candidate, Candidate]
 """The better and the worse."""
 
@@ -169,30 +154,22 @@ RankedPair = tuple[Candidate, Candidate]
 def preference_pairs(
     group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
 ) -> Iterator[RankedPair]:
-    """Yield the pairs of a group that the judging bears out; the others are counted. `choices` are best first."""
-    if group.ranked.pairs:
-        yield from _imported(group.ranked.pairs, choices, rules, losses)
-        return
-    probabilities = group.odds(group.ranked)
+    """Yield the pairs of a group that the judging bears out; the others are counted. `choices` are best first.
+
+    Imported preferences stay as they came: whoever made them chose the pairs, and holds that they are sound.
+    """
     sound: list[RankedPair] = []
-    for pair in chosen_pairs(choices, rules.pairs):
-        reason = _fault(pair, group, rules, probabilities.get((pair[0].index, pair[1].index)))
-        if reason:
-            losses.add("pair", reason)
-        else:
-            sound.append(pair)
-    sound.sort(key=lambda pair: -_gap(*pair))
-    if rules.per_query is not None and len(sound) > rules.per_query:
-        losses.add("pair", f"more than {rules.per_query} of a query", len(sound) - rules.per_query)
-    yield from islice(sound, rules.per_query)
-
-
-def _imported(
-    pairs: Sequence[tuple[int, int]], choices: Sequence[Candidate], rules: ExportRules, losses: Losses
-) -> Iterator[RankedPair]:
-    """Yield imported preferences as they came: whoever made them chose the pairs, and holds that they are sound."""
-    left = {candidate.index: candidate for candidate in choices}
-    sound = [(left[better], left[worse]) for better, worse in pairs if better in left and worse in left]
+    if group.ranked.pairs:
+        left = {candidate.index: candidate for candidate in choices}
+        sound += [(left[better], left[worse]) for better, worse in group.ranked.pairs if {better, worse} <= left.keys()]
+    else:
+        probabilities = group.odds(group.ranked)
+        for pair in chosen_pairs(choices, rules.pairs):
+            if reason := _fault(pair, group, rules, probabilities.get((pair[0].index, pair[1].index))):
+                losses.add("pair", reason)
+            else:
+                sound.append(pair)
+        sound.sort(key=lambda pair: -_gap(*pair))
     if rules.per_query is not None and len(sound) > rules.per_query:
         losses.add("pair", f"more than {rules.per_query} of a query", len(sound) - rules.per_query)
     yield from islice(sound, rules.per_query)
@@ -218,27 +195,21 @@ def _fault(pair: RankedPair, group: RankedGroup, rules: ExportRules, probability
     met = [match for match in group.ranked.matches if {match.a, match.b} == {better, worse} and not match.repeated]
     if any(match.cut for match in met) and "cut" not in rules.included:
         return "the judge did not see the whole of an answer"
-    if any(map(_in_both_orders, met)):
-        reason = _fault_of_orders(met, better)
+    reason = None
+    if any(len(set(match.shown_first)) == 2 for match in met):
+        if any(match.flipped for match in met):
+            reason = "the two orders name opposite winners"
+        elif any(match.inconsistent or match.winner is None for match in met):
+            reason = "one of the two orders, or both, name a tie"
+        elif any(match.winner != better for match in met):
+            reason = "their own match went the other way"
     elif group.both_orders and rules.confidence is None:
         reason = "never judged against each other in both orders (--confidence P takes such pairs by their probability)"
     else:
         least = USUAL_CONFIDENCE if rules.confidence is None else rules.confidence
-        unsure = least > 0 and (probability is None or probability < least)
-        reason = f"p(better above worse) is below {least:g}, or not known" if unsure else None
+        if least > 0 and (probability is None or probability < least):
+            reason = f"p(better above worse) is below {least:g}, or not known"
     return reason or (f"a margin below {rules.least_margin:g}" if _gap(*pair) < rules.least_margin else None)
-
-
-def _fault_of_orders(met: Sequence[Match], better: int) -> str | None:
-    if any(match.flipped for match in met):
-        return "the two orders name opposite winners"
-    if any(match.inconsistent or match.winner is None for match in met):
-        return "one of the two orders, or both, name a tie"
-    return None if all(match.winner == better for match in met) else "their own match went the other way"
-
-
-def _in_both_orders(match: Match) -> bool:
-    return len(set(match.shown_first)) == 2
 
 
 def _gap(better: Candidate, worse: Candidate) -> float:

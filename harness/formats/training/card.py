@@ -19,85 +19,38 @@ from harness.formats.training.rules import USUAL_CONFIDENCE, ExportFormat, Expor
 DatasetsType: TypeAlias = "str | Mapping[str, DatasetsType] | Sequence[DatasetsType]"
 """A type of `datasets`, a record of columns, or a list: its one entry says of what."""
 
-_OBJECTS = ["json"]
-"""Objects of any keys: messages, tools."""
-_SEQUENCE: Mapping[str, DatasetsType] = {
-    "agent": "string",
-    "model": "string",
-    "messages": _OBJECTS,
-    "tools": _OBJECTS,
-    "message_mask": ["int64"],
-    "within": "string",
-    "output_schema": "json",
-    "token_ids": ["int64"],
-    "token_mask": ["int64"],
-    "logprobs": ["float64"],
-}
-_GROUP: Mapping[str, DatasetsType] = {
-    "query_id": "string",
-    "signal": "string",
-    "judge": "string",
-    "rollouts": [
-        {
-            "index": "int64",
-            "role": "string",
-            "reward": "float64",
-            "advantage": "float64",
-            "uncertainty": "float64",
-            "failed": "string",
-            "sequences": [_SEQUENCE],
-        }
-    ],
-}
-_TALK: Mapping[str, DatasetsType] = {"messages": _OBJECTS, "tools": _OBJECTS}
-_TURN: Mapping[str, DatasetsType] = {"prompt": _OBJECTS, "completion": _OBJECTS, "tools": _OBJECTS}
-_PAIR: Mapping[str, DatasetsType] = {"prompt": _OBJECTS, "chosen": _OBJECTS, "rejected": _OBJECTS, "tools": _OBJECTS}
-_OPENAI_PAIR: Mapping[str, DatasetsType] = {
-    "input": _TALK,
-    "preferred_output": _OBJECTS,
-    "non_preferred_output": _OBJECTS,
-}
-_HISTORY: Mapping[str, DatasetsType] = {"messages_and_choices": _OBJECTS, "tools": _OBJECTS}
-_ART_GROUP: Mapping[str, DatasetsType] = {
-    "trajectories": [
-        {
-            **_HISTORY,
-            "reward": "float64",
-            "metrics": "json",
-            "metadata": "json",
-            "logs": ["string"],
-            "additional_histories": [_HISTORY],
-        }
-    ]
-}
-_ATIF: Mapping[str, DatasetsType] = {
-    "schema_version": "string",
-    "trajectory_id": "string",
-    "session_id": "string",
-    "agent": "json",
-    "steps": _OBJECTS,
-    "notes": "string",
-    "final_metrics": "json",
-    "extra": "json",
-    "subagent_trajectories": _OBJECTS,
-}
+
+def _typed(columns: str) -> dict[str, DatasetsType]:
+    """Return columns such as `name:string ids:int64[]`, each with its type; `json` is an object of any keys."""
+    pairs = (column.split(":") for column in columns.split())
+    return {name: [kind[:-2]] if kind.endswith("[]") else kind for name, kind in pairs}
+
+
+_SEQUENCE = _typed(
+    "agent:string model:string messages:json[] tools:json[] message_mask:int64[] within:string output_schema:json "
+    "token_ids:int64[] token_mask:int64[] logprobs:float64[]"
+)
+_GROUP = _typed("query_id:string signal:string judge:string")
+_ROLLOUT = _typed("index:int64 role:string reward:float64 advantage:float64 uncertainty:float64 failed:string")
+_TALK = _typed("messages:json[] tools:json[]")
+_HISTORY = _typed("messages_and_choices:json[] tools:json[]")
+_TRAJECTORY = _HISTORY | _typed("reward:float64 metrics:json metadata:json logs:string[]")
+_TURN = _typed("prompt:json[] completion:json[] tools:json[]")
 _COLUMNS: Mapping[ExportFormat, Mapping[str, DatasetsType]] = {
-    "groups": _GROUP,
+    "groups": _GROUP | {"rollouts": [_ROLLOUT | {"sequences": [_SEQUENCE]}]},
     "sft": _TALK,
-    "dpo": _PAIR,
-    "openai-preference": _OPENAI_PAIR,
-    "art": _ART_GROUP,
-    "atif": _ATIF,
+    "dpo": _typed("prompt:json[] chosen:json[] rejected:json[] tools:json[]"),
+    "openai-preference": {"input": _TALK} | _typed("preferred_output:json[] non_preferred_output:json[]"),
+    "art": {"trajectories": [_TRAJECTORY | {"additional_histories": [_HISTORY]}]},
+    "atif": _typed(
+        "schema_version:string trajectory_id:string session_id:string agent:json steps:json[] notes:string "
+        "final_metrics:json extra:json subagent_trajectories:json[]"
+    ),
 }
-
-
-def declared_columns(rules: ExportRules) -> list[dict[str, Any]] | None:
-    """Return the columns of a file as `features` in a card's head; None for a table, whose cells say what they are."""
-    columns = _TURN if rules.style == "trl-turns" else _COLUMNS.get(rules.format)
-    return list(_declared(columns)) if columns else None
 
 
 def _declared(columns: Mapping[str, DatasetsType]) -> Iterator[dict[str, Any]]:
+    """Yield the columns of a file as `features` in a card's head."""
     for name, column in columns.items():
         if isinstance(column, str):
             yield {"name": name, "dtype": column}
@@ -170,7 +123,24 @@ _WHAT = {
 
 def card_text(content: CardContent) -> str:
     """Return the card."""
-    return "\n".join(("---", f"{_head(content)}---", "", *_body(content))) + "\n"
+    rules, rows = content.rules, list(content.losses.rows())
+    lines = ["---", f"{_head(content)}---", "", f"# Training data: {rules.format}", "", _WHAT[rules.format], ""]
+    if any(run.offline for run in content.runs):
+        lines.append("**SELF-TEST on the embedded offline parts: the ranks say nothing of any LLM.**\n")
+    files = ((file.name, file.split, file.lines, file.sha256) for file in (*content.files, content.sources))
+    lines += [*_table(("file", "split", "lines", "sha256"), files), "", content.tokens.words()]
+    lines += ["", *(f"- {note}" for note in content.notes)] if content.notes else []
+    lines += ["", "## What may go in", "", *(f"- {rule}" for rule in _rules(content)), "", "## What was left out", ""]
+    lines += _table(("what", "why", "count"), rows) if rows else ["Nothing."]
+    for run in content.runs:
+        signals = ", ".join(f"{name} {count:,}" for name, count in run.signals.items()) or "none ranked"
+        unfinished = ("" if run.finished else ", unfinished") + run.provisional
+        lines += ["", f"## Run {_plain(run.id)}", "", f"- agent: {_plain(run.agent)}"]
+        lines.append(f"- ranking: {_plain(run.ranking)}{unfinished}; groups by signal: {signals}")
+        lines += [f"- judge: {_plain(run.judge)}", f"- rubric: {_plain(run.rubric)}"]
+        lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in run.figures]
+        lines += [f"- the judge: {_plain(warning)}" for warning in run.warnings]
+    return "\n".join(lines) + "\n"
 
 
 def _head(content: CardContent) -> str:
@@ -181,29 +151,9 @@ def _head(content: CardContent) -> str:
         files = [{"split": file.split, "path": file.name} for file in content.files if file.table == name]
         config = {"config_name": name, "description": f"files of sha256 {hashed}", "data_files": files}
         configs.append(config | ({"default": True} if name == "rollouts" else {}))
-    columns = declared_columns(content.rules)
-    described = {"dataset_info": {"features": columns}} if columns else {}
+    columns = _TURN if content.rules.style == "trl-turns" else _COLUMNS.get(content.rules.format)
+    described = {"dataset_info": {"features": list(_declared(columns))}} if columns else {}
     return yaml.safe_dump({"configs": configs, **described, "tags": ["arena-harness"]}, sort_keys=False)
-
-
-def _body(content: CardContent) -> Iterator[str]:
-    rules = content.rules
-    yield from (f"# Training data: {rules.format}", "", _WHAT[rules.format], "")
-    if any(run.offline for run in content.runs):
-        yield "**SELF-TEST on the embedded offline parts: the ranks say nothing of any LLM.**\n"
-    yield from _table(("file", "split", "lines", "sha256"), map(_file_cells, (*content.files, content.sources)))
-    yield from ("", content.tokens.words())
-    yield from ("", *(f"- {note}" for note in content.notes)) if content.notes else ()
-    yield from ("", "## What may go in", "", *(f"- {rule}" for rule in _rules(content)))
-    yield from ("", "## What was left out", "")
-    rows = list(content.losses.rows())
-    yield from _table(("what", "why", "count"), rows) if rows else ("Nothing.",)
-    for run in content.runs:
-        yield from ("", *_run(run))
-
-
-def _file_cells(file: ExportedFile) -> tuple[object, ...]:
-    return file.name, file.split, file.lines, file.sha256
 
 
 def _rules(content: CardContent) -> Iterator[str]:
@@ -221,19 +171,6 @@ def _rules(content: CardContent) -> Iterator[str]:
         yield f"pairs: {rules.pairs}{most}, with a margin of at least {rules.least_margin:g}"
         yield "a pair judged in both orders: both name the same winner"
         yield f"another pair: p(better above worse) of at least {least}"
-
-
-def _run(run: ExportedRun) -> Iterator[str]:
-    signals = ", ".join(f"{name} {count:,}" for name, count in run.signals.items()) or "none ranked"
-    unfinished = "" if run.finished else ", unfinished"
-    unfinished += run.provisional
-    yield from (f"## Run {_plain(run.id)}", "")
-    yield f"- agent: {_plain(run.agent)}"
-    yield f"- ranking: {_plain(run.ranking)}{unfinished}; groups by signal: {signals}"
-    yield f"- judge: {_plain(run.judge)}"
-    yield f"- rubric: {_plain(run.rubric)}"
-    yield from (f"- {_plain(name)}: {_plain(value)}" for name, value in run.figures)
-    yield from (f"- the judge: {_plain(warning)}" for warning in run.warnings)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

@@ -189,7 +189,12 @@ class GroupSequence(ClosedPart, frozen=True):
                 raise ValueError("token_ids holds no token")
             _check_mask("token_mask", mask, len(self.token_ids), "token")
             if "logprobs" in self.model_fields_set:
-                _check_logprobs(self.logprobs or [], mask)
+                logprobs = self.logprobs or []
+                if len(logprobs) != len(mask):
+                    found = counted(len(logprobs), "entry", "entries")
+                    raise ValueError(f"logprobs has {found}, token_mask {len(mask)}")
+                if any((logprob is None) == bool(said) for logprob, said in zip(logprobs, mask, strict=True)):
+                    raise ValueError("logprobs is not a number where the mask is 1, and null where the mask is 0")
         return self
 
 
@@ -198,13 +203,6 @@ def _check_mask(name: str, mask: Sequence[int], length: int, of: str) -> None:
         raise ValueError(f"{name} has {counted(len(mask), 'entry', 'entries')} for {counted(length, of)}")
     if 1 not in mask:
         raise ValueError(f"{name} marks no {of}")
-
-
-def _check_logprobs(logprobs: Sequence[float | None], mask: Sequence[int]) -> None:
-    if len(logprobs) != len(mask):
-        raise ValueError(f"logprobs has {counted(len(logprobs), 'entry', 'entries')}, token_mask {len(mask)}")
-    if any((logprob is None) == bool(said) for logprob, said in zip(logprobs, mask, strict=True)):
-        raise ValueError("logprobs is not a number where the mask is 1, and null where the mask is 0")
 
 
 class GroupRollout(ClosedPart, frozen=True):

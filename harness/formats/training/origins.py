@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from harness.core.errors import UsageError, on_a_line
 from harness.core.rankings import ImportedLine, Signal
-from harness.core.records import Rollout
 from harness.core.user_files import is_file, text_lines
-from harness.formats.json_values import parse_json
+from harness.formats.json_values import first_fault, parse_json
 from harness.formats.training.candidates import RankedGroup
 
 SOURCES = "sources.jsonl"
@@ -43,7 +42,16 @@ def sources_beside(path: Path) -> Callable[[int, str], ImportedLine | None]:
 
     Raises UsageError naming the line of `sources.jsonl` that cannot be read.
     """
-    sources = dict(_sources(path.with_name(SOURCES), path.name)) if is_file(path.with_name(SOURCES)) else {}
+    beside = path.with_name(SOURCES)
+    sources: dict[int, ImportedLine] = {}
+    for number, text in text_lines(beside, on_a_line(beside)) if is_file(beside) else ():
+        try:
+            fields = parse_json(text) if text.strip() else None
+            if isinstance(fields, Mapping) and fields.get("file") == path.name and "sha256" in fields:
+                sources[int(str(fields.get("line")))] = ImportedLine.model_validate(fields)
+        except ValueError as exc:
+            reason = first_fault(exc) if isinstance(exc, ValidationError) else on_a_line(exc)
+            raise UsageError(f"{on_a_line(beside)}:{number}: {reason}") from None
 
     def source_of(number: int, text: str) -> ImportedLine | None:
         source = sources.get(number)
@@ -52,30 +60,13 @@ def sources_beside(path: Path) -> Callable[[int, str], ImportedLine | None]:
     return source_of
 
 
-def _sources(path: Path, name: str) -> Iterator[tuple[int, ImportedLine]]:
-    for number, text in text_lines(path, on_a_line(path)):
-        try:
-            fields = parse_json(text) if text.strip() else None
-            if isinstance(fields, Mapping) and fields.get("file") == name and "sha256" in fields:
-                yield int(str(fields.get("line"))), ImportedLine.model_validate(fields)
-        except ValidationError as exc:
-            member, fault = ".".join(map(str, exc.errors()[0]["loc"])), exc.errors()[0]["msg"]
-            raise UsageError(f"{on_a_line(path)}:{number}: {member}: {fault}") from None
-        except ValueError as exc:
-            raise UsageError(f"{on_a_line(path)}:{number}: {on_a_line(exc)}") from None
-
-
 def lines_behind(group: RankedGroup) -> Iterator[ImportedLine]:
     """Yield the lines that a group was imported from, of which it is known what is behind them."""
     yield from group.ranked.lines
     for rollout in group.group.rollouts:
-        if rollout.origin and (line := _line_of(rollout)):
+        if rollout.origin and SOURCE_KEY in rollout.metadata:
+            try:
+                line = ImportedLine.model_validate(rollout.metadata[SOURCE_KEY])
+            except ValidationError:
+                continue  # a file of others had such a key for something else
             yield line
-
-
-def _line_of(rollout: Rollout) -> ImportedLine | None:
-    """Return the line that a rollout's metadata name; None where a file of others had such a key for something else."""
-    try:
-        return ImportedLine.model_validate(rollout.metadata[SOURCE_KEY]) if SOURCE_KEY in rollout.metadata else None
-    except ValidationError:
-        return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.formats.json_values import parse_json
 from harness.formats.sequences import NO_TOKENS, TokenCounts, TurnSequence, token_fields
+from harness.formats.training import line_models
 from harness.formats.training.candidates import (
     Candidate,
     LeftOut,
@@ -16,18 +17,9 @@ from harness.formats.training.candidates import (
     preference_pairs,
     rewards_teach,
 )
-from harness.formats.training.line_models import (
-    GroupLine,
-    OpenAIExample,
-    OpenAIPreference,
-    Part,
-    TrlChat,
-    TrlCompletion,
-    TrlPreference,
-    faults,
-)
-from harness.formats.training.rules import ExportRules
-from harness.formats.turns import Message, Turn
+from harness.formats.training.line_models import Part, faults
+from harness.formats.training.rules import ExportRules, SftStyle
+from harness.formats.turns import Message
 from harness.ranking.rewards import advantages
 
 _OPENAI_KEYS = {"role", "content", "tool_calls", "tool_call_id", "name", "refusal"}
@@ -36,12 +28,40 @@ _OPENAI_KEYS = {"role", "content", "tool_calls", "tool_call_id", "name", "refusa
 
 def trl_messages(messages: Iterable[Message]) -> list[Message]:
     """Return messages as TRL and chat templates take them, arguments as objects. Raises LeftOut."""
-    return [_with_arguments(message, _as_object) for message in messages]
+    made: list[Message] = []
+    for message in messages:
+        calls = message.get("tool_calls") or ()
+        if not all("function" in call for call in calls):
+            raise LeftOut("a call of a tool that is no function")
+        changed = [
+            call | {"function": call["function"] | {"arguments": _as_object(call["function"]["arguments"])}}
+            for call in calls
+        ]
+        made.append(message | {"tool_calls": changed} if changed else message)
+    return made
+
+
+def _as_object(arguments: Any) -> dict[str, Any]:
+    try:
+        value: Any = parse_json(arguments)
+    except (TypeError, ValueError):
+        value = None
+    if not isinstance(value, dict):
+        raise LeftOut("the arguments of a tool call are no JSON object")
+    return value  # pyright: ignore[reportUnknownVariableType] - of JSON
 
 
 def openai_messages(messages: Iterable[Message]) -> list[Message]:
     """Return messages as OpenAI's files take them: system for developer, no reasoning."""
-    return [_for_openai(message) for message in messages]
+    made: list[Message] = []
+    for message in messages:
+        kept = {key: value for key, value in message.items() if key in _OPENAI_KEYS}
+        if kept["role"] == "developer":
+            kept["role"] = "system"
+        if kept.get("content") is None and not kept.get("tool_calls") and not kept.get("refusal"):
+            kept["content"] = ""
+        made.append(kept)
+    return made
 
 
 def lost_for_openai(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -56,45 +76,15 @@ def with_plain_ids(messages: Sequence[Message]) -> list[Message]:
     def number(call_id: Any) -> str:
         return numbers.setdefault(str(call_id), f"call_{len(numbers)}")
 
-    return [_renumbered(message, number) for message in messages]
-
-
-def _renumbered(message: Message, number: Callable[[Any], str]) -> Message:
-    if calls := message.get("tool_calls"):
-        message = message | {"tool_calls": [call | {"id": number(call.get("id"))} for call in calls]}
-    if "tool_call_id" in message:
-        message = message | {"tool_call_id": number(message["tool_call_id"])}
-    return message
-
-
-def _with_arguments(message: Message, change: Callable[[Any], Any]) -> Message:
-    if not (calls := message.get("tool_calls")):
-        return message
-    if not all("function" in call for call in calls):
-        raise LeftOut("a call of a tool that is no function")
-    changed = [
-        call | {"function": call["function"] | {"arguments": change(call["function"]["arguments"])}} for call in calls
-    ]
-    return message | {"tool_calls": changed}
-
-
-def _as_object(arguments: Any) -> dict[str, Any]:
-    try:
-        value: Any = parse_json(arguments)
-    except (TypeError, ValueError):
-        value = None
-    if not isinstance(value, dict):
-        raise LeftOut("the arguments of a tool call are no JSON object")
-    return value  # pyright: ignore[reportUnknownVariableType] - of JSON
-
-
-def _for_openai(message: Message) -> Message:
-    kept = {key: value for key, value in message.items() if key in _OPENAI_KEYS}
-    if kept["role"] == "developer":
-        kept["role"] = "system"
-    if kept.get("content") is None and not kept.get("tool_calls") and not kept.get("refusal"):
-        kept["content"] = ""
-    return kept
+    made: list[Message] = []
+    for message in messages:
+        plain = dict(message)
+        if calls := message.get("tool_calls"):
+            plain["tool_calls"] = [call | {"id": number(call.get("id"))} for call in calls]
+        if "tool_call_id" in message:
+            plain["tool_call_id"] = number(message["tool_call_id"])
+        made.append(plain)
+    return made
 
 
 @dataclass(frozen=True)
@@ -127,7 +117,7 @@ def group_records(
             "judge": group.judge,
             "rollouts": [_member(*member) for member in members],
         }
-        if not _attempted(lambda: _checked(record, GroupLine, "the format"), losses):
+        if not _attempted(lambda: _checked(record, line_models.GroupLine, "the format"), losses):
             return
         sequences = [sequence for candidate in choices for sequence in candidate.sequences]
         lost = tuple(name for sequence in sequences for name in sequence.lost)
@@ -136,6 +126,21 @@ def group_records(
 
 
 def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, Any]:
+    sequences: list[dict[str, Any]] = []
+    for s in candidate.sequences:
+        sequence = {
+            "agent": s.turns[0].agent,
+            "model": s.turns[0].model,
+            "messages": list(s.messages),
+            "tools": list(s.tools),
+            "message_mask": list(s.message_mask),
+            **token_fields(s),
+        }
+        if within := s.turns[-1].within:
+            sequence["within"] = within
+        if schema := s.turns[-1].output_schema:
+            sequence["output_schema"] = dict(schema)
+        sequences.append(sequence)
     return {
         "index": candidate.index,
         "role": candidate.rollout.role,
@@ -143,25 +148,8 @@ def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, 
         "advantage": advantage,
         "uncertainty": candidate.place.uncertainty,
         **({"failed": failure.kind} if (failure := candidate.rollout.failure) else {}),
-        "sequences": [
-            {
-                "agent": s.agent,
-                "model": s.model,
-                "messages": list(s.messages),
-                "tools": list(s.tools),
-                "message_mask": list(s.message_mask),
-                **token_fields(s),
-                **_unusual(s.turns[-1]),
-            }
-            for s in candidate.sequences
-        ],
+        "sequences": sequences,
     }
-
-
-def _unusual(turn: Turn) -> dict[str, Any]:
-    """Return what most sequences do not have: a call of a tool that a nested agent answers, a schema of the answer."""
-    within = {"within": turn.within} if turn.within else {}
-    return within | ({"output_schema": dict(turn.output_schema)} if turn.output_schema else {})
 
 
 def sft_records(
@@ -169,134 +157,88 @@ def sft_records(
 ) -> Iterator[TrainingLine]:
     """Yield a line for each sequence of the best rollout, or for each of its turns."""
     for best in choices[:1]:
-        for sequence in best.sequences:
-            for part in _parts(sequence, rules):
-                if record := _attempted(lambda part=part: _SFT[rules.style](part), losses):
-                    lost = (*unplaced_parts(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
-                    yield TrainingLine(record, (best.index,), lost)
+        parts = best.sequences
+        if rules.style == "trl-turns":
+            parts = [TurnSequence((turn,)) for sequence in parts for turn in sequence.turns]
+        for part in parts:
+            if record := _attempted(lambda part=part: _example(part, rules.style), losses):
+                lost = (*unplaced_parts(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
+                yield TrainingLine(record, (best.index,), lost)
 
 
-def _parts(sequence: TurnSequence, rules: ExportRules) -> list[TurnSequence]:
-    if rules.style == "trl-turns":
-        return [TurnSequence((turn,)) for turn in sequence.turns]
-    return [sequence]
-
-
-def _trl_example(sequence: TurnSequence) -> dict[str, Any]:
-    if not sequence.is_whole:
+def _example(sequence: TurnSequence, style: SftStyle) -> dict[str, Any]:
+    if style == "openai":
+        masked = zip(openai_messages(sequence.messages), sequence.message_mask, strict=True)
+        messages = [m | {"weight": mask} if m["role"] == "assistant" else m for m, mask in masked]
+        return _checked({"messages": messages, **tools_of(sequence)}, line_models.OpenAIExample, "OpenAI")
+    if style == "trl" and sequence.has_foreign():
         raise LeftOut(
             "a message of the assistant that was not said there, or lost its reasoning (--style trl-turns or openai "
             "mask it)"
         )
-    record = {"messages": trl_messages(sequence.messages), **_tools(sequence.turns[-1])}
-    return _checked(record, TrlChat, "TRL")
+    messages, at = trl_messages(sequence.messages), len(sequence.prompt)
+    if style == "trl":
+        return _checked({"messages": messages, **tools_of(sequence)}, line_models.TrlChat, "TRL")
+    record = {"prompt": messages[:at], "completion": messages[at:], **tools_of(sequence)}
+    return _checked(record, line_models.TrlCompletion, "TRL")
 
 
-def _trl_turn(sequence: TurnSequence) -> dict[str, Any]:
-    turn = sequence.turns[-1]
-    messages = trl_messages(turn.messages)
-    at = len(turn.context)
-    record = {"prompt": messages[:at], "completion": messages[at:], **_tools(turn)}
-    return _checked(record, TrlCompletion, "TRL")
-
-
-def _openai_example(sequence: TurnSequence) -> dict[str, Any]:
-    masked = zip(openai_messages(sequence.messages), sequence.message_mask, strict=True)
-    messages = [m | {"weight": mask} if m["role"] == "assistant" else m for m, mask in masked]
-    record = {"messages": messages, **_tools(sequence.turns[-1])}
-    return _checked(record, OpenAIExample, "OpenAI")
-
-
-_SFT: Mapping[str, Callable[[TurnSequence], dict[str, Any]]] = {
-    "trl": _trl_example,
-    "trl-turns": _trl_turn,
-    "openai": _openai_example,
-}
-
-
-def dpo_records(
+def preference_records(
     group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
 ) -> Iterator[TrainingLine]:
-    """Yield a line for each pair whose prompts and tools are the same."""
+    """Yield a line for each pair whose prompts and tools are the same, and, for OpenAI, whose final turns say one."""
     for pair in preference_pairs(group, choices, rules, losses):
-        if record := _attempted(lambda pair=pair: _dpo(pair, rules), losses):
-            yield _line_of_pair(record, pair)
+        if record := _attempted(lambda pair=pair: _preference(pair, rules), losses):
+            finals = [candidate.final for candidate in pair]
+            lost = [name for final in finals for name in unplaced_parts(final)]
+            lost += ["a sequence beside the final one"] * sum(len(candidate.sequences) - 1 for candidate in pair)
+            if rules.format == "openai-preference":
+                lost += lost_for_openai(m for final in finals for m in final.turns[-1].messages)
+            replies = [*record.get("chosen", ()), *record.get("rejected", ())]
+            tools_in_reply = any(message["role"] == "tool" for message in replies)
+            yield TrainingLine(record, tuple(candidate.index for candidate in pair), tuple(lost), tools_in_reply)
 
 
-def openai_preference_records(
-    group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
-) -> Iterator[TrainingLine]:
-    """Yield a line for each pair whose final turns were shown the same and said one message each."""
-    for pair in preference_pairs(group, choices, rules, losses):
-        if record := _attempted(lambda pair=pair: _openai_preference(pair), losses):
-            turns = [candidate.final.turns[-1] for candidate in pair]
-            yield _line_of_pair(record, pair, lost_for_openai(m for turn in turns for m in turn.messages))
-
-
-def _line_of_pair(record: dict[str, Any], pair: RankedPair, lost: tuple[str, ...] = ()) -> TrainingLine:
-    beside = ("a sequence beside the final one",) * sum(len(candidate.sequences) - 1 for candidate in pair)
-    unplaced = tuple(name for candidate in pair for name in unplaced_parts(candidate.final))
-    replies = [*record.get("chosen", ()), *record.get("rejected", ())]
-    tools = any(message["role"] == "tool" for message in replies)
-    return TrainingLine(record, tuple(candidate.index for candidate in pair), (*unplaced, *beside, *lost), tools)
-
-
-def _dpo(pair: RankedPair, rules: ExportRules) -> dict[str, Any]:
-    sides = [_TalkSide.of(candidate.final, final_answer=rules.final_answer) for candidate in pair]
-    prompt, chosen, rejected = _compared(*sides)
+def _preference(pair: RankedPair, rules: ExportRules) -> dict[str, Any]:
+    better, worse = (candidate.final for candidate in pair)
+    for_openai = rules.format == "openai-preference"
+    prompt, chosen, rejected = _compared(better, worse, final_answer=rules.final_answer or for_openai)
+    if for_openai:
+        record = {
+            "input": {"messages": openai_messages(prompt), **tools_of(better)},
+            "preferred_output": openai_messages(chosen),
+            "non_preferred_output": openai_messages(rejected),
+        }
+        return _checked(record, line_models.OpenAIPreference, "OpenAI")
     talk = trl_messages((*prompt, *chosen))
     record = {"prompt": talk[: len(prompt)], "chosen": talk[len(prompt) :], "rejected": trl_messages(rejected)}
-    record |= _tools(pair[0].final.turns[-1])
-    return _checked(record, TrlPreference, "TRL")
+    return _checked(record | tools_of(better), line_models.TrlPreference, "TRL")
 
 
-def _openai_preference(pair: RankedPair) -> dict[str, Any]:
-    prompt, chosen, rejected = _compared(*(_TalkSide.of(c.final, final_answer=True) for c in pair))
-    record = {
-        "input": {"messages": openai_messages(prompt), **_tools(pair[0].final.turns[-1])},
-        "preferred_output": openai_messages(chosen),
-        "non_preferred_output": openai_messages(rejected),
-    }
-    return _checked(record, OpenAIPreference, "OpenAI")
-
-
-@dataclass(frozen=True)
-class _TalkSide:
-    """One side of a pair: what was there before, and what came of it."""
-
-    prompt: tuple[Message, ...]
-    reply: tuple[Message, ...]
-    turn: Turn
-    foreign: bool
-    """Whether an assistant's message in the reply was not said there."""
-
-    @classmethod
-    def of(cls, sequence: TurnSequence, *, final_answer: bool) -> "_TalkSide":
-        turn = sequence.turns[-1]
-        at = len(turn.context if final_answer else sequence.prompt)
-        masked = zip(sequence.messages[at:], sequence.message_mask[at:], strict=True)
-        foreign = any(message["role"] == "assistant" and not mask for message, mask in masked)
-        return cls(sequence.messages[:at], sequence.messages[at:], turn, foreign)
-
-
-def _compared(better: _TalkSide, worse: _TalkSide) -> tuple[Sequence[Message], Sequence[Message], Sequence[Message]]:
+def _compared(
+    better: TurnSequence, worse: TurnSequence, *, final_answer: bool
+) -> tuple[Sequence[Message], Sequence[Message], Sequence[Message]]:
     """Return the prompt that two sides share, and both replies. Raises LeftOut where they share none."""
-    plain = [with_plain_ids((*side.prompt, *side.reply)) for side in (better, worse)]
-    if plain[0][: len(better.prompt)] != plain[1][: len(worse.prompt)]:
+    sides = (better, worse)
+    begins = [len(side.turns[-1].context if final_answer else side.prompt) for side in sides]
+    (prompt, chosen), (other_prompt, rejected) = (
+        (talk[:at], talk[at:]) for at, talk in zip(begins, (with_plain_ids(s.messages) for s in sides), strict=True)
+    )
+    if prompt != other_prompt:
         before = "another agent, or another tool exchange, came before"
         raise LeftOut(f"the two were shown different prompts ({before}); groups and sft take such rollouts")
-    if better.turn.tools != worse.turn.tools:
+    if better.tools != worse.tools:
         raise LeftOut("the two were offered different tools")
-    if better.foreign or worse.foreign:
+    if any(side.has_foreign(at) for at, side in zip(begins, sides, strict=True)):
         raise LeftOut("a message of the assistant that was not said there")
-    chosen, rejected = (talk[len(better.prompt) :] for talk in plain)
     if chosen == rejected:
         raise LeftOut("both said the same")
-    return plain[0][: len(better.prompt)], chosen, rejected
+    return prompt, chosen, rejected
 
 
-def _tools(turn: Turn) -> dict[str, Any]:
-    return {"tools": list(turn.tools)} if turn.tools else {}
+def tools_of(sequence: TurnSequence) -> dict[str, Any]:
+    """Return the member of a record that names the tools of a sequence; none where it was offered none."""
+    return {"tools": list(sequence.tools)} if sequence.tools else {}
 
 
 def unplaced_parts(sequence: TurnSequence) -> tuple[str, ...]:

@@ -5,36 +5,33 @@ A new format is named in `rules.ExportFormat`, and gets an entry in both tables.
 
 from collections.abc import Mapping
 
+from harness.formats.training import line_models
 from harness.formats.training.art import ArtGroup, art_records
 from harness.formats.training.atif_trajectory import AtifTrajectory
-from harness.formats.training.line_models import (
-    GroupLine,
-    OpenAIExample,
-    OpenAIPreference,
-    Part,
-    TrlChat,
-    TrlCompletion,
-    TrlPreference,
-)
-from harness.formats.training.records import LinesOf, dpo_records, group_records, openai_preference_records, sft_records
+from harness.formats.training.line_models import Part
+from harness.formats.training.records import LinesOf, group_records, preference_records, sft_records
 from harness.formats.training.rules import ExportFormat, ExportRules, SftStyle
 
 LINES_OF: Mapping[ExportFormat, LinesOf] = {
     "groups": group_records,
     "sft": sft_records,
-    "dpo": dpo_records,
-    "openai-preference": openai_preference_records,
+    "dpo": preference_records,
+    "openai-preference": preference_records,
     "art": art_records,
 }
 """What makes the lines of a ranked group; `atif` is a line for each rollout, ranked or not."""
 _MODELS: Mapping[ExportFormat, type[Part]] = {
-    "groups": GroupLine,
-    "dpo": TrlPreference,
-    "openai-preference": OpenAIPreference,
+    "groups": line_models.GroupLine,
+    "dpo": line_models.TrlPreference,
+    "openai-preference": line_models.OpenAIPreference,
     "art": ArtGroup,
     "atif": AtifTrajectory,
 }
-_SFT_MODELS: Mapping[SftStyle, type[Part]] = {"trl": TrlChat, "trl-turns": TrlCompletion, "openai": OpenAIExample}
+_SFT_MODELS: Mapping[SftStyle, type[Part]] = {
+    "trl": line_models.TrlChat,
+    "trl-turns": line_models.TrlCompletion,
+    "openai": line_models.OpenAIExample,
+}
 
 
 def line_model(rules: ExportRules) -> type[Part] | None:

@@ -26,7 +26,7 @@ from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import TrainingLine
 from harness.formats.training.registry import LINES_OF, line_model
 from harness.formats.training.rules import WHOLE, ExportRules, choose_split
-from harness.formats.training.tables import heading, table_rows
+from harness.formats.training.tables import COLUMNS, csv_line, table_rows
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.pipeline.exporting.source import described_run, groups_of, ranking_to_export, turns_from
 
@@ -131,7 +131,7 @@ class _Export:
                     if name not in self.split_of:
                         self.split_of[name] = split
                         if is_table:
-                            self.files.write(name, heading())
+                            self.files.write(name, csv_line(COLUMNS))
                     self._write_source(name, self.files.write(name, text), records.of(rollouts, text))
                 yield
 
