@@ -82,23 +82,19 @@ def count_by(counter: str) -> TokenCounter:
 
 
 def _encoding(name: str) -> Any:
-    try:
-        import tiktoken  # noqa: PLC0415 - as above
-
-        return tiktoken.get_encoding(name) if _is_cached(_FILES.get(name, name)) else None
-    except Exception:  # noqa: BLE001 - a broken cache is no reason to stop
-        return None
-
-
-def _is_cached(file: str) -> bool:
-    """Return whether tiktoken has an encoding's data in its cache.
+    """Return an encoding of tiktoken's, None where its data are not in tiktoken's cache.
 
     tiktoken reads the process's environment for its cache folder, so this does too: an environment passed in as an
     argument could name another folder than the one that tiktoken then reads.
     """
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if folder == "":  # switches tiktoken's cache off
-        return False
-    cache = Path(tempfile.gettempdir(), "data-gym-cache") if folder is None else Path(folder)
-    name = hashlib.sha1(_DATA.format(file).encode(), usedforsecurity=False).hexdigest()
-    return (cache / name).is_file()
+        return None
+    try:
+        import tiktoken  # noqa: PLC0415 - as above
+
+        cache = Path(tempfile.gettempdir(), "data-gym-cache") if folder is None else Path(folder)
+        file = hashlib.sha1(_DATA.format(_FILES.get(name, name)).encode(), usedforsecurity=False).hexdigest()
+        return tiktoken.get_encoding(name) if (cache / file).is_file() else None
+    except Exception:  # noqa: BLE001 - a broken cache is no reason to stop
+        return None
