@@ -3,12 +3,10 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from pydantic import JsonValue
 
 ESTIMATE = "estimate"
 _TIKTOKEN = "tiktoken:"
@@ -43,12 +41,6 @@ class TokenBudget:
 def transcript_budget(both: int, counter: str) -> TokenBudget | None:
     """Return what each of two transcripts may take of `both` tokens, counted by `counter`; None for 0: no limit."""
     return TokenBudget(both // 2, count_by(counter)) if both else None
-
-
-def recorded_budget(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue]) -> TokenBudget | None:
-    """Return the budget that a ranking's header states. Rankings older than the setting had no limit."""
-    both = settings.get("judge_budget")
-    return transcript_budget(both if isinstance(both, int) else 0, str(judge.get("counter", ESTIMATE)))
 
 
 def estimate_tokens(text: str) -> int:

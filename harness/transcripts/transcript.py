@@ -27,7 +27,7 @@ from harness.transcripts.path_text import (
     plain_steps,
     plain_text,
 )
-from harness.transcripts.tokens import TokenBudget, recorded_budget
+from harness.transcripts.tokens import ESTIMATE, TokenBudget, transcript_budget
 
 RENDERING = 2
 """The number of the rendering: it goes up when transcripts are written in another way. Records name theirs."""
@@ -74,7 +74,9 @@ class TranscriptForm:
 def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
     """Return how transcripts were made for a ranking, by what its header states. Raises as `check_rendering`."""
     check_rendering(rendering)
-    return TranscriptForm(recorded_budget(settings, judge))
+    both = settings.get("judge_budget")  # rankings older than the setting had no limit
+    counter = str(judge.get("counter", ESTIMATE))
+    return TranscriptForm(transcript_budget(both if isinstance(both, int) else 0, counter))
 
 
 def check_rendering(number: int) -> None:
