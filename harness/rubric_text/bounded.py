@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import PIPE
 from threading import Timer
@@ -15,7 +15,6 @@ import jinja2
 import markupsafe
 import yaml
 
-from harness.rubric_text.child import from_variables, to_faults, to_parts
 from harness.rubric_text.front_matter import MOST_QUOTED, Fault, Faulty, Parts, take_apart
 from harness.rubric_text.template import Variables, render, template_faults
 
@@ -90,22 +89,24 @@ class _Child:
     def take_apart(self, source: str) -> Parts:
         answer = self._ask(1, do="take_apart", source=source)
         if "faults" in answer:
-            raise Faulty(*to_faults(answer["faults"])[0])
-        return to_parts(answer["parts"])
+            raise Faulty(*answer["faults"][0])
+        members = answer["parts"]
+        return Parts(**{**members, "lines": {tuple(place): line for place, line in members["lines"]}})
 
     def template_faults(self, body: str, first_line: int) -> Sequence[Fault]:
-        return to_faults(self._ask(first_line, do="template_faults", body=body, first_line=first_line)["faults"])
+        answer = self._ask(first_line, do="template_faults", body=body, first_line=first_line)
+        return [Fault(*row) for row in answer["faults"]]
 
     def render(self, body: str, first_line: int, variables: Variables) -> str | list[Fault]:
-        values = from_variables(variables)
+        values = asdict(variables)
         answer = self._ask(first_line, do="render", body=body, first_line=first_line, variables=values)
-        return to_faults(answer["faults"]) if "faults" in answer else str(answer["text"])
+        return [Fault(*row) for row in answer["faults"]] if "faults" in answer else str(answer["text"])
 
     def _ask(self, line: int, **question: Any) -> dict[str, Any]:
         """Return the answer to a question about what begins on `line`."""
         to_child, from_child = _pipe(self._process.stdin), _pipe(self._process.stdout)
         try:
-            to_child.write(json.dumps(question).encode() + b"\n")
+            to_child.write(json.dumps(question, default=str).encode() + b"\n")  # a weight as it is written
             to_child.flush()
             answer = from_child.readline(_ANSWER)
         except BrokenPipeError:

@@ -152,9 +152,8 @@ def render(body: str, first_line: int, variables: Variables) -> str | list[Fault
     """Render a body, or return what keeps it from being rendered, each with its line in the file."""
     if faults := template_faults(body, first_line):
         return faults
-    values = {name: getattr(variables, name) for name in VARIABLE_NAMES}
     try:
-        return _bounded(_environment().from_string(body).generate(values))
+        return _bounded(_environment().from_string(body).generate(vars(variables)))
     except _TooLong:
         return [Fault(first_line, f"the body makes more than {_MOST_TEXT:,} bytes of text")]
     except RecursionError:
