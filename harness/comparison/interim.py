@@ -17,7 +17,6 @@ from harness.comparison.intervals import interval_of_share
 from harness.comparison.outcomes import (
     Clusters,
     Numbers,
-    Pairs,
     closed,
     cluster_name,
     mean_by_query,
@@ -46,33 +45,32 @@ class Exits:
     below: tuple[float, ...]
 
 
-def equal_steps(looks: int) -> tuple[float, ...]:
-    """Return the shares of the data at analyses of equal distance; the last one is 1."""
-    return tuple((k + 1) / looks for k in range(looks))
-
-
 def alpha_spent(share: float, alpha: float = ONE_SIDED) -> float:
     """Return how much of a one-sided error rate is spent when a share of the data is in: 2 − 2Φ(z(1 − α/2)/√share)."""
     special = scipy("special")
     return float(2 * special.ndtr(special.ndtri(alpha / 2) / share**0.5))
 
 
-def critical_values(shares: Sequence[float], alpha: float = ONE_SIDED) -> tuple[float, ...]:
+@cache
+def critical_values(shares: tuple[float, ...], alpha: float = ONE_SIDED) -> tuple[float, ...]:
     """Return for each analysis how many standard errors a difference must have to end the comparison there.
 
     `shares` says how much of the data is in at each analysis, rising to 1. The values hold for each side: a true null
     hypothesis is rejected at any analysis with probability `alpha`. They are found one after the other from the density
     of the walk that no analysis has ended (Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132, 1969, page 235).
     """
-    return _critical_values(tuple(shares), alpha)
 
+    def overspent(z: float, walk: _Walk, alpha: float) -> float:
+        return walk.above(z) - alpha
 
-@cache
-def _critical_values(shares: tuple[float, ...], alpha: float) -> tuple[float, ...]:
     values: list[float] = []
     for k, share in enumerate(shares):
-        spent = alpha_spent(shares[k - 1], alpha) if k else 0.0
-        values.append(_value_that_spends(alpha_spent(share, alpha) - spent, shares[: k + 1], values))
+        spent = alpha_spent(share, alpha) - (alpha_spent(shares[k - 1], alpha) if k else 0.0)
+        if spent < _NOTHING:
+            values.append(_NEVER)
+            continue
+        *_, walk = _walks(shares[: k + 1], [-_FAR] * k, values)
+        values.append(float(scipy("optimize").brentq(overspent, -_FAR, _NEVER, (walk, spent), xtol=1e-10)))
     return tuple(values)
 
 
@@ -125,18 +123,6 @@ def _walks(shares: Sequence[float], lows: Sequence[float], highs: Sequence[float
         yield walk
 
 
-def _value_that_spends(alpha: float, shares: tuple[float, ...], values: Sequence[float]) -> float:
-    """Return the z value above which the walk leaves at the last of `shares` with probability `alpha`."""
-    if alpha < _NOTHING:
-        return _NEVER
-    *_, walk = _walks(shares, [-_FAR] * len(values), values)
-
-    def overspent(z: float) -> float:
-        return walk.above(z) - alpha
-
-    return float(scipy("optimize").brentq(overspent, -_FAR, _NEVER, xtol=1e-10))
-
-
 @cache
 def _nodes() -> tuple[Numbers, Numbers]:
     """Return the points and weights of Gauss and Legendre's quadrature between −1 and 1."""
@@ -163,15 +149,27 @@ class InterimPlan:
 
     @classmethod
     def of(
-        cls,
-        queries: Sequence[str],
-        looks: int,
-        margin: float,
-        clusters: Mapping[str, str] | None = None,
-        seed: int = 0,
+        cls, queries: Sequence[str], looks: int, margin: float, clusters: Mapping[str, str] | None = None, seed: int = 0
     ) -> Self:
-        """Return the plan of a gate with so many analyses, or fewer where an analysis would rest on too few queries."""
-        return cls(tuple(map(tuple, steps(queries, looks, clusters, seed))), margin, clusters, seed)
+        """Return the plan of a gate with so many analyses, or fewer where an analysis would rest on too few queries.
+
+        The parts are of about one size, and a cluster is in one part. The order is drawn from the seed and the
+        clusters' names, so that it depends on nothing else.
+        """
+        members: dict[tuple[bool, str], list[str]] = {}
+        for query in sorted(queries):
+            members.setdefault(cluster_name(query, clusters), []).append(query)
+        order = sorted(members, key=lambda cluster: hashlib.sha256(f"{seed}:{cluster}".encode()).digest())
+        parts: list[list[str]] = [[]]
+        size = looks_due = 0
+        for place, cluster in enumerate(order, start=1):
+            parts[-1] += members[cluster]
+            size += len(members[cluster])
+            due = size * looks // len(queries)
+            if looks_due < due < looks and size >= FEWEST_QUERIES and place >= FEWEST_CLUSTERS:
+                parts.append([])
+                looks_due = due
+        return cls(tuple(map(tuple, parts)), margin, clusters, seed)
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
@@ -202,7 +200,9 @@ class InterimPlan:
         summed = Clusters.of(mean_by_query(outcomes(pairs)), self.clusters)
         critical = critical_values(self.shares)[number]
         rate = interval_at(summed, critical) if len(self.parts) > 1 else interval_of_share(summed, self.seed)
-        interval = _with_open_pairs(rate, pairs, self.clusters)
+        worst, best = (Clusters.of(mean_by_query(closed(pairs, each)), self.clusters).mean for each in (0.0, 1.0))
+        low, high = rate.low + min(0.0, worst - rate.value), rate.high + max(0.0, best - rate.value)
+        interval = max(0.0, low), min(1.0, high)
         return InterimAnalysis(
             queries=summed.queries,
             critical=critical,
@@ -224,30 +224,6 @@ def finding(interval: tuple[float, float], margin: float) -> GateFinding:
     return "worse" if high < 0.5 else "cannot tell"
 
 
-def steps(
-    queries: Sequence[str], looks: int, clusters: Mapping[str, str] | None = None, seed: int = 0
-) -> list[list[str]]:
-    """Return the queries in as many parts as there are analyses: an analysis is taken after each of them.
-
-    The parts are of about one size, and a cluster is in one part. The order is drawn from the seed and the clusters'
-    names, so that it depends on nothing else. An analysis that would rest on too few queries or clusters is left out.
-    """
-    members: dict[tuple[bool, str], list[str]] = {}
-    for query in sorted(queries):
-        members.setdefault(cluster_name(query, clusters), []).append(query)
-    order = sorted(members, key=lambda cluster: hashlib.sha256(f"{seed}:{cluster}".encode()).digest())
-    parts: list[list[str]] = [[]]
-    size = looks_due = 0
-    for place, cluster in enumerate(order, start=1):
-        parts[-1] += members[cluster]
-        size += len(members[cluster])
-        due = size * looks // len(queries)
-        if looks_due < due < looks and size >= FEWEST_QUERIES and place >= FEWEST_CLUSTERS:
-            parts.append([])
-            looks_due = due
-    return parts
-
-
 def interval_at(clusters: Clusters, critical: float) -> Interval:
     """Return the mean of shares with an interval by t of so many standard errors, at the tail of the standard normal.
 
@@ -263,10 +239,3 @@ def interval_at(clusters: Clusters, critical: float) -> Interval:
         shrunk = clusters.mean * (1 - unseen)
         low, high = min(low, shrunk), max(high, shrunk + unseen)
     return Interval(value=clusters.mean, low=max(0.0, low), high=min(1.0, high))
-
-
-def _with_open_pairs(rate: Interval, pairs: Pairs, clusters: Mapping[str, str] | None) -> tuple[float, float]:
-    if all(pair.outcome is not None for listed in pairs.values() for pair in listed):
-        return rate.low, rate.high
-    worst, best = (Clusters.of(mean_by_query(closed(pairs, outcome)), clusters).mean for outcome in (0.0, 1.0))
-    return max(0.0, rate.low + min(0.0, worst - rate.value)), min(1.0, rate.high + max(0.0, best - rate.value))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from harness.comparison.interim import alpha_spent, critical_values, equal_steps, exits
+from harness.comparison.interim import alpha_spent, critical_values, exits
 
 PUBLISHED = {
     1: (1.95996,),
@@ -18,6 +18,10 @@ PUBLISHED = {
 """D. M. Reboussin, D. L. DeMets, K. Kim and K. K. G. Lan, Controlled Clinical Trials 21, 2000, page 190 (program ld98,
 spending function 1, two-sided 5 %), as the R packages gsDesign (sfLDOF, 0.025), rpact and RTSA print them.
 """
+
+
+def equal_steps(looks: int) -> tuple[float, ...]:
+    return tuple((k + 1) / looks for k in range(looks))
 
 
 @pytest.mark.parametrize("looks", PUBLISHED)
