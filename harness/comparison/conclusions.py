@@ -217,5 +217,5 @@ def compare_queries(
         results=tuple(results),
         strengths=fitted,
         figures=tuple(figures),
-        slices=() if many else slices(queries, (0, 1), keys, seed, clusters),
+        slices=() if many else slices(queries, keys, seed, clusters),
     )

@@ -17,7 +17,7 @@ from harness.comparison.intervals import interval_of_share
 from harness.comparison.outcomes import (
     Clusters,
     Numbers,
-    closed,
+    bounds,
     cluster_name,
     mean_by_query,
     outcomes,
@@ -200,7 +200,7 @@ class InterimPlan:
         summed = Clusters.of(mean_by_query(outcomes(pairs)), self.clusters)
         critical = critical_values(self.shares)[number]
         rate = interval_at(summed, critical) if len(self.parts) > 1 else interval_of_share(summed, self.seed)
-        worst, best = (Clusters.of(mean_by_query(closed(pairs, each)), self.clusters).mean for each in (0.0, 1.0))
+        worst, best = bounds(pairs, self.clusters)
         low, high = rate.low + min(0.0, worst - rate.value), rate.high + max(0.0, best - rate.value)
         interval = max(0.0, low), min(1.0, high)
         return InterimAnalysis(

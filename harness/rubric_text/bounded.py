@@ -91,7 +91,8 @@ class _Child:
         if "faults" in answer:
             raise Faulty(*answer["faults"][0])
         members = answer["parts"]
-        return Parts(**{**members, "lines": {tuple(place): line for place, line in members["lines"]}})
+        members["lines"] = {tuple(place): line for place, line in members["lines"]}
+        return Parts(**members)
 
     def template_faults(self, body: str, first_line: int) -> Sequence[Fault]:
         answer = self._ask(first_line, do="template_faults", body=body, first_line=first_line)
