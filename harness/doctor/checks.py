@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Literal, cast
 
@@ -65,23 +65,14 @@ class DoctorRequest:
         kept = {name: value for name, value in {**self.flags, "config": self.config}.items() if name not in changes}
         words = [verb, "--agent", self.agent]
         for name, value in {**kept, **changes}.items():
-            for item in _items(value):
-                words += [_flag(name), *_words(name, item)]
+            items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+            for item in items:
+                if item is None:
+                    continue
+                words.append(_flag(name))
+                if item is not True:
+                    words.append(with_placeholder(str(item)) if name in ADDRESSES else str(item))
         return f"{self.program} {shlex.join(words)}"
-
-
-def _items(value: object) -> Sequence[object]:
-    """Return the values of an option: several of one that may be repeated, none where it is not set."""
-    if isinstance(value, list | tuple):
-        return cast("Sequence[object]", value)
-    return () if value is None else (value,)
-
-
-def _words(name: str, item: object) -> Sequence[str]:
-    """Return what stands after an option."""
-    if item is True:
-        return ()
-    return (with_placeholder(str(item)) if name in ADDRESSES else str(item),)
 
 
 def _flag(name: str) -> str:
@@ -120,17 +111,12 @@ def fit_to_print(check: Check, secrets: Sequence[str]) -> Check:
 
     Endpoints quote keys in their errors, masked or not.
     """
-    return replace(
-        check, found=printable(check.found, secrets), do=None if check.do is None else printable(check.do, secrets)
-    )
+    return replace(check, found=printable(check.found, secrets), do=check.do and printable(check.do, secrets))
 
 
 def printable(text: str, secrets: Sequence[str]) -> str:
     """Return `text` without control characters and without any part of a secret that gives the secret away."""
-    text = clean(text)
-    for secret in secrets:
-        text = _without(text, secret)
-    return text
+    return reduce(_without, secrets, clean(text))
 
 
 def _without(text: str, secret: str) -> str:
