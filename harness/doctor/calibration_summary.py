@@ -61,7 +61,7 @@ def _wrong_pairs(calibration: Calibration) -> Iterator[str]:
         orders = (("a", "b", trial.a_first), ("b", "a", trial.b_first))
         for first, second, verdict in orders[:1] if trial.is_identical else orders:
             sides = {"A": first, "B": second}  # the judge speaks of the side shown first as A
-            analysis = verdict.analysis if isinstance(verdict, Judged) else {}
+            analysis = verdict.analysis if isinstance(verdict, Judged) else dict[str, str]()
             named = ((*name.rpartition("_")[::2], text) for name, text in analysis.items())
             remarks = [f"{what} of {sides[side]}: {text}" if side in sides else text for what, side, text in named]
             if remarks:

@@ -56,7 +56,8 @@ async def check_setup(
     request = _request(str(agent), settings)
     findings = await run_free_checks(request, ports)
     live_checks = [check async for check in run_live_checks(request, findings)] if live else []
-    return [_as_spoken(check) for check in (*findings.checks, *live_checks)]
+    checks = (*findings.checks, *live_checks)
+    return [replace(check, found=as_spoken(check.found), do=check.do and as_spoken(check.do)) for check in checks]
 
 
 @partial(awaited_door, rules=_RULES)
@@ -90,10 +91,6 @@ def judge_to_check(findings: Findings) -> tuple[JudgeSpec, Rubric]:
     if findings.judge.jurors:
         raise UsageError(f"one judge is measured at a time: give one {option('judge_model')}")
     return findings.judge, findings.rubric
-
-
-def _as_spoken(check: Check) -> Check:
-    return replace(check, found=as_spoken(check.found), do=as_spoken(check.do) if check.do else check.do)
 
 
 def _request(agent: str, settings: Mapping[str, Any]) -> DoctorRequest:
