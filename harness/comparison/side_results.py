@@ -21,14 +21,7 @@ from harness.comparison.outcomes import (
     side_pairs,
 )
 from harness.comparison.statistics import DEFAULT_SPREAD, detectable, enough_queries, holm
-from harness.core.comparisons import (
-    FEWEST_SHOWING,
-    ComparedQuery,
-    Interval,
-    SideResult,
-    Slice,
-    leaves_out_half,
-)
+from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Interval, SideResult, Slice, leaves_out_half
 
 _MOST_VALUES = 12
 """A key with more values names queries rather than sorts of queries."""
@@ -43,10 +36,7 @@ class _Sliced:
 
 
 def slices(
-    queries: Sequence[ComparedQuery],
-    keys: Sequence[str] | None,
-    seed: int,
-    clusters: Mapping[str, str] | None = None,
+    queries: Sequence[ComparedQuery], keys: Sequence[str] | None, seed: int, clusters: Mapping[str, str] | None = None
 ) -> tuple[Slice, ...]:
     """Return the slices of two sides' queries: by `keys` of the metadata, by use of tools, by thirds of answer length.
 
