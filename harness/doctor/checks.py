@@ -123,7 +123,12 @@ def _without(text: str, secret: str) -> str:
     secret = secret.strip().strip("'\"")  # a key set with quotes by mistake is quoted by others without them
     if len(secret) < _TELLING:
         return text
-    text = _MASKED.sub(lambda word: "[key]" if _gives_away(word[0], secret) else word[0], text)
+
+    def unmasked(word: re.Match[str]) -> str:
+        bare = word[0].strip("'\"(),.;:")  # `sk-ab****yz.` has the secret's beginning and end
+        return "[key]" if bare.startswith(secret[:2]) or bare.endswith(secret[-2:]) else word[0]
+
+    text = _MASKED.sub(unmasked, text)
     pieces = {secret[i : i + _TELLING] for i in range(len(secret) - _TELLING + 1)}
     starts = [i for i in range(len(text)) if text[i : i + _TELLING] in pieces]
     hidden = {start + offset for start in starts for offset in range(_TELLING)}
@@ -134,9 +139,3 @@ def _without(text: str, secret: str) -> str:
         elif i - 1 not in hidden:
             shown.append("[key]")
     return "".join(shown)
-
-
-def _gives_away(word: str, secret: str) -> bool:
-    """Return whether a masked word (`sk-ab****yz.`) has the secret's beginning or end."""
-    bare = word.strip("'\"(),.;:")
-    return bare.startswith(secret[:2]) or bare.endswith(secret[-2:])

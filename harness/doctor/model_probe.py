@@ -66,21 +66,6 @@ class ModelProbe:
         seed: int | None = None,
     ) -> ProbeReply:
         """Send `prompt` alone; once more without a limit on tokens where the endpoint refuses the limit."""
-        if self._capped:
-            reply = await self._ask(prompt, replace(sampling, max_tokens=tokens), tools, seed)
-            if refused_setting(reply.error, _CAPS) is None:
-                return reply
-            self._capped = False
-        return await self._ask(prompt, sampling, tools, seed)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if self._client:
-            await self._client.close()
-
-    async def _ask(
-        self, prompt: str, sampling: ModelSettings, tools: Sequence[FunctionTool], seed: int | None
-    ) -> ProbeReply:
         notes: list[str] = []
         state = EndpointState(Gate.impatient(), RefusedSettings(notes.append, strict=self._settings.strict_temperature))
         recorder = Recorder(on_reply=lambda: None, state=state, seed=seed)
@@ -101,7 +86,7 @@ class ModelProbe:
         config = RunConfig(
             model=self._settings.model,
             model_provider=RecordedProvider(self._provider, recorder),
-            model_settings=sampling,
+            model_settings=replace(sampling, max_tokens=tokens) if self._capped else sampling,
             tracing_disabled=True,
         )
         started, error = anyio.current_time(), None
@@ -110,6 +95,14 @@ class ModelProbe:
                 await Runner.run(bare, prompt, max_turns=1, run_config=config)
         except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
             error = exc
+        if self._capped and refused_setting(error, _CAPS) is not None:
+            self._capped = False
+            return await self.ask(prompt, sampling, tokens=tokens, tools=tools, seed=seed)
         call = recorder.calls[-1] if recorder.calls else None
         took_s = anyio.current_time() - started
         return ProbeReply(call=call, error=error, left_out=tuple(notes), took_s=took_s)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client:
+            await self._client.close()
