@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
-from agents import FunctionTool, ModelSettings, RunConfig, Runner
+from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
 
 from harness.core.settings import Settings
 from harness.doctor.agent_checks import CheckedAgent
@@ -69,19 +69,13 @@ class ModelProbe:
         notes: list[str] = []
         state = EndpointState(Gate.impatient(), RefusedSettings(notes.append, strict=self._settings.strict_temperature))
         recorder = Recorder(on_reply=lambda: None, state=state, seed=seed)
-        bare = self._agent.clone(  # its model and model settings, and nothing else of its own
+        bare = Agent[Any](  # with the agent's model and model settings, and nothing else of its own
+            self._agent.name,
             instructions="You follow instructions to the letter.",
-            prompt=None,
             tools=list(tools),
-            mcp_servers=[],
-            handoffs=[],
-            input_guardrails=[],
-            output_guardrails=[],
-            output_type=None,
-            hooks=None,
+            model=self._agent.model,
             model_settings=replace(self._agent.model_settings, tool_choice=None),
             tool_use_behavior="stop_on_first_tool",
-            **recorded(self._agent, recorder),
         )
         config = RunConfig(
             model=self._settings.model,
@@ -92,7 +86,8 @@ class ModelProbe:
         started, error = anyio.current_time(), None
         try:
             with anyio.fail_after(self.patience_s):
-                await Runner.run(bare, prompt, max_turns=1, run_config=config)
+                asked = bare.clone(**recorded(bare, recorder))
+                await Runner.run(asked, prompt, max_turns=1, run_config=config)
         except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
             error = exc
         if self._capped and refused_setting(error, _CAPS) is not None:
