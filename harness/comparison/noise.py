@@ -47,13 +47,13 @@ class Reversals:
         )
 
 
-def reversals(queries: Sequence[ComparedQuery], sides: tuple[int, int] = (0, 1)) -> Reversals:
+def reversals(queries: Sequence[ComparedQuery]) -> Reversals:
     """Count how the orders agree on the pairs of two sides; the anchors' pairs count too."""
     in_both_orders = [
         (match, *(rollout and rollout.transcript for rollout in met(query, match)))
         for query in queries
         for match in query.matches
-        if match.sides == sides and match.winner is not None and len(set(match.shown_first)) == 2
+        if match.sides == (0, 1) and match.winner is not None and len(set(match.shown_first)) == 2
     ]
     matches = [match for match, first, second in in_both_orders if first is None or first != second]
     decided = [match for match in matches if match.flipped or (not match.inconsistent and match.winner != "tie")]

@@ -52,11 +52,6 @@ class Clusters:
         """The mean over queries: a ratio of sums, for clusters differ in size. 0 of nothing."""
         return float(self.sums.sum() / self.sizes.sum()) if self.count else 0.0
 
-    @property
-    def deviations(self) -> Numbers:
-        """How far the sum of each cluster is from what the mean gives a cluster of its size [C]."""
-        return self.sums - self.mean * self.sizes
-
     @cached_property
     def spread(self) -> float | None:
         """The standard deviation between clusters: that of the mean, times the root of C. None below two clusters.
@@ -66,7 +61,8 @@ class Clusters:
         """
         if self.count < 2:
             return None
-        squares = float((self.deviations**2).sum()) / (self.count - 1)
+        deviations = self.sums - self.mean * self.sizes
+        squares = float((deviations**2).sum()) / (self.count - 1)
         spread = float(np.sqrt(squares)) / float(self.sizes.mean())
         return spread if spread > NEGLIGIBLE * max(1.0, abs(self.mean)) else 0.0
 
@@ -146,11 +142,6 @@ def outcomes(pairs: Pairs, *, forfeits: bool = True) -> dict[str, list[float]]:
         query: [pair.outcome for pair in listed if pair.outcome is not None and (forfeits or not pair.forfeit)]
         for query, listed in pairs.items()
     }
-
-
-def margins(pairs: Pairs) -> dict[str, list[float]]:
-    """Return the score differences of the judged pairs, by query."""
-    return {query: [pair.margin for pair in listed if pair.margin is not None] for query, listed in pairs.items()}
 
 
 def bounds(pairs: Pairs, clusters: Mapping[str, str] | None = None) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -15,7 +14,6 @@ from harness.comparison.outcomes import (
     Pairs,
     bounds,
     cluster_name,
-    margins,
     mean_by_query,
     outcomes,
     side_pairs,
@@ -28,13 +26,6 @@ _MOST_VALUES = 12
 _THIRDS = ("short", "middle", "long")
 
 
-@dataclass(frozen=True)
-class _Sliced:
-    key: str
-    value: str
-    queries: tuple[str, ...]
-
-
 def slices(
     queries: Sequence[ComparedQuery], keys: Sequence[str] | None, seed: int, clusters: Mapping[str, str] | None = None
 ) -> tuple[Slice, ...]:
@@ -45,25 +36,26 @@ def slices(
     """
     means = mean_by_query(outcomes(side_pairs(queries, (0, 1))))
     judged = [query for query in queries if query.query in means]
-    figures = [
-        (sliced, Clusters.of({query: means[query] for query in sliced.queries}, clusters))
-        for sliced in _cut(judged, keys)
+    cut = [
+        (key, value, Clusters.of({query: means[query] for query in members}, clusters))
+        for key, value, members in _cut(judged, keys)
     ]
-    enough = [summed.count >= FEWEST_SHOWING for _, summed in figures]
-    corrected = iter(holm([sign_flip_p(s, 0.5, seed) for (_, s), told in zip(figures, enough, strict=True) if told]))
+    enough = [summed for _, _, summed in cut if summed.count >= FEWEST_SHOWING]
+    corrected = iter(holm([sign_flip_p(summed, 0.5, seed) for summed in enough]))
     return tuple(
         Slice(
-            key=sliced.key,
-            value=sliced.value,
+            key=key,
+            value=value,
             queries=summed.queries,
-            win_rate=interval_of_share(summed, seed) if told else None,
-            p=next(corrected) if told else None,
+            win_rate=interval_of_share(summed, seed) if summed.count >= FEWEST_SHOWING else None,
+            p=next(corrected) if summed.count >= FEWEST_SHOWING else None,
         )
-        for (sliced, summed), told in zip(figures, enough, strict=True)
+        for key, value, summed in cut
     )
 
 
-def _cut(queries: Sequence[ComparedQuery], keys: Sequence[str] | None) -> Iterator[_Sliced]:
+def _cut(queries: Sequence[ComparedQuery], keys: Sequence[str] | None) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield key, value and queries of each slice."""
     names = sorted({key for query in queries for key in query.metadata}) if keys is None else keys
     for key in names:
         values = {query.query: _word(query.metadata.get(key)) for query in queries}
@@ -77,15 +69,16 @@ def _cut(queries: Sequence[ComparedQuery], keys: Sequence[str] | None) -> Iterat
     yield from _by("answer length", thirds, 3, _THIRDS)
 
 
-def _by(key: str, values: Mapping[str, str | None], most: int, order: Sequence[str] = ()) -> list[_Sliced]:
+def _by(
+    key: str, values: Mapping[str, str | None], most: int, order: Sequence[str] = ()
+) -> Iterator[tuple[str, str, list[str]]]:
     """Cut by a value of each query; nothing where there are too few values to tell apart, or too many."""
     members: dict[str, list[str]] = {}
     for query, value in values.items():
         if value is not None:
             members.setdefault(value, []).append(query)
-    if not 2 <= len(members) <= most:
-        return []
-    return [_Sliced(key, value, tuple(members[value])) for value in order or sorted(members) if value in members]
+    if 2 <= len(members) <= most:
+        yield from ((key, value, members[value]) for value in order or sorted(members) if value in members)
 
 
 def _word(value: JsonValue) -> str | None:
@@ -192,6 +185,7 @@ def summarize_pairs(
     wins, losses = sum(m > 0.5 + _HALF for m in means.values()), sum(m < 0.5 - _HALF for m in means.values())
     judged = Clusters.of(mean_by_query(outcomes(pairs, forfeits=False)), clusters)
     has_forfeits = any(pair.forfeit for pair in listed)
+    margins = {query: [pair.margin for pair in each if pair.margin is not None] for query, each in pairs.items()}
     return SideResult(
         sides=labels,
         queries=len(means),
@@ -204,7 +198,7 @@ def summarize_pairs(
         interval=(rate.low, rate.high),
         method=method_for(summed.count),
         p=sign_flip_p(summed, 0.5, seed),
-        margin=interval_of_mean(Clusters.of(mean_by_query(margins(pairs)), clusters), seed),
+        margin=interval_of_mean(Clusters.of(mean_by_query(margins), clusters), seed),
         flips=sum(pair.flipped for pair in listed),
         both_orders=sum(pair.both_orders for pair in listed),
         length_controlled=length_controlled(pairs, clusters),

@@ -48,12 +48,6 @@ class CheckedAgent:
         """Whether a run sends seeds, as a rollout decides it: not on the Responses API, nor without an endpoint."""
         return self.spec.endpoint is not None and self.spec.endpoint.api == "chat"
 
-    @property
-    def hosted_tools(self) -> list[str]:
-        """Tools that no function here serves: they exist on the Responses API only."""
-        tools = [tool for agent in reachable(self.agent) for tool in agent.tools]
-        return [tool.name for tool in tools if not isinstance(tool, FunctionTool)]
-
 
 async def check_agent(request: DoctorRequest, loaded: LoadedAgent) -> tuple[CheckedAgent | None, list[Check]]:
     """Make an agent. Return it, None where its own code fails, with the checks of it. Raises HarnessError."""
@@ -85,7 +79,10 @@ async def check_agent(request: DoctorRequest, loaded: LoadedAgent) -> tuple[Chec
 
 
 def _tools_check(checked: CheckedAgent) -> Check:
-    agent, endpoint, hosted = checked.agent, checked.spec.endpoint, ", ".join(checked.hosted_tools)
+    agent, endpoint = checked.agent, checked.spec.endpoint
+    tools = [tool for each in reachable(agent) for tool in each.tools]
+    # no function here serves them: they exist on the Responses API only
+    hosted = ", ".join(tool.name for tool in tools if not isinstance(tool, FunctionTool))
     names = [
         *(tool.name if isinstance(tool, FunctionTool) else f"{tool.name} (hosted)" for tool in agent.tools),
         *(f"MCP server {server.name}" for server in agent.mcp_servers),

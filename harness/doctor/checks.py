@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, cast
 
@@ -132,10 +133,5 @@ def _without(text: str, secret: str) -> str:
     pieces = {secret[i : i + _TELLING] for i in range(len(secret) - _TELLING + 1)}
     starts = [i for i in range(len(text)) if text[i : i + _TELLING] in pieces]
     hidden = {start + offset for start in starts for offset in range(_TELLING)}
-    shown: list[str] = []
-    for i, letter in enumerate(text):
-        if i not in hidden:
-            shown.append(letter)
-        elif i - 1 not in hidden:
-            shown.append("[key]")
-    return "".join(shown)
+    runs = groupby(range(len(text)), key=hidden.__contains__)
+    return "".join("[key]" if is_hidden else "".join(text[i] for i in run) for is_hidden, run in runs)

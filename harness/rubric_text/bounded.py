@@ -43,8 +43,6 @@ _START = """import sys
 sys.path += sys.argv.pop().splitlines()
 from harness.rubric_text.child import answer_questions
 answer_questions()"""
-_IMPORTED = (jinja2, markupsafe, yaml)
-"""What the child takes from outside of the standard library."""
 
 
 @contextmanager
@@ -73,9 +71,8 @@ def in_child() -> Generator[TextReader]:
 
 def _command() -> list[str]:
     """Return how the child is started: isolated, without `site`, the folders of what it imports at the path's end."""
-    files = (__file__, *(module.__file__ for module in _IMPORTED))
-    rooms = [Path(str(file)).parent for file in files]
-    folders = dict.fromkeys(str(room.parent) for room in (rooms[0].parent, *rooms[1:]))
+    packages = [Path(str(module.__file__)).parent for module in (jinja2, markupsafe, yaml)]
+    folders = dict.fromkeys(str(package.parent) for package in (Path(__file__).parent.parent, *packages))
     limits = [str(_SECONDS), str(_MEMORY)]
     return [sys.executable, "-I", "-S", "-B", "-c", _START, *limits, "\n".join(folders)]
 
@@ -112,20 +109,17 @@ class _Child:
             answer = from_child.readline(_ANSWER)
         except BrokenPipeError:
             answer = b""
-        if not answer.endswith(b"\n"):
-            raise Faulty(line, self._why_none())
-        return json.loads(answer)
-
-    def _why_none(self) -> str:
-        """Return why there is no answer."""
+        if answer.endswith(b"\n"):
+            return json.loads(answer)
         self._process.kill()  # it may still be writing one that is too long
         last = _pipe(self._process.stderr).read().decode("utf-8", "replace").strip().rpartition("\n")[2]
         code = self._process.wait()
+        why = f"takes more than {_SECONDS} s or {_MEMORY >> 20} MB of memory (exit code {code})"
         if "MemoryError" in last:
-            return f"reading it takes more than {_MEMORY >> 20} MB of memory"
-        if last:
-            return f"reading it ended with {last[:MOST_QUOTED]}"
-        return f"reading it takes more than {_SECONDS} s or {_MEMORY >> 20} MB of memory (exit code {code})"
+            why = f"takes more than {_MEMORY >> 20} MB of memory"
+        elif last:
+            why = f"ended with {last[:MOST_QUOTED]}"
+        raise Faulty(line, f"reading it {why}")
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
