@@ -69,7 +69,7 @@ def pass_probability(queries: float, margin: float, spread: float, shares: tuple
     bounds = [t_value(z, queries * share - 1) for z, share in zip(critical_values(shares), shares, strict=True)]
     shifts = [margin * (queries * share) ** 0.5 / spread for share in shares]
     high = [bound - shift for bound, shift in zip(bounds, shifts, strict=True)]
-    return sum(exits(shares, high, [-bound for bound in bounds]).above)
+    return sum(above for above, _ in exits(shares, high, [-bound for bound in bounds]))
 
 
 def independent_queries(queries: Sequence[str], clusters: Mapping[str, str] | None) -> float:

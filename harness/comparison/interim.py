@@ -29,14 +29,6 @@ _NOTHING = 1e-18
 """An error rate for which no boundary is worked out: no difference ends the comparison then."""
 
 
-@dataclass(frozen=True)
-class Exits:
-    """How probable it is that a walk leaves its corridor at each analysis: above, and below."""
-
-    above: tuple[float, ...]
-    below: tuple[float, ...]
-
-
 def alpha_spent(share: float, alpha: float = ONE_SIDED) -> float:
     """Return how much of a one-sided error rate is spent when a share of the data is in: 2 − 2Φ(z(1 − α/2)/√share)."""
     special = scipy("special")
@@ -66,18 +58,13 @@ def critical_values(shares: tuple[float, ...], alpha: float = ONE_SIDED) -> tupl
     return tuple(values)
 
 
-def exits(shares: Sequence[float], high: Sequence[float], low: Sequence[float] | None = None) -> Exits:
-    """Return how probably a standard normal walk leaves a corridor at each analysis: above `high`, or below `low`.
+def exits(shares: Sequence[float], high: Sequence[float], low: Sequence[float]) -> list[tuple[float, float]]:
+    """Return how probably a standard normal walk leaves a corridor at each analysis: above `high`, and below `low`.
 
     At each analysis it is a standard normal z whose correlation with the one before is √(share before / share).
     """
-    lows = [-_FAR] * len(high) if low is None else list(low)
-    above: list[float] = []
-    below: list[float] = []
-    for walk, floor, ceiling in zip(_walks(shares, lows, high), lows, high, strict=True):
-        above.append(walk.above(ceiling))
-        below.append(0.0 if low is None else walk.below(min(floor, ceiling)))
-    return Exits(tuple(above), tuple(below))
+    walks = zip(_walks(shares, low, high), low, high, strict=True)
+    return [(walk.above(ceiling), walk.below(min(floor, ceiling))) for walk, floor, ceiling in walks]
 
 
 @dataclass(frozen=True)
@@ -95,23 +82,19 @@ class _Walk:
     def below(self, z: float) -> float:
         return float(self.weights @ scipy("special").ndtr((z * self.share**0.5 - self.points) / self.step**0.5))
 
-    def between(self, low: float, high: float) -> tuple[Numbers, Numbers]:
-        """Return points between two z values at the analysis, and the walk's weight at each of them."""
-        nodes, lengths = _nodes()
-        bottom, top = max(low, -_FAR) * self.share**0.5, min(high, _FAR) * self.share**0.5
-        half = max(top - bottom, 0.0) / 2
-        points = bottom + half * (nodes + 1)
-        distance = (points[:, None] - self.points[None, :]) / self.step**0.5
-        density = np.exp(-(distance**2) / 2) @ self.weights / (2 * np.pi * self.step) ** 0.5
-        return points, density * lengths * half
-
 
 def _walks(shares: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Iterator[_Walk]:
     """Yield the walk before each analysis; it has stayed between the bounds of the analyses before."""
     walk = _Walk(np.zeros(1), np.ones(1), shares[0], shares[0])
     yield walk
+    nodes, lengths = _nodes()
     for (before, share), low, high in zip(pairwise(shares), lows, highs, strict=False):
-        walk = _Walk(*walk.between(low, high), share, share - before)
+        bottom, top = max(low, -_FAR) * before**0.5, min(high, _FAR) * before**0.5
+        half = max(top - bottom, 0.0) / 2
+        points = bottom + half * (nodes + 1)
+        distance = (points[:, None] - walk.points[None, :]) / walk.step**0.5
+        density = np.exp(-(distance**2) / 2) @ walk.weights / (2 * np.pi * walk.step) ** 0.5
+        walk = _Walk(points, density * lengths * half, share, share - before)
         yield walk
 
 

@@ -66,7 +66,7 @@ def sign_flip_p(clusters: Clusters, middle: float, seed: int) -> float:
         permutation_type="samples",
         vectorized=True,
         n_resamples=DRAWS,
-        batch=_batch(len(distances)),
+        batch=max(1, _NUMBERS_AT_ONCE // len(distances)),
         rng=np.random.default_rng(seed),
     )
     return float(flips.pvalue)
@@ -90,7 +90,7 @@ def redrawn(sums: tuple[Numbers, ...], statistic: Callable[..., Numbers], seed: 
         vectorized=True,
         method="percentile",
         n_resamples=DRAWS,
-        batch=_batch(count * len(sums)),
+        batch=max(1, _NUMBERS_AT_ONCE // (count * len(sums))),
         rng=np.random.default_rng(seed),
     )
     return drawn.bootstrap_distribution
@@ -112,7 +112,3 @@ def quantiles(drawn: Numbers, count: int) -> tuple[float, float]:
     outside = float(scipy("special").ndtr(-widened))
     low, high = np.quantile(drawn, [outside, 1 - outside])
     return float(low), float(high)
-
-
-def _batch(count: int) -> int:
-    return max(1, _NUMBERS_AT_ONCE // count)

@@ -85,12 +85,8 @@ class Trial:
     @property
     def labels_by_order(self) -> tuple[Label, ...]:
         """The label by each verdict that did not fail: `a` shown first, then `b`, unless the verdict is the same."""
-        labels: list[Label] = []
-        if isinstance(self.a_first, Judged):
-            labels.append(_A_FIRST[self.a_first.winner])
-        if isinstance(self.b_first, Judged) and not self.is_identical:
-            labels.append(_B_FIRST[self.b_first.winner])
-        return tuple(labels)
+        orders = [(self.a_first, _A_FIRST), (self.b_first, _B_FIRST)][: 1 if self.is_identical else 2]
+        return tuple(labels[verdict.winner] for verdict, labels in orders if isinstance(verdict, Judged))
 
     @property
     def failed_verdicts(self) -> Mapping[str, Unjudged]:
@@ -209,11 +205,8 @@ class Calibration(_Results):
 
 def count_calibration_calls(pairs: Sequence[LabelledPair]) -> int:
     """Return how many judge calls pairs take, repair turns aside: two each, one for two equal texts."""
-    keys = set[tuple[str, str, str]]()
-    for pair in pairs:
-        a, b = (side.hash for side in pair.sides)
-        keys |= {(pair.query, a, b), (pair.query, b, a)}
-    return len(keys)
+    shown = [(pair.query, *(side.hash for side in pair.sides)) for pair in pairs]
+    return len({key for query, a, b in shown for key in ((query, a, b), (query, b, a))})
 
 
 async def calibrate(

@@ -37,21 +37,10 @@ class Server:
     wants_key: bool = False
 
     @property
-    def base_url(self) -> str:
-        """The address to give to --base-url."""
-        return f"http://127.0.0.1:{self.port}/v1"
-
-    @property
     def label(self) -> str:
         """Its address, and the server that usually has its port."""
         usual = USUAL_PORTS.get(self.port)
         return f"127.0.0.1:{self.port}" + (f" (usually {usual})" if usual else "")
-
-    @property
-    def listed(self) -> str:
-        """Its first models by name, and how many more there are."""
-        more = f" and {len(self.models) - _LISTED} more" if len(self.models) > _LISTED else ""
-        return (", ".join(self.models[:_LISTED]) or "none") + more
 
     @property
     def best_model(self) -> str:
@@ -103,18 +92,22 @@ async def server_checks(
     used = urlsplit((endpoint and endpoint.base_url) or "")
     checks: list[Check] = []
     for server in servers:
+        more = f" and {len(server.models) - _LISTED} more" if len(server.models) > _LISTED else ""
+        serves = f"serves {', '.join(server.models[:_LISTED]) or 'none'}{more}"
         if used.hostname in LOOPBACK and used.port == server.port:
             finding, status, advice = f"{server.label} is the endpoint in use", "ok", None
             # an Ollama model answers without its tag too
             names = {name.removesuffix(":latest") for name in server.models}
             if model is not None and not server.wants_key and model.removesuffix(":latest") not in names:
-                finding = f"{finding}, and does not list {model!r}; it serves {server.listed}"
+                finding = f"{finding}, and does not list {model!r}; it {serves}"
                 status, advice = "warn", f"--model {shlex.quote(server.best_model)}"
             checks.append(Check("local server", status, finding, advice))
             continue
         api = "chat" if request.settings.api == "responses" else None
-        command = request.command("run", base_url=server.base_url, model=server.best_model, api=api)
-        finding = f"serves {server.listed}" if server.models else "serves no model yet"
+        command = request.command(
+            "run", base_url=f"http://127.0.0.1:{server.port}/v1", model=server.best_model, api=api
+        )
+        finding = serves if server.models else "serves no model yet"
         if server.wants_key:
             finding, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"
         checks.append(Check("local server", "ok", f"{server.label} {finding}; it is used only if you say so", command))
