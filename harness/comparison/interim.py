@@ -109,7 +109,6 @@ FEWEST_QUERIES = 20
 """A gate, and each analysis of a gate, rests on so many queries at least."""
 FEWEST_CLUSTERS = 8
 """And on so many clusters: with fewer, five or six that are all lost would not be rare enough to speak of."""
-SIDES = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class InterimPlan:
         The interval of a gate with one analysis is that of the comparison. Pairs that stayed open count against any
         finding: the interval reaches as low as if all of them were lost, and as high as if all were won.
         """
-        pairs = side_pairs(queries, SIDES)
+        pairs = side_pairs(queries, (0, 1))
         summed = Clusters.of(mean_by_query(outcomes(pairs)), self.clusters)
         critical = critical_values(self.shares)[number]
         rate = interval_at(summed, critical) if len(self.parts) > 1 else interval_of_share(summed, self.seed)

@@ -50,7 +50,6 @@ def compare_scores(
 
 
 def _texts(argument: str, by_query: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the queries by their texts."""
     texts: dict[str, Any] = {}
     for query in by_query:
         if str(query) in texts:

@@ -61,27 +61,22 @@ def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Ju
         environ, agent_key = credentials.environ, credentials.environ.get(AGENT_KEY, "").strip()
         shares_key = agent_key and not environ.get(JUDGE_KEY) and endpoint.key.get_secret_value() == agent_key
         variable, state = (AGENT_KEY, "serves the judge too") if shares_key else (JUDGE_KEY, "is set")
-        checks.append(_juror_check(request, agent, juror, endpoint))
-        checks.append(_key_check("judge key", variable, environ.get(variable), endpoint, state))
+        of_key = _key_check("judge key", variable, environ.get(variable), endpoint, state)
+        checks += [_juror_check(request, agent, juror, endpoint), of_key]
     return spec, checks
 
 
 def run_check(
-    request: DoctorRequest,
-    failed: Sequence[str],
-    agent: CheckedAgent | None,
-    judge: JudgeSpec | None,
-    *,
-    runs_elsewhere: bool,
+    request: DoctorRequest, failed: Sequence[str], agent: CheckedAgent | None, judge: JudgeSpec | None, *, unknown: bool
 ) -> Check:
     """Say whether a run would be a real one, where the checks named in `failed` failed.
 
-    `runs_elsewhere`: a key or an address could make it one; not where there is no such agent.
+    Where the agent is `unknown`, no key or address could make it one.
     """
     settings = request.settings
     if failed or agent is None or judge is None:
         nothing_set = not settings.base_url and not any(map(request.environ.get, (AGENT_KEY, AGENT_URL)))
-        advice = _how_to_run_for_real(request) if nothing_set and runs_elsewhere else None
+        advice = _how_to_run_for_real(request) if nothing_set and not unknown else None
         return Check("run", "fail", f"would stop: see {', '.join(failed)}", advice)
     if agent.spec.offline:
         why = f"by {request.origin('offline')}" if settings.offline else f"no {AGENT_KEY}, and no address"
@@ -204,7 +199,7 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
             checks.append(Check("key", "skipped", f"{AGENT_KEY} is {'set, and not used' if key else 'not set'}"))
         checks += [*of_judge, of_rubric]
     failed = [check.name for check in checks if check.status == "fail"]
-    checks.append(run_check(request, failed, agent, judge, runs_elsewhere=not is_unknown))
+    checks.append(run_check(request, failed, agent, judge, unknown=is_unknown))
     checks += await server_checks(request, ports, endpoint, agent.spec.model if agent else None)
     printed = tuple(fit_to_print(check, request.secrets) for check in checks)
     return Findings(checks=printed, agent=agent, judge=judge, rubric=rubric)

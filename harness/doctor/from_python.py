@@ -28,7 +28,6 @@ _JUDGE_CHECKS = ("judge", "judge key", "rubric")
 
 
 def _ports(value: Any) -> str | None:
-    """The rule that ports are a list of whole numbers."""
     several = isinstance(value, list | tuple | range)
     fits = several and all(type(port) is int and 0 < port < 65536 for port in cast("Sequence[object]", value))
     return None if fits else "give a list of ports, from 1 to 65535"

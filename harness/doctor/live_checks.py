@@ -215,10 +215,12 @@ def count_live_calls(findings: Findings) -> tuple[int, int]:
 
 
 def offer_live_checks(request: DoctorRequest, findings: Findings) -> Check:
-    """Return the check that stands in the place of the calls where they are not made."""
+    """Return the check that stands in the place of the calls where they are not made, or nobody is there to ask."""
     models, judges = count_live_calls(findings)
     if not models + judges:
-        return _nobody_to_ask(findings)
+        failed = any(check.status == "fail" for check in findings.checks)
+        why = "what failed above has to be mended first" if failed else "there is no model to ask"
+        return Check("live", "skipped", why)
     finding = (
         "no model was asked, so key, model, temperature, seed, tool calls and the judge's replies are untested; "
         f"--live makes {counted(models, 'small call')} to the agent's model and {judges} to the judge"
@@ -230,7 +232,7 @@ async def run_live_checks(request: DoctorRequest, findings: Findings) -> AsyncIt
     """Make the calls and yield what each one shows. Nothing that an endpoint does makes this raise."""
     models, judges = count_live_calls(findings)
     if not models + judges:
-        yield _nobody_to_ask(findings)
+        yield offer_live_checks(request, findings)
     silent = None
     if findings.agent and models:
         async for check in ask_model(findings.agent, request.settings):
@@ -246,9 +248,3 @@ async def run_live_checks(request: DoctorRequest, findings: Findings) -> AsyncIt
         elif not juror.offline:
             check = await ask_judge(juror, findings.rubric, request, credentials)
             yield fit_to_print(check, request.secrets)
-
-
-def _nobody_to_ask(findings: Findings) -> Check:
-    failed = any(check.status == "fail" for check in findings.checks)
-    why = "what failed above has to be mended first" if failed else "there is no model to ask"
-    return Check("live", "skipped", why)

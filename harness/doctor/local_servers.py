@@ -104,9 +104,8 @@ async def server_checks(
             checks.append(Check("local server", status, finding, advice))
             continue
         api = "chat" if request.settings.api == "responses" else None
-        command = request.command(
-            "run", base_url=f"http://127.0.0.1:{server.port}/v1", model=server.best_model, api=api
-        )
+        address = f"http://127.0.0.1:{server.port}/v1"
+        command = request.command("run", base_url=address, model=server.best_model, api=api)
         finding = serves if server.models else "serves no model yet"
         if server.wants_key:
             finding, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"

@@ -73,7 +73,6 @@ class TournamentReward:
         self._ranks: Ranks | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs."""
         return self.__dict__ | {"_ranks": None}
 
     async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:

@@ -50,9 +50,7 @@ class Chooser:
     rng: random.Random
 
     def pick(self, scored: Sequence[tuple[float, T]]) -> T:
-        """Return one option. Raises ValueError for none."""
-        if not scored:
-            raise ValueError("nothing to choose from")
+        """Return one option."""
         if self.temperature == 0:
             return max(scored, key=lambda s: s[0])[1]
         top = max(s for s, _ in scored)

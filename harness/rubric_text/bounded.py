@@ -24,7 +24,6 @@ class TextReader:
     """What takes a rubric's text apart and renders its body. Each raises Faulty where the text stops it."""
 
     take_apart: Callable[[str], Parts]
-    """Splits a rubric's text."""
     template_faults: Callable[[str, int], Sequence[Fault]]
     """Returns what keeps a body, which begins on that line, from being rendered whatever the values are."""
     render: Callable[[str, int, Variables], str | list[Fault]]
@@ -101,7 +100,6 @@ class _Child:
         return [Fault(*row) for row in answer["faults"]] if "faults" in answer else str(answer["text"])
 
     def _ask(self, line: int, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question about what begins on `line`."""
         to_child, from_child = _pipe(self._process.stdin), _pipe(self._process.stdout)
         try:
             to_child.write(json.dumps(question, default=str).encode() + b"\n")  # a weight as it is written
@@ -123,6 +121,5 @@ class _Child:
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    """Return a pipe that was opened with the child."""
     assert pipe, "every child is opened with its pipes"  # noqa: S101 - for the type checker
     return pipe

@@ -92,7 +92,6 @@ class _RubricTemplates(ImmutableSandboxedEnvironment):
     intercepted_binops = _OPERATORS
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return a member of a dimension, a mapping or a loop."""
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -122,7 +121,6 @@ class _RubricTemplates(ImmutableSandboxedEnvironment):
         return result
 
     def is_safe_callable(self, obj: Any) -> bool:
-        """Return False: nothing is called."""
         del obj
         return False
 
