@@ -21,7 +21,6 @@ from harness.core.gates import GateFinding, InterimAnalysis
 
 ONE_SIDED = 0.025
 """The error rate on each side: together they are the 5 % of a 95 % interval."""
-_NODES = 100
 _FAR = 9.0
 """Standard deviations beyond which a normal density is taken for nothing."""
 _NEVER = 40.0
@@ -101,7 +100,7 @@ def _walks(shares: Sequence[float], lows: Sequence[float], highs: Sequence[float
 @cache
 def _nodes() -> tuple[Numbers, Numbers]:
     """Return the points and weights of Gauss and Legendre's quadrature between −1 and 1."""
-    nodes, lengths = np.polynomial.legendre.leggauss(_NODES)
+    nodes, lengths = np.polynomial.legendre.leggauss(100)
     return nodes, lengths
 
 

@@ -25,14 +25,6 @@ class CheckedAgent:
     """The agent brings a model object or client, so that the endpoint of the settings is not asked."""
 
     @property
-    def offers_functions(self) -> bool:
-        """Whether its models are offered functions to call: tools, MCP servers, handoffs."""
-        return any(
-            agent.mcp_servers or agent.handoffs or any(isinstance(tool, FunctionTool) for tool in agent.tools)
-            for agent in reachable(self.agent)
-        )
-
-    @property
     def model_name(self) -> str:
         """The model's name, or its class where it has none."""
         return self.spec.model or type(self.agent.model).__name__

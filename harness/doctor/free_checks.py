@@ -125,14 +125,12 @@ def _key_check(name: str, variable: str, key: str | None, endpoint: Endpoint, st
     return Check(name, "fail" if endpoint.host == OPENAI_HOST else "warn", finding, f"set {variable}")
 
 
-_PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
-
-
 def machine_checks() -> list[Check]:
     """Check what a run needs of the machine, whatever the agent."""
     checks = [Check("python", "ok", f"{platform.python_version()} at {sys.executable}")]
     try:
-        versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+        packages = ("arena-harness", "openai-agents", "openai", "pydantic")
+        versions = ", ".join(f"{name} {version(name)}" for name in packages)
         checks.append(Check("packages", "ok", versions))
     except PackageNotFoundError as exc:
         advice = f"{sys.executable} -m pip install -e ."

@@ -24,8 +24,6 @@ from harness.formats.labelled_pairs import read_pairs
 from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec
 
-_JUDGE_CHECKS = ("judge", "judge key", "rubric")
-
 
 def _ports(value: Any) -> str | None:
     several = isinstance(value, list | tuple | range)
@@ -83,7 +81,7 @@ check_setup_sync = in_step(check_setup)
 def judge_to_check(findings: Findings) -> tuple[JudgeSpec, Rubric]:
     """Return the one judge that the free checks found, and its rubric. Raises UsageError where there is none."""
     failed = [check for check in findings.checks if check.status == "fail"]
-    of_judge = [check for check in failed if check.name in _JUDGE_CHECKS]
+    of_judge = [check for check in failed if check.name in {"judge", "judge key", "rubric"}]
     if findings.judge is None or findings.rubric is None or of_judge:
         reasons = [f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in (of_judge or failed)[:1]]
         raise UsageError(as_spoken("".join(reasons)) or "there is no judge; `harness doctor` says why")

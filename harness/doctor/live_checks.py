@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import anyio
 import openai
-from agents import ModelSettings, function_tool
+from agents import FunctionTool, ModelSettings, function_tool
 from agents.exceptions import UserError
 
 from harness.archive.store import MemoryStore
@@ -27,6 +27,7 @@ from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge
+from harness.rollouts.graph import reachable
 from harness.transcripts.transcript import Transcript
 
 
@@ -151,7 +152,10 @@ def tool_call_check(agent: CheckedAgent, reply: ProbeReply) -> Check:
         text = " ".join(" ".join(part.text for part in parts if hasattr(part, "text")).split())[:200]
         return Check("tool call", "warn", f"none: told to call a function, the model wrote {text!r}", _TOOL_ADVICE)
     failed = _failed("tool call", agent, reply)
-    stops_run = agent.offers_functions  # otherwise no call of a run carries functions
+    stops_run = any(  # otherwise no call of a run carries functions
+        each.mcp_servers or each.handoffs or any(isinstance(tool, FunctionTool) for tool in each.tools)
+        for each in reachable(agent.agent)
+    )
     return Check("tool call", "fail" if stops_run else "warn", failed.found, _TOOL_ADVICE)
 
 

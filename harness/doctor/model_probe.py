@@ -54,7 +54,6 @@ class ModelProbe:
         self._agent, self._settings = agent.agent, settings
         self._provider, self._client = provider_for(agent.spec.endpoint, Gate.impatient())
         self._capped = True
-        self.patience_s = min(PATIENCE_S, settings.timeout)
 
     async def ask(
         self,
@@ -85,7 +84,7 @@ class ModelProbe:
         )
         started, error = anyio.current_time(), None
         try:
-            with anyio.fail_after(self.patience_s):
+            with anyio.fail_after(min(PATIENCE_S, self._settings.timeout)):
                 asked = bare.clone(**recorded(bare, recorder))
                 await Runner.run(asked, prompt, max_turns=1, run_config=config)
         except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check

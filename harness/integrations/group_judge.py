@@ -16,7 +16,6 @@ from harness.core.records import Usage
 from harness.core.settings_sources import check_names, load
 from harness.core.wording import from_python
 
-_SYSTEM = {"system", "developer"}
 _Message = Mapping[str, Any]
 Chat = list[_Message]
 
@@ -35,7 +34,9 @@ def chat_of_histories(histories: Sequence[Sequence[_Message]]) -> Chat:
     System messages of further conversations are left out: they are not what the user was promised.
     """
     first, *further = [list(_with_ids(history, f"{number}.")) for number, history in enumerate(histories)]
-    others = [message for history in further for message in history if message.get("role") not in _SYSTEM]
+    others = [
+        message for history in further for message in history if message.get("role") not in {"system", "developer"}
+    ]
     asked = next((at for at, message in enumerate(first, 1) if message.get("role") == "user"), len(first))
     answers = bool(first) and first[-1].get("role") == "assistant" and not first[-1].get("tool_calls")
     return [*first[:asked], *others, *first[asked:]] if answers else [*first, *others]
@@ -55,9 +56,6 @@ def _with_ids(messages: Sequence[_Message], prefix: str = "") -> Iterator[_Messa
             yield {**message, "tool_call_id": waiting.pop(place)[1]}
         else:
             yield message
-
-
-_SUMS = {"judge/calls", "judge/reused", "judge/usd"}
 
 
 class Purchases(Silent):
@@ -111,9 +109,10 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
 
 def joined_figures(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the figures of several groups as those of one step: sums of what was bought, else means."""
+    bought = {"judge/calls", "judge/reused", "judge/usd"}
     names = dict.fromkeys(name for of_group in figures for name in of_group)
     values = {name: [of_group[name] for of_group in figures if name in of_group] for name in names}
-    return {name: sum(each) / (1 if name in _SUMS else len(each)) for name, each in values.items()}
+    return {name: sum(each) / (1 if name in bought else len(each)) for name, each in values.items()}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -18,7 +18,6 @@ _STEP = re.compile(r"^Step \d+ \(.*\)$", re.MULTILINE)
 _BAR = re.compile(r"^\| ?", re.MULTILINE)
 _LIMIT = re.compile(r"(?:under|at most|no more than|within|up to|below) (\d{2,5}) words", re.IGNORECASE)
 _LEAK = re.compile(r"</?think>|^\s*(?:Thought|Action|Observation):|\[\d+\] .* \(.*\.(?:md|txt)\)$", re.MULTILINE)
-_USUAL_LIMIT = 600
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _style(parts: TranscriptParts) -> float:
 def _clarity(parts: TranscriptParts) -> float:
     answer = parts.transcript.answer
     count, stated = len(answer.split()), _LIMIT.search(parts.brief or "")
-    limit = int(stated[1]) if stated else _USUAL_LIMIT
+    limit = int(stated[1]) if stated else 600
     # 1 within the limit and above a third of it; falling off on both sides
     length = max(0.0, 1 - 3 * (count - limit) / limit) if count > limit else min(1.0, 3 * count / limit)
     paragraphs = len([p for p in answer.split("\n\n") if p.strip()])

@@ -39,7 +39,6 @@ T = TypeVar("T")
 
 _SEARCHES = 5
 _WORDS = 230
-_PARAGRAPHS = 3
 
 
 @dataclass
@@ -116,7 +115,7 @@ def write_summary(query: str, history: SearchHistory, chooser: Chooser) -> str:
     chosen = _sentences(query, history.passages, max(60, limit), chooser)
     if chooser.pick([(1.0, True), (-0.5, False)]):
         chosen.sort(key=lambda s: first_year(s) or 3000)  # in the order of time
-    size = math.ceil(len(chosen) / min(_PARAGRAPHS, max(1, len(chosen) // 3)))
+    size = math.ceil(len(chosen) / min(3, max(1, len(chosen) // 3)))
     return "\n\n".join(" ".join(chosen[i : i + size]) for i in range(0, len(chosen), size))
 
 

@@ -14,8 +14,6 @@ from harness.core.user_files import is_folder
 from harness.core.wording import option
 from harness.offline.words import STOP_WORDS, split_words
 
-_ENDINGS = {".md", ".txt"}
-
 
 @dataclass(frozen=True)
 class Passage:
@@ -69,7 +67,7 @@ def _passages(folder: Path) -> list[Passage]:
     name = option("corpus", on_a_line(folder))
     if not is_folder(folder):
         raise UsageError(f"{name}: no such folder")
-    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.is_file())
+    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in {".md", ".txt"} and p.is_file())
     if not paths:
         raise UsageError(f"{name}: no .md or .txt file in it")
     passages: list[Passage] = []

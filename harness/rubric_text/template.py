@@ -23,15 +23,13 @@ from harness.rubric_text.front_matter import MOST_QUOTED, Fault
 _MOST_TEXT = 1_000_000
 """Bytes that a body may render to."""
 _MOST_FAULTS = 100
-FILTERS = (
-    *("abs", "capitalize", "count", "d", "default", "first", "float", "int", "join", "last", "length", "list", "lower"),
-    *("map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round", "select", "selectattr", "sort"),
-    *("string", "sum", "title", "trim", "unique", "upper", "wordcount"),
+FILTERS = tuple(
+    "abs capitalize count d default first float int join last length list lower map max min reject rejectattr replace "
+    "reverse round select selectattr sort string sum title trim unique upper wordcount".split()
 )
-TESTS = (
-    *("boolean", "defined", "divisibleby", "even", "false", "in", "none", "number", "odd", "string", "true"),
-    *("undefined", "eq", "equalto", "==", "ne", "!=", "lt", "lessthan", "<", "le", "<=", "gt", "greaterthan", ">"),
-    *("ge", ">="),
+TESTS = tuple(
+    "boolean defined divisibleby even false in none number odd string true undefined eq equalto == ne != lt lessthan < "
+    "le <= gt greaterthan > ge >=".split()
 )
 _SPOKEN = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Assign, nodes.Name, nodes.Const),
