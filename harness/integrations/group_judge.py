@@ -136,11 +136,7 @@ class GroupJudge:
         tools: Sequence[Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> None:
-        """Check the settings, which are those of `harness.rank_messages`. Raises UsageError.
-
-        `store` is a folder of verdicts, made where it is not there; what it holds is not bought again. `max_cost` is in
-        USD, for all groups together. `tools` are the definitions of the tools that the policy may call.
-        """
+        """Check the settings: those of `harness.rank_messages`, and what `trl.reward` adds. Raises UsageError."""
         self._options: dict[str, Any] = {**settings, "judge_model": judge_model}
         with from_python():
             check_names(self._options, RankMessagesSettings.__annotations__)

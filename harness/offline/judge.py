@@ -151,22 +151,16 @@ _CONTRAST = 4.0
 
 
 def judge_pair(
-    query: str,
-    brief: str | None,
-    first: Transcript,
-    second: Transcript,
-    *,
-    path_keys: Sequence[str],
-    answer_keys: Sequence[str],
+    query: str, brief: str | None, first: Transcript, second: Transcript, *, path: Sequence[str], answer: Sequence[str]
 ) -> str:
-    """Return a reply: a mark 0..10 for every dimension and side, and the measurements as analysis.
+    """Return a reply: a mark 0..10 for every dimension of `path` and `answer` and side, the measurements as analysis.
 
     A dimension named like a feature gets that feature's mark; any other the mean of its block's features. It has
     no position bias: swapping the sides swaps the marks. A block without keys is not measured.
     """
     sides = [TranscriptParts(query, brief, t) for t in (first, second)]
     reply: dict[str, Any] = {"analysis": {}}
-    for block, keys, measure in (("path", path_keys, path_features), ("answer", answer_keys, answer_features)):
+    for block, keys, measure in (("path", path, path_features), ("answer", answer, answer_features)):
         if not keys:
             continue
         measured = [measure(side) for side in sides]
