@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.comparison.outcomes import met
+from harness.comparison.outcomes import paired_rollouts
 from harness.comparison.statistics import scipy
 from harness.core.comparisons import ComparedQuery
 from harness.core.rounded import percent_half_up
@@ -50,7 +50,7 @@ class Reversals:
 def reversals(queries: Sequence[ComparedQuery]) -> Reversals:
     """Count how the orders agree on the pairs of two sides; the anchors' pairs count too."""
     in_both_orders = [
-        (match, *(rollout and rollout.transcript for rollout in met(query, match)))
+        (match, *(rollout and rollout.transcript for rollout in paired_rollouts(query, match)))
         for query in queries
         for match in query.matches
         if match.sides == (0, 1) and match.winner is not None and len(set(match.shown_first)) == 2

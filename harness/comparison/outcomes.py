@@ -117,7 +117,7 @@ def side_pairs(
 
     def seen(query: ComparedQuery, match: CrossMatch) -> Pair:
         before, after = match.score_first, match.score_second
-        first, second = (rollout.answer_length if rollout else None for rollout in met(query, match))
+        first, second = (rollout.answer_length if rollout else None for rollout in paired_rollouts(query, match))
         return Pair(
             outcome=match.outcome,
             margin=None if before is None or after is None else after - before,
@@ -130,7 +130,7 @@ def side_pairs(
     return {query.query: [seen(query, match) for match in query.pairs(sides, role)] for query in queries}
 
 
-def met(query: ComparedQuery, match: CrossMatch) -> Iterator[ComparedRollout | None]:
+def paired_rollouts(query: ComparedQuery, match: CrossMatch) -> Iterator[ComparedRollout | None]:
     """Yield the rollout of each side of a match; None for one that the query does not hold."""
     for side, index in zip(match.sides, (match.first, match.second), strict=True):
         yield next((rollout for rollout in query.rollouts[side] if rollout.index == index), None)
