@@ -64,7 +64,10 @@ def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]])
     `won` [P, ...] is how often the second of each of `met` won, of `played`; further axes are draws. By Newton's
     method, all draws at once. `met` connects all sides.
     """
-    free = _design(met)[:, :-1]  # the last side stands at 0 until the end
+    design = np.zeros((len(met), 1 + max(second for _, second in met)))
+    for row, (first, second) in enumerate(met):
+        design[row, first], design[row, second] = -1.0, 1.0
+    free = design[:, :-1]  # the last side stands at 0 until the end
     wins, games = np.moveaxis(won + _ADDED_TIE / 2, 0, -1), np.moveaxis(played + _ADDED_TIE, 0, -1)
     at: Numbers = np.zeros((*wins.shape[:-1], free.shape[1]))
     for _ in range(_STEPS):
@@ -77,13 +80,6 @@ def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]])
             break
     whole = np.concatenate([at, np.zeros((*at.shape[:-1], 1))], axis=-1)
     return np.moveaxis(whole - whole.mean(axis=-1, keepdims=True), -1, 0)
-
-
-def _design(met: Sequence[tuple[int, int]]) -> Numbers:
-    design = np.zeros((len(met), 1 + max(second for _, second in met)))
-    for row, (first, second) in enumerate(met):
-        design[row, first], design[row, second] = -1.0, 1.0
-    return design
 
 
 def _by_cluster(
@@ -104,27 +100,22 @@ def _by_cluster(
 
 def sentence(result: SideResult) -> str:
     """Return what to take home of two sides, in the words that stdout, the page and a pull request show."""
-    b = result.sides[1]
+    a, b = result.sides
+    open_pairs = counted(result.unjudged, "open pair")
     if not result.queries:
-        return f"Nothing was judged: {_why_nothing(result)}."
-    low, high = result.interval
-    counts = (
-        f"{b} better on {result.better:,}, worse on {result.worse:,}, tied on {result.tied:,} of {_queries(result)}"
+        why = f"{open_pairs} of {a} and {b}" if result.unjudged else f"{a} and {b} have no pair of samples"
+        return f"Nothing was judged: {why}."
+    low, high, least, most = map(whole_percent, (*result.interval, *result.bounds))
+    clusters = "" if result.clusters == result.queries else f" ({counted(result.clusters, 'cluster')})"
+    figures = (
+        f"{b} better on {result.better:,}, worse on {result.worse:,}, tied on {result.tied:,} of {result.queries:,}"
+        f"{clusters}: preferred {whole_percent(result.win_rate)} % [{low}, {high}]."
     )
-    preferred = f"preferred {whole_percent(result.win_rate)} % [{whole_percent(low)}, {whole_percent(high)}]"
-    conclusions = (_conclusion(result), _bounds(result)) if not _waits(result) else (_what_waits(result),)
-    return " ".join(part for part in (f"{counts}: {preferred}.", *conclusions) if part)
-
-
-def _waits(result: SideResult) -> bool:
-    """Tell whether only the open pairs keep a difference from being shown."""
-    return result.open_pairs_decide and leaves_out_half(result.clusters, result.interval)
-
-
-def _what_waits(result: SideResult) -> str:
-    pairs = counted(result.unjudged, "pair is", "pairs are")
-    low, high = map(whole_percent, result.bounds)
-    return f"Not shown while {pairs} open: they leave anything from {low} to {high} % possible."
+    if result.open_pairs_decide and leaves_out_half(result.clusters, result.interval):
+        pairs = counted(result.unjudged, "pair is", "pairs are")
+        return f"{figures} Not shown while {pairs} open: they leave anything from {least} to {most} % possible."
+    bounds = f" With {open_pairs}: {least} to {most} %." if result.unjudged else ""
+    return f"{figures} {_conclusion(result)}{bounds}"
 
 
 def _conclusion(result: SideResult) -> str:
@@ -139,46 +130,13 @@ def _conclusion(result: SideResult) -> str:
     return f"Not shown; about {round_number(result.enough_queries)} queries would show a difference of this size."
 
 
-def _queries(result: SideResult) -> str:
-    clusters = "" if result.clusters == result.queries else f" ({counted(result.clusters, 'cluster')})"
-    return f"{result.queries:,}{clusters}"
-
-
-def _why_nothing(result: SideResult) -> str:
-    between = " and ".join(result.sides)
-    return f"{_open_pairs(result)} of {between}" if result.unjudged else f"{between} have no pair of samples"
-
-
-def _bounds(result: SideResult) -> str:
-    if not result.unjudged:
-        return ""
-    low, high = result.bounds
-    return f"With {_open_pairs(result)}: {whole_percent(low)} to {whole_percent(high)} %."
-
-
-def _open_pairs(result: SideResult) -> str:
-    return counted(result.unjudged, "open pair")
-
-
 def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength]) -> str:
     """Return what to take home of more than two sides: their order by strength, and what is shown after Holm."""
-    wins = [pair for result in results if (pair := _shown_pair(result))]
-    proven = (
-        f"Shown after Holm's correction: {', '.join(wins)}."
-        if wins
-        else "No difference is shown after Holm's correction."
-    )
+    shown = [result.sides[::-1] if result.shown == "better" else result.sides for result in results if result.shown]
+    wins = ", ".join(f"{better} over {worse}" for better, worse in shown)
+    proven = f"Shown after Holm's correction: {wins}." if wins else "No difference is shown after Holm's correction."
     ordered = sorted(strengths, key=lambda side: (-side.strength.value, side.label))
     return f"By strength: {', '.join(side.label for side in ordered)}. {proven}" if ordered else proven
-
-
-def _shown_pair(result: SideResult) -> str | None:
-    """Name the better side and the worse one, where a difference is shown."""
-    a, b = result.sides
-    return result.shown and (f"{b} over {a}" if result.shown == "better" else f"{a} over {b}")
-
-
-_Figure = Callable[[ComparedRollout], float | None]
 
 
 def side_figures(
@@ -189,48 +147,32 @@ def side_figures(
     Each query counts the same. A mean is over the rollouts of which the figure is known, without those that failed by
     the infrastructure's fault. With one query alone the interval is over its rollouts.
     """
-    rollouts = {query.query: [r for r in query.rollouts[side] if _took_part(r)] for query in queries}
+    rollouts = {
+        query.query: [r for r in query.rollouts[side] if r.status == "ok" or r.failure in AGENT_FAILURES]
+        for query in queries
+    }
 
-    def summed(figure: _Figure) -> Clusters:
-        return _summed(rollouts, figure, clusters)
+    def summed(figure: Callable[[ComparedRollout], float | None]) -> Clusters:
+        figures = {query: [v for r in listed if (v := figure(r)) is not None] for query, listed in rollouts.items()}
+        if len(figures) == 1:
+            (of_query,) = figures.values()
+            return Clusters.of({f"{place}": value for place, value in enumerate(of_query)})
+        return Clusters.of(mean_by_query(figures), clusters)
 
-    failed = summed(lambda rollout: float(rollout.status == "failed"))
+    failed, rewards = summed(lambda r: float(r.status == "failed")), summed(lambda r: r.verified)
+    # mostly 0 or 1, and their mean a share; but an agent's file may give any number
+    are_shares = bool(((rewards.sums >= 0) & (rewards.sums <= rewards.sizes)).all())
     return SideFigures(
         label=label,
         rollouts=sum(len(listed) for listed in rollouts.values()),
         failed=interval_of_share(failed, seed) if failed.count else None,
         left_out=sum(query.left_out[side] for query in queries if query.left_out),
-        usd=interval_of_mean(summed(lambda rollout: rollout.usd), seed),
-        tokens=interval_of_mean(summed(lambda rollout: rollout.tokens), seed),
-        duration_s=interval_of_mean(summed(lambda rollout: rollout.duration_s), seed),
-        steps=interval_of_mean(summed(lambda rollout: rollout.steps), seed),
-        passed=_reward(summed(lambda rollout: rollout.verified), seed),
+        usd=interval_of_mean(summed(lambda r: r.usd), seed),
+        tokens=interval_of_mean(summed(lambda r: r.tokens), seed),
+        duration_s=interval_of_mean(summed(lambda r: r.duration_s), seed),
+        steps=interval_of_mean(summed(lambda r: r.steps), seed),
+        passed=interval_of_share(rewards, seed) if rewards.count and are_shares else interval_of_mean(rewards, seed),
     )
-
-
-def _took_part(rollout: ComparedRollout) -> bool:
-    """Tell whether a rollout ended well or failed by the agent's own making."""
-    return rollout.status == "ok" or rollout.failure in AGENT_FAILURES
-
-
-def _reward(rewards: Clusters, seed: int) -> Interval | None:
-    """Rewards are mostly 0 or 1, and their mean a share; but an agent's file may give any number."""
-    if not rewards.count:
-        return None
-    shares = bool(((rewards.sums >= 0) & (rewards.sums <= rewards.sizes)).all())
-    return interval_of_share(rewards, seed) if shares else interval_of_mean(rewards, seed)
-
-
-def _summed(
-    rollouts: Mapping[str, Sequence[ComparedRollout]], figure: _Figure, clusters: Mapping[str, str] | None
-) -> Clusters:
-    figures = {
-        query: [v for rollout in listed if (v := figure(rollout)) is not None] for query, listed in rollouts.items()
-    }
-    if len(figures) == 1:
-        (of_query,) = figures.values()
-        return Clusters.of({f"{place}": value for place, value in enumerate(of_query)})
-    return Clusters.of(mean_by_query(figures), clusters)
 
 
 @dataclass(frozen=True)
@@ -261,25 +203,19 @@ def compare_queries(
     """
     labels = [side.label for side in sides]
     results = [
-        side_result(
-            queries,
-            (first, second),
-            (labels[first], labels[second]),
-            clusters=clusters,
-            floor=(floors or {}).get(first),
-            seed=seed,
-        )
-        for first, second in combinations(range(len(sides)), 2)
+        side_result(queries, (a, b), (labels[a], labels[b]), clusters=clusters, floor=(floors or {}).get(a), seed=seed)
+        for a, b in combinations(range(len(sides)), 2)
     ]
     many = len(sides) > 2
     if many:
         corrected = holm([result.p for result in results])
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
     fitted = strengths(queries, labels, seed, clusters) if many else ()
+    figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
     return Conclusions(
         sentence=sentence_of_many(results, fitted) if many else sentence(results[0]),
         results=tuple(results),
         strengths=fitted,
-        figures=tuple(side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)),
-        slices=() if many else slices(queries, (0, 1), keys, seed, clusters),
+        figures=tuple(figures),
+        slices=() if many else slices(queries, keys, seed, clusters),
     )

@@ -28,7 +28,7 @@ def default_spread(pairs: int) -> float:
 
 
 def pass_forecast(
-    queries: int, margin: float, spread: float | None, *, pairs: int = 2, shares: Sequence[float] = (1.0,)
+    queries: int, margin: float, spread: float | None, *, pairs: int = 2, shares: tuple[float, ...] = (1.0,)
 ) -> Forecast:
     """Return how probably an agent equal to the baseline passes, and how many queries let it pass in 80 %.
 
@@ -36,6 +36,12 @@ def pass_forecast(
     the default one for so many pairs a query is taken. `shares` says how much is judged at each analysis.
     """
     width = default_spread(pairs) if spread is None else spread
+    low, high = 1, 2
+    while high <= _MOST_QUERIES and pass_probability(high, margin, width, shares) < _DESIRED:
+        low, high = high, high * 2
+    while high <= _MOST_QUERIES and high - low > 1:  # by bisection
+        middle = (low + high) // 2
+        low, high = (low, middle) if pass_probability(middle, margin, width, shares) >= _DESIRED else (middle, high)
     return Forecast(
         probability=pass_probability(queries, margin, width, shares),
         queries=queries,
@@ -44,11 +50,11 @@ def pass_forecast(
         spread=width,
         spread_from="default" if spread is None else "runs",
         desired=_DESIRED,
-        queries_desired=_fewest_queries(margin, width, shares),
+        queries_desired=high if high <= _MOST_QUERIES else None,
     )
 
 
-def pass_probability(queries: float, margin: float, spread: float, shares: Sequence[float] = (1.0,)) -> float:
+def pass_probability(queries: float, margin: float, spread: float, shares: tuple[float, ...] = (1.0,)) -> float:
     """Return how probably the interval of an equal agent ends above 0.5 − margin, at any of the analyses.
 
     The win rate is taken as normal about one half. With one analysis this is the power of the t test (the noncentral t
@@ -63,7 +69,7 @@ def pass_probability(queries: float, margin: float, spread: float, shares: Seque
     bounds = [t_value(z, queries * share - 1) for z, share in zip(critical_values(shares), shares, strict=True)]
     shifts = [margin * (queries * share) ** 0.5 / spread for share in shares]
     high = [bound - shift for bound, shift in zip(bounds, shifts, strict=True)]
-    return sum(exits(shares, high, [-bound for bound in bounds]).above)
+    return sum(above for above, _ in exits(shares, high, [-bound for bound in bounds]))
 
 
 def independent_queries(queries: Sequence[str], clusters: Mapping[str, str] | None) -> float:
@@ -75,56 +81,31 @@ def independent_queries(queries: Sequence[str], clusters: Mapping[str, str] | No
     return len(queries) ** 2 / sum(size**2 for size in sizes.values()) if sizes else 0.0
 
 
-def _fewest_queries(margin: float, spread: float, shares: Sequence[float]) -> int | None:
-    """Return the fewest queries with which an equal agent passes in 80 %, by bisection."""
-    low, high = 1, 2
-    while pass_probability(high, margin, spread, shares) < _DESIRED:
-        low, high = high, high * 2
-        if high > _MOST_QUERIES:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if pass_probability(middle, margin, spread, shares) >= _DESIRED else (middle, high)
-    return high
-
-
 _UNLIKELY = 0.5
 _MOST_DECIMALS = 3
 
 
-def forecast_sentences(
-    forecast: Forecast, label: str = "B", *, looks: int = 1, concluded: bool = False
-) -> tuple[str, ...]:
-    """Return how probably an equal agent passes; below 50 % also how many queries would do.
+def forecast_sentences(forecast: Forecast, label: str = "B", *, looks: int = 1, concluded: bool = False) -> list[str]:
+    """Return how probably an agent equal to the baseline passes; below 50 % also how many queries would do.
 
     `looks` are those that were asked for. A gate that has `concluded` needs no more queries.
     """
-    return (*_chance_sentences(forecast, label, concluded=concluded), *_looks_left_out(forecast, looks))
-
-
-def _looks_left_out(forecast: Forecast, asked: int) -> tuple[str, ...]:
-    if forecast.looks >= asked:
-        return ()
-    return (f"note: {forecast.looks} of {asked} looks are possible with {_queries(forecast)}.",)
-
-
-def _queries(forecast: Forecast) -> str:
-    return f"{counted(forecast.queries, 'query', 'queries')}"
-
-
-def _chance_sentences(forecast: Forecast, label: str, *, concluded: bool) -> tuple[str, ...]:
+    chance, queries = f"{percent_half_up(forecast.probability)} %", counted(forecast.queries, "query", "queries")
+    if forecast.probability < 0.005:
+        chance = "less than 1 %"
+    elif forecast.probability >= 0.995:
+        chance = "more than 99 %"
     whence = "as the baseline's own pairs spread" if forecast.spread_from == "runs" else "at the default spread"
-    first = (
-        f"{label} passes in {_chance(forecast.probability)} if {label} is as good as the baseline: "
-        f"{_queries(forecast)}, margin {100 * forecast.margin:g} points, {whence} ({forecast.spread:.2f})"
-    )
-    if concluded or forecast.probability >= _UNLIKELY:
-        return (f"{first}.",)
-    if forecast.queries_desired is None:
+    terms = f"{queries}, margin {100 * forecast.margin:g} points, {whence} ({forecast.spread:.2f})"
+    sentences = [f"{label} passes in {chance} if {label} is as good as the baseline: {terms}."]
+    if not concluded and forecast.probability < _UNLIKELY:
         more = "no number of queries below a million makes that 80 %: widen --margin"
-    else:
-        more = f"about {round_number(forecast.queries_desired)} queries, or a wider --margin, make that 80 %"
-    return (f"{first}.", f'warning: this gate will mostly say "cannot tell"; {more}.')
+        if forecast.queries_desired is not None:
+            more = f"about {round_number(forecast.queries_desired)} queries, or a wider --margin, make that 80 %"
+        sentences.append(f'warning: this gate will mostly say "cannot tell"; {more}.')
+    if forecast.looks < looks:
+        sentences.append(f"note: {forecast.looks} of {looks} looks are possible with {queries}.")
+    return sentences
 
 
 def gate_sentence(gate: GateResult) -> str:
@@ -153,12 +134,6 @@ def _beside(end: float, limit: float) -> str:
             if (text := f"{100 * end:.{decimals}f}") != f"{100 * limit:.{decimals}f}":
                 return text
     return str(whole_percent(end))
-
-
-def _chance(probability: float) -> str:
-    if probability < 0.005:
-        return "less than 1 %"
-    return "more than 99 %" if probability >= 0.995 else f"{percent_half_up(probability)} %"
 
 
 _MOST_LEFT_OUT = 0.1
@@ -193,13 +168,11 @@ def conclude_gate(
 
 def reasons_to_doubt(queries: Sequence[ComparedQuery], labels: Sequence[str]) -> tuple[str, ...]:
     """Say of which sides the infrastructure failed so many rollouts that the others tell nothing."""
-    return tuple(doubt for side, label in enumerate(labels) if (doubt := _doubt(queries, side, label)))
-
-
-def _doubt(queries: Sequence[ComparedQuery], side: int, label: str) -> str | None:
-    lost = sum(query.left_out[side] for query in queries if query.left_out)
-    whole = lost + sum(len(query.rollouts[side]) for query in queries)
-    if lost <= _MOST_LEFT_OUT * whole:
-        return None
-    failed = f"{lost:,} of {counted(whole, 'rollout')}"
-    return f"the infrastructure failed {failed} of {label}, more than {100 * _MOST_LEFT_OUT:.0f} %"
+    reasons: list[str] = []
+    for side, label in enumerate(labels):
+        lost = sum(query.left_out[side] for query in queries if query.left_out)
+        whole = lost + sum(len(query.rollouts[side]) for query in queries)
+        if lost > _MOST_LEFT_OUT * whole:
+            failed = f"{lost:,} of {counted(whole, 'rollout')}"
+            reasons.append(f"the infrastructure failed {failed} of {label}, more than {100 * _MOST_LEFT_OUT:.0f} %")
+    return tuple(reasons)

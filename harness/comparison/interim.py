@@ -14,41 +14,18 @@ from typing import Self
 import numpy as np
 
 from harness.comparison.intervals import interval_of_share
-from harness.comparison.outcomes import (
-    Clusters,
-    Numbers,
-    Pairs,
-    closed,
-    cluster_name,
-    mean_by_query,
-    outcomes,
-    side_pairs,
-)
+from harness.comparison.outcomes import Clusters, Numbers, bounds, cluster_name, mean_by_query, outcomes, side_pairs
 from harness.comparison.statistics import scipy, t_value
 from harness.core.comparisons import ComparedQuery, Interval
 from harness.core.gates import GateFinding, InterimAnalysis
 
 ONE_SIDED = 0.025
 """The error rate on each side: together they are the 5 % of a 95 % interval."""
-_NODES = 100
 _FAR = 9.0
 """Standard deviations beyond which a normal density is taken for nothing."""
 _NEVER = 40.0
 _NOTHING = 1e-18
 """An error rate for which no boundary is worked out: no difference ends the comparison then."""
-
-
-@dataclass(frozen=True)
-class Exits:
-    """How probable it is that a walk leaves its corridor at each analysis: above, and below."""
-
-    above: tuple[float, ...]
-    below: tuple[float, ...]
-
-
-def equal_steps(looks: int) -> tuple[float, ...]:
-    """Return the shares of the data at analyses of equal distance; the last one is 1."""
-    return tuple((k + 1) / looks for k in range(looks))
 
 
 def alpha_spent(share: float, alpha: float = ONE_SIDED) -> float:
@@ -57,37 +34,36 @@ def alpha_spent(share: float, alpha: float = ONE_SIDED) -> float:
     return float(2 * special.ndtr(special.ndtri(alpha / 2) / share**0.5))
 
 
-def critical_values(shares: Sequence[float], alpha: float = ONE_SIDED) -> tuple[float, ...]:
+@cache
+def critical_values(shares: tuple[float, ...], alpha: float = ONE_SIDED) -> tuple[float, ...]:
     """Return for each analysis how many standard errors a difference must have to end the comparison there.
 
     `shares` says how much of the data is in at each analysis, rising to 1. The values hold for each side: a true null
     hypothesis is rejected at any analysis with probability `alpha`. They are found one after the other from the density
     of the walk that no analysis has ended (Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132, 1969, page 235).
     """
-    return _critical_values(tuple(shares), alpha)
 
+    def overspent(z: float, walk: _Walk, alpha: float) -> float:
+        return walk.above(z) - alpha
 
-@cache
-def _critical_values(shares: tuple[float, ...], alpha: float) -> tuple[float, ...]:
     values: list[float] = []
     for k, share in enumerate(shares):
-        spent = alpha_spent(shares[k - 1], alpha) if k else 0.0
-        values.append(_value_that_spends(alpha_spent(share, alpha) - spent, shares[: k + 1], values))
+        spent = alpha_spent(share, alpha) - (alpha_spent(shares[k - 1], alpha) if k else 0.0)
+        if spent < _NOTHING:
+            values.append(_NEVER)
+            continue
+        *_, walk = _walks(shares[: k + 1], [-_FAR] * k, values)
+        values.append(float(scipy("optimize").brentq(overspent, -_FAR, _NEVER, (walk, spent), xtol=1e-10)))
     return tuple(values)
 
 
-def exits(shares: Sequence[float], high: Sequence[float], low: Sequence[float] | None = None) -> Exits:
-    """Return how probably a standard normal walk leaves a corridor at each analysis: above `high`, or below `low`.
+def exits(shares: Sequence[float], high: Sequence[float], low: Sequence[float]) -> list[tuple[float, float]]:
+    """Return how probably a standard normal walk leaves a corridor at each analysis: above `high`, and below `low`.
 
     At each analysis it is a standard normal z whose correlation with the one before is √(share before / share).
     """
-    lows = [-_FAR] * len(high) if low is None else list(low)
-    above: list[float] = []
-    below: list[float] = []
-    for walk, floor, ceiling in zip(_walks(shares, lows, high), lows, high, strict=True):
-        above.append(walk.above(ceiling))
-        below.append(0.0 if low is None else walk.below(min(floor, ceiling)))
-    return Exits(tuple(above), tuple(below))
+    walks = zip(_walks(shares, low, high), low, high, strict=True)
+    return [(walk.above(ceiling), walk.below(min(floor, ceiling))) for walk, floor, ceiling in walks]
 
 
 @dataclass(frozen=True)
@@ -105,42 +81,26 @@ class _Walk:
     def below(self, z: float) -> float:
         return float(self.weights @ scipy("special").ndtr((z * self.share**0.5 - self.points) / self.step**0.5))
 
-    def between(self, low: float, high: float) -> tuple[Numbers, Numbers]:
-        """Return points between two z values at the analysis, and the walk's weight at each of them."""
-        nodes, lengths = _nodes()
-        bottom, top = max(low, -_FAR) * self.share**0.5, min(high, _FAR) * self.share**0.5
-        half = max(top - bottom, 0.0) / 2
-        points = bottom + half * (nodes + 1)
-        distance = (points[:, None] - self.points[None, :]) / self.step**0.5
-        density = np.exp(-(distance**2) / 2) @ self.weights / (2 * np.pi * self.step) ** 0.5
-        return points, density * lengths * half
-
 
 def _walks(shares: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Iterator[_Walk]:
     """Yield the walk before each analysis; it has stayed between the bounds of the analyses before."""
     walk = _Walk(np.zeros(1), np.ones(1), shares[0], shares[0])
     yield walk
+    nodes, lengths = _nodes()
     for (before, share), low, high in zip(pairwise(shares), lows, highs, strict=False):
-        walk = _Walk(*walk.between(low, high), share, share - before)
+        bottom, top = max(low, -_FAR) * before**0.5, min(high, _FAR) * before**0.5
+        half = max(top - bottom, 0.0) / 2
+        points = bottom + half * (nodes + 1)
+        distance = (points[:, None] - walk.points[None, :]) / walk.step**0.5
+        density = np.exp(-(distance**2) / 2) @ walk.weights / (2 * np.pi * walk.step) ** 0.5
+        walk = _Walk(points, density * lengths * half, share, share - before)
         yield walk
-
-
-def _value_that_spends(alpha: float, shares: tuple[float, ...], values: Sequence[float]) -> float:
-    """Return the z value above which the walk leaves at the last of `shares` with probability `alpha`."""
-    if alpha < _NOTHING:
-        return _NEVER
-    *_, walk = _walks(shares, [-_FAR] * len(values), values)
-
-    def overspent(z: float) -> float:
-        return walk.above(z) - alpha
-
-    return float(scipy("optimize").brentq(overspent, -_FAR, _NEVER, xtol=1e-10))
 
 
 @cache
 def _nodes() -> tuple[Numbers, Numbers]:
     """Return the points and weights of Gauss and Legendre's quadrature between −1 and 1."""
-    nodes, lengths = np.polynomial.legendre.leggauss(_NODES)
+    nodes, lengths = np.polynomial.legendre.leggauss(100)
     return nodes, lengths
 
 
@@ -148,7 +108,6 @@ FEWEST_QUERIES = 20
 """A gate, and each analysis of a gate, rests on so many queries at least."""
 FEWEST_CLUSTERS = 8
 """And on so many clusters: with fewer, five or six that are all lost would not be rare enough to speak of."""
-SIDES = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -163,15 +122,27 @@ class InterimPlan:
 
     @classmethod
     def of(
-        cls,
-        queries: Sequence[str],
-        looks: int,
-        margin: float,
-        clusters: Mapping[str, str] | None = None,
-        seed: int = 0,
+        cls, queries: Sequence[str], looks: int, margin: float, clusters: Mapping[str, str] | None = None, seed: int = 0
     ) -> Self:
-        """Return the plan of a gate with so many analyses, or fewer where an analysis would rest on too few queries."""
-        return cls(tuple(map(tuple, steps(queries, looks, clusters, seed))), margin, clusters, seed)
+        """Return the plan of a gate with so many analyses, or fewer where an analysis would rest on too few queries.
+
+        The parts are of about one size, and a cluster is in one part. The order is drawn from the seed and the
+        clusters' names, so that it depends on nothing else.
+        """
+        members: dict[tuple[bool, str], list[str]] = {}
+        for query in sorted(queries):
+            members.setdefault(cluster_name(query, clusters), []).append(query)
+        order = sorted(members, key=lambda cluster: hashlib.sha256(f"{seed}:{cluster}".encode()).digest())
+        parts: list[list[str]] = [[]]
+        size = looks_due = 0
+        for place, cluster in enumerate(order, start=1):
+            parts[-1] += members[cluster]
+            size += len(members[cluster])
+            due = size * looks // len(queries)
+            if looks_due < due < looks and size >= FEWEST_QUERIES and place >= FEWEST_CLUSTERS:
+                parts.append([])
+                looks_due = due
+        return cls(tuple(map(tuple, parts)), margin, clusters, seed)
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
@@ -198,11 +169,13 @@ class InterimPlan:
         The interval of a gate with one analysis is that of the comparison. Pairs that stayed open count against any
         finding: the interval reaches as low as if all of them were lost, and as high as if all were won.
         """
-        pairs = side_pairs(queries, SIDES)
+        pairs = side_pairs(queries, (0, 1))
         summed = Clusters.of(mean_by_query(outcomes(pairs)), self.clusters)
         critical = critical_values(self.shares)[number]
         rate = interval_at(summed, critical) if len(self.parts) > 1 else interval_of_share(summed, self.seed)
-        interval = _with_open_pairs(rate, pairs, self.clusters)
+        worst, best = bounds(pairs, self.clusters)
+        low, high = rate.low + min(0.0, worst - rate.value), rate.high + max(0.0, best - rate.value)
+        interval = max(0.0, low), min(1.0, high)
         return InterimAnalysis(
             queries=summed.queries,
             critical=critical,
@@ -224,30 +197,6 @@ def finding(interval: tuple[float, float], margin: float) -> GateFinding:
     return "worse" if high < 0.5 else "cannot tell"
 
 
-def steps(
-    queries: Sequence[str], looks: int, clusters: Mapping[str, str] | None = None, seed: int = 0
-) -> list[list[str]]:
-    """Return the queries in as many parts as there are analyses: an analysis is taken after each of them.
-
-    The parts are of about one size, and a cluster is in one part. The order is drawn from the seed and the clusters'
-    names, so that it depends on nothing else. An analysis that would rest on too few queries or clusters is left out.
-    """
-    members: dict[tuple[bool, str], list[str]] = {}
-    for query in sorted(queries):
-        members.setdefault(cluster_name(query, clusters), []).append(query)
-    order = sorted(members, key=lambda cluster: hashlib.sha256(f"{seed}:{cluster}".encode()).digest())
-    parts: list[list[str]] = [[]]
-    size = looks_due = 0
-    for place, cluster in enumerate(order, start=1):
-        parts[-1] += members[cluster]
-        size += len(members[cluster])
-        due = size * looks // len(queries)
-        if looks_due < due < looks and size >= FEWEST_QUERIES and place >= FEWEST_CLUSTERS:
-            parts.append([])
-            looks_due = due
-    return parts
-
-
 def interval_at(clusters: Clusters, critical: float) -> Interval:
     """Return the mean of shares with an interval by t of so many standard errors, at the tail of the standard normal.
 
@@ -263,10 +212,3 @@ def interval_at(clusters: Clusters, critical: float) -> Interval:
         shrunk = clusters.mean * (1 - unseen)
         low, high = min(low, shrunk), max(high, shrunk + unseen)
     return Interval(value=clusters.mean, low=max(0.0, low), high=min(1.0, high))
-
-
-def _with_open_pairs(rate: Interval, pairs: Pairs, clusters: Mapping[str, str] | None) -> tuple[float, float]:
-    if all(pair.outcome is not None for listed in pairs.values() for pair in listed):
-        return rate.low, rate.high
-    worst, best = (Clusters.of(mean_by_query(closed(pairs, outcome)), clusters).mean for outcome in (0.0, 1.0))
-    return max(0.0, rate.low + min(0.0, worst - rate.value)), min(1.0, rate.high + max(0.0, best - rate.value))

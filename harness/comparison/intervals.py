@@ -66,25 +66,18 @@ def sign_flip_p(clusters: Clusters, middle: float, seed: int) -> float:
         permutation_type="samples",
         vectorized=True,
         n_resamples=DRAWS,
-        batch=_batch(len(distances)),
+        batch=max(1, _NUMBERS_AT_ONCE // len(distances)),
         rng=np.random.default_rng(seed),
     )
     return float(flips.pvalue)
 
 
 def _ends(clusters: Clusters, seed: int) -> tuple[float, float]:
-    if not clusters.spread:
-        return clusters.mean, clusters.mean
-    return _t_ends(clusters) if method_for(clusters.count) == "t" else _bootstrap_ends(clusters, seed)
-
-
-def _t_ends(clusters: Clusters) -> tuple[float, float]:
-    half = t_quantile(clusters.count) * (clusters.spread or 0.0) / float(np.sqrt(clusters.count))
+    spread = clusters.spread or 0.0
+    if spread and method_for(clusters.count) == "bootstrap":
+        return quantiles(redrawn((clusters.sums, clusters.sizes), ratio, seed), clusters.count)
+    half = t_quantile(clusters.count) * spread / float(np.sqrt(clusters.count))
     return clusters.mean - half, clusters.mean + half
-
-
-def _bootstrap_ends(clusters: Clusters, seed: int) -> tuple[float, float]:
-    return quantiles(redrawn((clusters.sums, clusters.sizes), ratio, seed), clusters.count)
 
 
 def redrawn(sums: tuple[Numbers, ...], statistic: Callable[..., Numbers], seed: int) -> Numbers:
@@ -97,7 +90,7 @@ def redrawn(sums: tuple[Numbers, ...], statistic: Callable[..., Numbers], seed: 
         vectorized=True,
         method="percentile",
         n_resamples=DRAWS,
-        batch=_batch(count * len(sums)),
+        batch=max(1, _NUMBERS_AT_ONCE // (count * len(sums))),
         rng=np.random.default_rng(seed),
     )
     return drawn.bootstrap_distribution
@@ -108,22 +101,14 @@ def t_quantile(count: int) -> float:
     return float(scipy("special").stdtrit(count - 1, 1 - _OUTSIDE))
 
 
-def _tail(count: int) -> float:
-    """Return the share of drawn means that a percentile interval of `count` clusters leaves out on either side.
+def quantiles(drawn: Numbers, count: int) -> tuple[float, float]:
+    """Return the ends of the percentile interval of a figure that was worked out for each draw of `count` clusters.
 
-    A little less than 2.5 %: drawing again knows neither that the spread is estimated nor that it is divided by C in
-    place of C - 1 (the expanded percentile interval of T. Hesterberg, The American Statistician 69, 2015).
+    A little less than 2.5 % is left out on either side: drawing again knows neither that the spread is estimated nor
+    that it is divided by C in place of C - 1 (the expanded percentile interval of T. Hesterberg, The American
+    Statistician 69, 2015).
     """
     widened = t_quantile(count) * float(np.sqrt(count / (count - 1)))
-    return float(scipy("special").ndtr(-widened))
-
-
-def quantiles(drawn: Numbers, count: int) -> tuple[float, float]:
-    """Return the ends of the percentile interval of a figure that was worked out for each draw of the clusters."""
-    outside = _tail(count)
+    outside = float(scipy("special").ndtr(-widened))
     low, high = np.quantile(drawn, [outside, 1 - outside])
     return float(low), float(high)
-
-
-def _batch(count: int) -> int:
-    return max(1, _NUMBERS_AT_ONCE // count)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.comparison.outcomes import paired_rollouts
 from harness.comparison.statistics import scipy
-from harness.core.comparisons import ComparedQuery, CrossMatch
+from harness.core.comparisons import ComparedQuery
 from harness.core.rounded import percent_half_up
 from harness.core.wording import counted
 
@@ -46,21 +47,14 @@ class Reversals:
         )
 
 
-def reversals(queries: Sequence[ComparedQuery], sides: tuple[int, int] = (0, 1)) -> Reversals:
+def reversals(queries: Sequence[ComparedQuery]) -> Reversals:
     """Count how the orders agree on the pairs of two sides; the anchors' pairs count too."""
-    matches = [
-        match for query in queries for match in query.matches if match.sides == sides and _tells_apart(query, match)
+    in_both_orders = [
+        (match, *(rollout and rollout.transcript for rollout in paired_rollouts(query, match)))
+        for query in queries
+        for match in query.matches
+        if match.sides == (0, 1) and match.winner is not None and len(set(match.shown_first)) == 2
     ]
+    matches = [match for match, first, second in in_both_orders if first is None or first != second]
     decided = [match for match in matches if match.flipped or (not match.inconsistent and match.winner != "tie")]
     return Reversals(len(matches), len(decided), sum(match.flipped for match in decided))
-
-
-def _tells_apart(query: ComparedQuery, match: CrossMatch) -> bool:
-    """Whether a pair was judged in both orders, and the judge had two texts to tell apart."""
-    if match.winner is None or len(set(match.shown_first)) < 2:
-        return False
-    first, second = (
-        next((rollout.transcript for rollout in query.rollouts[side] if rollout.index == index), None)
-        for side, index in zip(match.sides, (match.first, match.second), strict=True)
-    )
-    return first is None or first != second

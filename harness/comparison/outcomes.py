@@ -1,6 +1,6 @@
 """What the pairs of two sides say, seen from the second side: by query, and summed up by cluster."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.comparisons import ComparedQuery, CrossMatch, ForfeitedBy
+from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch, ForfeitedBy
 from harness.core.records import Role
 
 Numbers = NDArray[np.float64]
@@ -52,11 +52,6 @@ class Clusters:
         """The mean over queries: a ratio of sums, for clusters differ in size. 0 of nothing."""
         return float(self.sums.sum() / self.sizes.sum()) if self.count else 0.0
 
-    @property
-    def deviations(self) -> Numbers:
-        """How far the sum of each cluster is from what the mean gives a cluster of its size [C]."""
-        return self.sums - self.mean * self.sizes
-
     @cached_property
     def spread(self) -> float | None:
         """The standard deviation between clusters: that of the mean, times the root of C. None below two clusters.
@@ -66,7 +61,8 @@ class Clusters:
         """
         if self.count < 2:
             return None
-        squares = float((self.deviations**2).sum()) / (self.count - 1)
+        deviations = self.sums - self.mean * self.sizes
+        squares = float((deviations**2).sum()) / (self.count - 1)
         spread = float(np.sqrt(squares)) / float(self.sizes.mean())
         return spread if spread > NEGLIGIBLE * max(1.0, abs(self.mean)) else 0.0
 
@@ -118,7 +114,26 @@ def side_pairs(
     queries: Iterable[ComparedQuery], sides: tuple[int, int], role: Role = "sample"
 ) -> dict[str, list[Pair]]:
     """Return the pairs of two sides by query, the smaller place first; of `role` anchor: the anchors' pairs."""
-    return {query.query: [_pair(query, match) for match in query.pairs(sides, role)] for query in queries}
+
+    def seen(query: ComparedQuery, match: CrossMatch) -> Pair:
+        before, after = match.score_first, match.score_second
+        first, second = (rollout.answer_length if rollout else None for rollout in paired_rollouts(query, match))
+        return Pair(
+            outcome=match.outcome,
+            margin=None if before is None or after is None else after - before,
+            forfeit=match.forfeit,
+            flipped=match.flipped,
+            both_orders=len(set(match.shown_first)) == 2,
+            lengths=(first, second),
+        )
+
+    return {query.query: [seen(query, match) for match in query.pairs(sides, role)] for query in queries}
+
+
+def paired_rollouts(query: ComparedQuery, match: CrossMatch) -> Iterator[ComparedRollout | None]:
+    """Yield the rollout of each side of a match; None for one that the query does not hold."""
+    for side, index in zip(match.sides, (match.first, match.second), strict=True):
+        yield next((rollout for rollout in query.rollouts[side] if rollout.index == index), None)
 
 
 def outcomes(pairs: Pairs, *, forfeits: bool = True) -> dict[str, list[float]]:
@@ -129,35 +144,12 @@ def outcomes(pairs: Pairs, *, forfeits: bool = True) -> dict[str, list[float]]:
     }
 
 
-def margins(pairs: Pairs) -> dict[str, list[float]]:
-    """Return the score differences of the judged pairs, by query."""
-    return {query: [pair.margin for pair in listed if pair.margin is not None] for query, listed in pairs.items()}
+def bounds(pairs: Pairs, clusters: Mapping[str, str] | None = None) -> tuple[float, float]:
+    """Return the win rate with all open pairs lost, and with all of them won; (0, 1) of nothing."""
 
+    def closed(outcome: float) -> Clusters:
+        outcomes = {q: [outcome if p.outcome is None else p.outcome for p in listed] for q, listed in pairs.items()}
+        return Clusters.of(mean_by_query(outcomes), clusters)
 
-def closed(pairs: Pairs, outcome: float) -> dict[str, list[float]]:
-    """Return the outcomes by query, the open pairs closed with `outcome`."""
-    return {
-        query: [outcome if pair.outcome is None else pair.outcome for pair in listed] for query, listed in pairs.items()
-    }
-
-
-def _pair(query: ComparedQuery, match: CrossMatch) -> Pair:
-    first, second = (_length(query, *place) for place in zip(match.sides, (match.first, match.second), strict=True))
-    return Pair(
-        outcome=match.outcome,
-        margin=_margin(match),
-        forfeit=match.forfeit,
-        flipped=match.flipped,
-        both_orders=len(set(match.shown_first)) == 2,
-        lengths=(first, second),
-    )
-
-
-def _margin(match: CrossMatch) -> float | None:
-    if match.score_first is None or match.score_second is None:
-        return None
-    return match.score_second - match.score_first
-
-
-def _length(query: ComparedQuery, side: int, index: int) -> int | None:
-    return next((r.answer_length for r in query.rollouts[side] if r.index == index), None)
+    worst, best = closed(0.0), closed(1.0)
+    return (worst.mean, best.mean) if worst.count else (0.0, 1.0)

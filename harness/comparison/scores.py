@@ -1,9 +1,10 @@
 """The comparison of two sides by scores of one's own: no run, no judge."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from numbers import Integral
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from harness.comparison.outcomes import Pair
 from harness.comparison.side_results import summarize_pairs
@@ -11,14 +12,8 @@ from harness.core.comparisons import SideResult
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.python_door import of_kind, plain_door
 
-P = ParamSpec("P")
-T = TypeVar("T")
 _PAIRS = "give {query: [(score of A, score of B), ...]}"
 _WHOLE = of_kind(Integral, instead="give a whole number from 0")
-
-
-def _door(function: Callable[P, T]) -> Callable[P, T]:
-    return plain_door(function, _RULES)
 
 
 def _seed(value: Any) -> str | None:
@@ -32,7 +27,7 @@ _RULES = {
 }
 
 
-@_door
+@partial(plain_door, rules=_RULES)
 def compare_scores(
     pairs: Mapping[str, Iterable[tuple[float, float]]], clusters: Mapping[str, str] | None = None, seed: int = 0
 ) -> SideResult:
@@ -44,22 +39,17 @@ def compare_scores(
     finite number, for two queries of one text (1 and "1"), or for a cluster of a query that `pairs` does not hold.
     """
     texts = _texts("pairs", pairs)
-    scored = {text: [_scored(query, pair) for pair in _listed(query, pairs[query])] for text, query in texts.items()}
+    scored = {text: _scored(query, pairs[query]) for text, query in texts.items()}
     if not any(scored.values()):
         raise UsageError(f"no pair of scores: {_PAIRS}")
-    return summarize_pairs(scored, ("A", "B"), clusters=_named(clusters or {}, texts), floor=None, seed=int(seed))
-
-
-def _named(clusters: Mapping[Any, Any], texts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the clusters by the queries' texts."""
-    named = {text: str(clusters[query]) for text, query in _texts("clusters", clusters).items()}
-    for unknown in (text for text in named if text not in texts):
+    clustered = _texts("clusters", clusters or {})
+    for unknown in (text for text in clustered if text not in texts):
         raise UsageError(f"clusters: `pairs` has no query {quoted(unknown)}{did_you_mean(unknown, texts)}")
-    return named
+    named = {text: str((clusters or {})[query]) for text, query in clustered.items()}
+    return summarize_pairs(scored, ("A", "B"), clusters=named, floor=None, seed=int(seed))
 
 
 def _texts(argument: str, by_query: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the queries by their texts."""
     texts: dict[str, Any] = {}
     for query in by_query:
         if str(query) in texts:
@@ -70,18 +60,18 @@ def _texts(argument: str, by_query: Mapping[Any, Any]) -> dict[str, Any]:
     return texts
 
 
-def _listed(query: object, pairs: Any) -> Iterable[Any]:
+def _scored(query: object, pairs: Any) -> list[Pair]:
     try:
-        return list(pairs)
+        listed = list(pairs)
     except TypeError:
         raise UsageError(f"query {quoted(query)}: {quoted(pairs)} is not a list of pairs of scores") from None
-
-
-def _scored(query: object, pair: Any) -> Pair:
-    try:
-        first, second = (float(score) for score in pair)
-    except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"query {quoted(query)}: {quoted(pair)} is not a pair of scores") from None
-    if not (math.isfinite(first) and math.isfinite(second) and math.isfinite(second - first)):
-        raise UsageError(f"query {quoted(query)}: {quoted(pair)} has a score that is not a finite number")
-    return Pair(outcome=0.5 if first == second else float(second > first), margin=second - first)
+    scored: list[Pair] = []
+    for pair in listed:
+        try:
+            first, second = (float(score) for score in pair)
+        except (TypeError, ValueError, OverflowError):
+            raise UsageError(f"query {quoted(query)}: {quoted(pair)} is not a pair of scores") from None
+        if not (math.isfinite(first) and math.isfinite(second) and math.isfinite(second - first)):
+            raise UsageError(f"query {quoted(query)}: {quoted(pair)} has a score that is not a finite number")
+        scored.append(Pair(outcome=0.5 if first == second else float(second > first), margin=second - first))
+    return scored

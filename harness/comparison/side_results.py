@@ -1,8 +1,8 @@
 """The comparison of two sides: from their pairs to the record of what they say, in all and in slices of the queries."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 from pydantic import JsonValue
@@ -11,121 +11,80 @@ from harness.comparison.intervals import interval_of_mean, interval_of_share, me
 from harness.comparison.outcomes import (
     Clusters,
     Numbers,
-    Pair,
     Pairs,
-    closed,
+    bounds,
     cluster_name,
-    margins,
     mean_by_query,
     outcomes,
     side_pairs,
 )
 from harness.comparison.statistics import DEFAULT_SPREAD, detectable, enough_queries, holm
-from harness.core.comparisons import (
-    FEWEST_SHOWING,
-    ComparedQuery,
-    ComparedRollout,
-    Interval,
-    SideResult,
-    Slice,
-    leaves_out_half,
-)
+from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Interval, SideResult, Slice, leaves_out_half
 
 _MOST_VALUES = 12
 """A key with more values names queries rather than sorts of queries."""
 _THIRDS = ("short", "middle", "long")
 
 
-@dataclass(frozen=True)
-class _Sliced:
-    key: str
-    value: str
-    queries: tuple[str, ...]
-
-
 def slices(
-    queries: Sequence[ComparedQuery],
-    sides: tuple[int, int],
-    keys: Sequence[str] | None,
-    seed: int,
-    clusters: Mapping[str, str] | None = None,
+    queries: Sequence[ComparedQuery], keys: Sequence[str] | None, seed: int, clusters: Mapping[str, str] | None = None
 ) -> tuple[Slice, ...]:
     """Return the slices of two sides' queries: by `keys` of the metadata, by use of tools, by thirds of answer length.
 
     `keys` None: each key with two to twelve values. A slice of fewer than six clusters has no win rate. The p are
     corrected by Holm over all slices.
     """
-    means = mean_by_query(outcomes(side_pairs(queries, sides)))
+    means = mean_by_query(outcomes(side_pairs(queries, (0, 1))))
     judged = [query for query in queries if query.query in means]
-    figures = [
-        (sliced, Clusters.of({query: means[query] for query in sliced.queries}, clusters))
-        for sliced in _cut(judged, sides, keys)
+    cut = [
+        (key, value, Clusters.of({query: means[query] for query in members}, clusters))
+        for key, value, members in _cut(judged, keys)
     ]
-    enough = [summed.count >= FEWEST_SHOWING for _, summed in figures]
-    corrected = iter(holm([sign_flip_p(s, 0.5, seed) for (_, s), told in zip(figures, enough, strict=True) if told]))
+    enough = [summed for _, _, summed in cut if summed.count >= FEWEST_SHOWING]
+    corrected = iter(holm([sign_flip_p(summed, 0.5, seed) for summed in enough]))
     return tuple(
         Slice(
-            key=sliced.key,
-            value=sliced.value,
+            key=key,
+            value=value,
             queries=summed.queries,
-            win_rate=interval_of_share(summed, seed) if told else None,
-            p=next(corrected) if told else None,
+            win_rate=interval_of_share(summed, seed) if summed.count >= FEWEST_SHOWING else None,
+            p=next(corrected) if summed.count >= FEWEST_SHOWING else None,
         )
-        for (sliced, summed), told in zip(figures, enough, strict=True)
+        for key, value, summed in cut
     )
 
 
-def _cut(queries: Sequence[ComparedQuery], sides: tuple[int, int], keys: Sequence[str] | None) -> list[_Sliced]:
+def _cut(queries: Sequence[ComparedQuery], keys: Sequence[str] | None) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield key, value and queries of each slice."""
     names = sorted({key for query in queries for key in query.metadata}) if keys is None else keys
-    most = _MOST_VALUES if keys is None else len(queries)
-    cuts = [_by(queries, key, lambda query, key=key: _word(query.metadata.get(key)), most) for key in names]
-    lengths = _thirds(queries, sides)
-    cuts.append(_by(queries, "uses tools", lambda query: _uses_tools(query, sides), 2))
-    cuts.append(_by(queries, "answer length", lambda query: lengths.get(query.query), 3, order=_THIRDS))
-    return [sliced for cut in cuts for sliced in cut]
+    for key in names:
+        values = {query.query: _word(query.metadata.get(key)) for query in queries}
+        yield from _by(key, values, _MOST_VALUES if keys is None else len(queries))
+    rollouts = {query.query: [*chain.from_iterable(query.rollouts)] for query in queries}
+    yield from _by("uses tools", {q: "yes" if any(r.tools for r in rs) else "no" for q, rs in rollouts.items()}, 2)
+    answers = {q: [r.answer_length for r in rs if r.answer_length is not None] for q, rs in rollouts.items()}
+    lengths = mean_by_query(answers)
+    ordered = sorted(lengths, key=lambda query: (lengths[query], query))
+    thirds = {query: _THIRDS[3 * place // len(ordered)] for place, query in enumerate(ordered)}
+    yield from _by("answer length", thirds, 3, _THIRDS)
 
 
 def _by(
-    queries: Sequence[ComparedQuery],
-    key: str,
-    value_of: Callable[[ComparedQuery], str | None],
-    most: int,
-    order: Sequence[str] | None = None,
-) -> list[_Sliced]:
-    """Cut by a value; nothing where there are too few values to tell apart, or too many."""
+    key: str, values: Mapping[str, str | None], most: int, order: Sequence[str] = ()
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Cut by a value of each query; nothing where there are too few values to tell apart, or too many."""
     members: dict[str, list[str]] = {}
-    for query in queries:
-        if (value := value_of(query)) is not None:
-            members.setdefault(value, []).append(query.query)
-    if not 2 <= len(members) <= most:
-        return []
-    return [_Sliced(key, value, tuple(members[value])) for value in order or sorted(members) if value in members]
+    for query, value in values.items():
+        if value is not None:
+            members.setdefault(value, []).append(query)
+    if 2 <= len(members) <= most:
+        yield from ((key, value, members[value]) for value in order or sorted(members) if value in members)
 
 
 def _word(value: JsonValue) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) if isinstance(value, str | int | float) else None
-
-
-def _rollouts(query: ComparedQuery, sides: tuple[int, int]) -> list[ComparedRollout]:
-    return [rollout for side in sides for rollout in query.rollouts[side]]
-
-
-def _uses_tools(query: ComparedQuery, sides: tuple[int, int]) -> str:
-    return "yes" if any(rollout.tools for rollout in _rollouts(query, sides)) else "no"
-
-
-def _thirds(queries: Sequence[ComparedQuery], sides: tuple[int, int]) -> dict[str, str]:
-    """Name the third that each query falls in by the mean length of both sides' answers."""
-    lengths = mean_by_query(
-        {
-            query.query: [float(r.answer_length) for r in _rollouts(query, sides) if r.answer_length is not None]
-            for query in queries
-        }
-    )
-    ordered = sorted(lengths, key=lambda query: (lengths[query], query))
-    return {query: _THIRDS[3 * place // len(ordered)] for place, query in enumerate(ordered)}
 
 
 _LEAST_SPREAD = 1e-6
@@ -142,10 +101,11 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
     difference in all pairs, or lengths that tell the winners apart without a fault.
     """
     rows = [
-        (*row, cluster_name(query, clusters))
+        (pair.outcome, (second - first) / max(1, first + second), cluster_name(query, clusters))
         for query, listed in sorted(pairs.items())
         for pair in listed
-        if (row := _row(pair))
+        for first, second in [pair.lengths]
+        if pair.outcome is not None and not pair.forfeit and first is not None and second is not None
     ]
     numbers = {cluster: number for number, cluster in enumerate(sorted({row[2] for row in rows}))}
     if len(numbers) < FEWEST_SHOWING:
@@ -153,16 +113,13 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
     won, difference = (np.array([row[i] for row in rows], np.float64) for i in range(2))
     if difference.std() < _LEAST_SPREAD or won.std() < _LEAST_SPREAD:
         return None
-    return _fitted(won, difference, [numbers[row[2]] for row in rows])
-
-
-def _fitted(won: Numbers, difference: Numbers, clusters: list[int]) -> Interval | None:
     columns = np.column_stack([np.ones_like(difference), difference / difference.std()])
-    fit = _logistic_fit(won, columns, clusters)
+    fit = _logistic_fit(won, columns, [numbers[row[2]] for row in rows])
     if fit is None or np.abs(fit[0]).max() > _GREATEST_LOGIT:
         return None
-    logit, half = float(fit[0][0]), t_quantile(max(clusters) + 1) * float(fit[1][0])
-    return Interval(value=_chance(logit), low=_chance(logit - half), high=_chance(logit + half))
+    logit, half = float(fit[0][0]), t_quantile(len(numbers)) * float(fit[1][0])
+    value, low, high = ((1 + math.tanh(end / 2)) / 2 for end in (logit, logit - half, logit + half))
+    return Interval(value=value, low=low, high=high)
 
 
 def _logistic_fit(won: Numbers, columns: Numbers, clusters: list[int]) -> tuple[Numbers, Numbers] | None:
@@ -191,18 +148,6 @@ def _logistic_fit(won: Numbers, columns: Numbers, clusters: list[int]) -> tuple[
     inverse = np.linalg.inv(columns.T @ ((chance * (1 - chance))[:, None] * columns))
     covariance = inverse @ scores.T @ scores @ inverse * count / (count - 1) * (rows - 1) / (rows - width)
     return np.asarray(at, np.float64), np.asarray(np.sqrt(np.diag(covariance)), np.float64)
-
-
-def _row(pair: Pair) -> tuple[float, float] | None:
-    """Return the outcome of a judged pair and its difference in length; None where either is not known."""
-    first, second = pair.lengths
-    if pair.outcome is None or pair.forfeit or first is None or second is None:
-        return None
-    return pair.outcome, (second - first) / max(1, first + second)
-
-
-def _chance(logit: float) -> float:
-    return (1 + math.tanh(logit / 2)) / 2
 
 
 _HALF = 1e-9
@@ -238,6 +183,9 @@ def summarize_pairs(
     spread = DEFAULT_SPREAD if floor is None else floor
     listed = [pair for of_query in pairs.values() for pair in of_query]
     wins, losses = sum(m > 0.5 + _HALF for m in means.values()), sum(m < 0.5 - _HALF for m in means.values())
+    judged = Clusters.of(mean_by_query(outcomes(pairs, forfeits=False)), clusters)
+    has_forfeits = any(pair.forfeit for pair in listed)
+    margins = {query: [pair.margin for pair in each if pair.margin is not None] for query, each in pairs.items()}
     return SideResult(
         sides=labels,
         queries=len(means),
@@ -250,32 +198,16 @@ def summarize_pairs(
         interval=(rate.low, rate.high),
         method=method_for(summed.count),
         p=sign_flip_p(summed, 0.5, seed),
-        margin=_margin(pairs, clusters, seed),
+        margin=interval_of_mean(Clusters.of(mean_by_query(margins), clusters), seed),
         flips=sum(pair.flipped for pair in listed),
         both_orders=sum(pair.both_orders for pair in listed),
         length_controlled=length_controlled(pairs, clusters),
         forfeits=(sum(pair.forfeit == "first" for pair in listed), sum(pair.forfeit == "second" for pair in listed)),
-        without_forfeits=_without_forfeits(pairs, clusters, seed),
+        without_forfeits=interval_of_share(judged, seed) if has_forfeits and judged.count else None,
         unjudged=sum(pair.outcome is None for pair in listed),
-        bounds=_bounds(pairs),
+        bounds=bounds(pairs),
         detectable=detectable(summed, spread),
         enough_queries=None if leaves_out_half(summed.count, (rate.low, rate.high)) else enough_queries(summed, spread),
         floor=spread,
         floor_from="default" if floor is None else "runs",
     )
-
-
-def _margin(pairs: Pairs, clusters: Mapping[str, str] | None, seed: int) -> Interval | None:
-    return interval_of_mean(Clusters.of(mean_by_query(margins(pairs)), clusters), seed)
-
-
-def _without_forfeits(pairs: Pairs, clusters: Mapping[str, str] | None, seed: int) -> Interval | None:
-    if not any(pair.forfeit for listed in pairs.values() for pair in listed):
-        return None
-    judged = Clusters.of(mean_by_query(outcomes(pairs, forfeits=False)), clusters)
-    return interval_of_share(judged, seed) if judged.count else None
-
-
-def _bounds(pairs: Pairs) -> tuple[float, float]:
-    low, high = (Clusters.of(mean_by_query(closed(pairs, outcome))) for outcome in (0.0, 1.0))
-    return (low.mean, high.mean) if low.count else (0.0, 1.0)

@@ -1,7 +1,7 @@
 """Calibration: how often a run's judge is right on pairs with known answers, each pair in both orders."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.resources import files
@@ -24,7 +24,6 @@ from harness.pipeline.stages import open_judge_models
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.ranking.topology import exact
-from harness.transcripts.transcript import Transcript
 
 
 def bundled_pairs() -> list[LabelledPair]:
@@ -87,12 +86,8 @@ class Trial:
     @property
     def labels_by_order(self) -> tuple[Label, ...]:
         """The label by each verdict that did not fail: `a` shown first, then `b`, unless the verdict is the same."""
-        labels: list[Label] = []
-        if isinstance(self.a_first, Judged):
-            labels.append(_A_FIRST[self.a_first.winner])
-        if isinstance(self.b_first, Judged) and not self.is_identical:
-            labels.append(_B_FIRST[self.b_first.winner])
-        return tuple(labels)
+        orders = [(self.a_first, _A_FIRST), (self.b_first, _B_FIRST)][: 1 if self.is_identical else 2]
+        return tuple(labels[verdict.winner] for verdict, labels in orders if isinstance(verdict, Judged))
 
     @property
     def failed_verdicts(self) -> Mapping[str, Unjudged]:
@@ -103,38 +98,49 @@ class Trial:
     def tally(self) -> Tally:
         """The judge's position bias and the state of its replies, by this pair's verdicts."""
         a, b = self.pair.sides
-        calls = [] if self.is_identical else [*_call(self.a_first, a, b), *_call(self.b_first, b, a)]
+        shown = [] if self.is_identical else [(self.a_first, a, b), (self.b_first, b, a)]
+        calls = [
+            JudgeCall(s.hash, t.hash, v.a.combined, v.b.combined, claimed=bool(v.claims), repaired=v.repaired)
+            for v, s, t in shown
+            if isinstance(v, Judged)
+        ]
         return tally(calls, failed=len(self.failed_verdicts))
 
 
-def _call(verdict: Judged | Unjudged, first: Transcript, second: Transcript) -> list[JudgeCall]:
-    """Return a verdict as a call to be tallied; none for a failed one."""
-    if isinstance(verdict, Unjudged):
-        return []
-    return [
-        JudgeCall(
-            first.hash,
-            second.hash,
-            verdict.a.combined,
-            verdict.b.combined,
-            claimed=bool(verdict.claims),
-            repaired=verdict.repaired,
-        )
-    ]
+class _Results:
+    """How often the judge is right on trials."""
+
+    trials: list[Trial]
+
+    @property
+    def pairs_right(self) -> Share:
+        """Of the pairs that were judged, those on which both orders together say what the label says."""
+        judged = [t for t in self.trials if t.judged_label]
+        return Share(sum(t.is_right for t in judged), len(judged))
+
+    @property
+    def verdicts_right(self) -> Share:
+        """Verdicts that are right, each taken alone."""
+        rights = [label == t.label for t in self.trials for label in t.labels_by_order]
+        return Share(sum(rights), len(rights))
 
 
-@dataclass(frozen=True)
-class ClassResult:
+@dataclass
+class ClassResult(_Results):
     """How the judge did on the pairs of one class."""
 
     name: str
-    pairs: int
-    pairs_right: Share
-    """Of the pairs that were judged, those on which both orders together say what the label says."""
-    verdicts_right: Share
-    """Verdicts that are right, each taken alone."""
-    ties: int
-    """Pairs that the judge calls level."""
+    trials: list[Trial]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of the class were tried."""
+        return len(self.trials)
+
+    @property
+    def ties(self) -> int:
+        """Pairs that the judge calls level."""
+        return sum(t.judged_label == "tie" for t in self.trials)
 
     @property
     def failed(self) -> int:
@@ -143,7 +149,7 @@ class ClassResult:
 
 
 @dataclass
-class Calibration:
+class Calibration(_Results):
     """The trials that ended. It grows while the judge is asked, so that an interruption loses no trial."""
 
     judge: str
@@ -152,16 +158,6 @@ class Calibration:
     secrets: tuple[str, ...] = ()
     """Texts that are never printed, even where an endpoint quotes them."""
     trials: list[Trial] = field(default_factory=list[Trial])
-
-    @property
-    def pairs_right(self) -> Share:
-        """Of the pairs that were judged, those on which both orders together say what the label says."""
-        return _pairs_right(self.trials)
-
-    @property
-    def verdicts_right(self) -> Share:
-        """Verdicts that are right, each taken alone."""
-        return _verdicts_right(self.trials)
 
     @property
     def kappa(self) -> float | None:
@@ -191,9 +187,7 @@ class Calibration:
     @property
     def failures(self) -> Counter[str]:
         """Why verdicts failed, with the number of verdicts for each reason."""
-        failed: dict[str, Unjudged] = {}
-        for trial in self.trials:
-            failed |= trial.failed_verdicts
+        failed = {key: verdict for trial in self.trials for key, verdict in trial.failed_verdicts.items()}
         reasons = (f"{v.failure.kind}: {v.failure.message}" for v in failed.values())
         return Counter(printable(reason, self.secrets) for reason in reasons)
 
@@ -207,36 +201,13 @@ class Calibration:
         trials_by_class: dict[str, list[Trial]] = {}
         for trial in self.trials:
             trials_by_class.setdefault(trial.pair.group, []).append(trial)
-        return [_class_result(name, trials) for name, trials in trials_by_class.items()]
-
-
-def _class_result(name: str, trials: Sequence[Trial]) -> ClassResult:
-    return ClassResult(
-        name=name,
-        pairs=len(trials),
-        pairs_right=_pairs_right(trials),
-        verdicts_right=_verdicts_right(trials),
-        ties=sum(t.judged_label == "tie" for t in trials),
-    )
-
-
-def _pairs_right(trials: Iterable[Trial]) -> Share:
-    judged = [t for t in trials if t.judged_label]
-    return Share(sum(t.is_right for t in judged), len(judged))
-
-
-def _verdicts_right(trials: Iterable[Trial]) -> Share:
-    rights = [label == t.label for t in trials for label in t.labels_by_order]
-    return Share(sum(rights), len(rights))
+        return [ClassResult(name, trials) for name, trials in trials_by_class.items()]
 
 
 def count_calibration_calls(pairs: Sequence[LabelledPair]) -> int:
     """Return how many judge calls pairs take, repair turns aside: two each, one for two equal texts."""
-    keys = set[tuple[str, str, str]]()
-    for pair in pairs:
-        a, b = (side.hash for side in pair.sides)
-        keys |= {(pair.query, a, b), (pair.query, b, a)}
-    return len(keys)
+    shown = [(pair.query, *(side.hash for side in pair.sides)) for pair in pairs]
+    return len({key for query, a, b in shown for key in ((query, a, b), (query, b, a))})
 
 
 async def calibrate(
@@ -258,16 +229,13 @@ async def calibrate(
 
             async def try_pair(numbered: tuple[int, LabelledPair]) -> None:
                 number, pair = numbered
-                trials[number] = await _trial(cached_judge, pair)
+                task, ledger = Task("pair", pair.query), PairLedger()
+                a, b = pair.sides
+                a_first, b_first = [await cached_judge.get(ledger, task, *shown) for shown in ((a, b), (b, a))]
+                trials[number] = Trial(pair, a_first, b_first)
                 calibration.trials = [trials[k] for k in sorted(trials)]
 
             await for_each(enumerate(calibration.pairs), try_pair, request.settings.judge_concurrency)
     except* HarnessError as group:
         error: HarnessError = first_error(group)
         raise type(error)(printable(str(error), calibration.secrets)) from None
-
-
-async def _trial(judge: CachedPairJudge, pair: LabelledPair) -> Trial:
-    a, b = pair.sides
-    task, ledger = Task("pair", pair.query), PairLedger()
-    return Trial(pair, await judge.get(ledger, task, a, b), await judge.get(ledger, task, b, a))

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from harness.core.verdicts import Judged, Unjudged
-from harness.doctor.calibration import Calibration, ClassResult, Trial
+from harness.core.verdicts import Judged
+from harness.doctor.calibration import Calibration
 from harness.report.json import share_json
 from harness.report.judge_quality import first_wins_meaning, share_words
 from harness.report.text import beginning, signed
@@ -12,27 +12,20 @@ _LISTED = 10
 """Wrong pairs that are listed one by one."""
 
 
-def calibration_lines(calibration: Calibration) -> list[str]:
-    """Return how often the judge is right, how far it leans to a side, and where it fails."""
-    return [*_accuracy(calibration), *_position_bias(calibration), *_weaknesses(calibration)]
-
-
-def _accuracy(calibration: Calibration) -> Iterator[str]:
+def calibration_lines(calibration: Calibration) -> Iterator[str]:
+    """Yield how often the judge is right, how far it leans to a side, and where it fails."""
     if not calibration.pairs_right.whole:
         yield "no pair could be judged"
-        return
-    yield f"right, both orders together: {share_words(calibration.pairs_right, 'pair')}"
-    if identical := calibration.identical_pairs:
-        pairs, are = ("pair", "is") if identical == 1 else ("pairs", "are")
-        yield f"{identical} {pairs} of equal texts {are} judged once, and right where that verdict calls a tie"
-    yield f"right, each verdict alone: {share_words(calibration.verdicts_right, 'verdict')}"
-    if calibration.kappa is None:
-        yield "Cohen's kappa is not defined: all labels, and all the judge's winners, are alike"
     else:
-        yield f"Cohen's kappa with the labels: {signed(calibration.kappa)} (1: full agreement, 0: chance)"
-
-
-def _position_bias(calibration: Calibration) -> Iterator[str]:
+        yield f"right, both orders together: {share_words(calibration.pairs_right, 'pair')}"
+        if identical := calibration.identical_pairs:
+            pairs, are = ("pair", "is") if identical == 1 else ("pairs", "are")
+            yield f"{identical} {pairs} of equal texts {are} judged once, and right where that verdict calls a tie"
+        yield f"right, each verdict alone: {share_words(calibration.verdicts_right, 'verdict')}"
+        if calibration.kappa is None:
+            yield "Cohen's kappa is not defined: all labels, and all the judge's winners, are alike"
+        else:
+            yield f"Cohen's kappa with the labels: {signed(calibration.kappa)} (1: full agreement, 0: chance)"
     tally = calibration.tally
     if tally.flips.whole:
         yield f"flips: {share_words(tally.flips, 'pair')} name another winner in the other order"
@@ -41,10 +34,12 @@ def _position_bias(calibration: Calibration) -> Iterator[str]:
     if calibration.bias:
         points, error = calibration.bias
         yield f"standing first is worth {signed(points)} points (standard error {error:.2f})"
+    yield from _weaknesses(calibration)
 
 
 def _weaknesses(calibration: Calibration) -> Iterator[str]:
-    wrong = [_wrong(row) for row in calibration.classes() if row.pairs_right.part < row.pairs_right.whole]
+    shares = [(row.name, row.pairs_right) for row in calibration.classes()]
+    wrong = [f"{name} ({s.whole - s.part} of {s.whole})" for name, s in shares if s.part < s.whole]
     if wrong:
         yield f"wrong on: {', '.join(wrong)}"
         yield from _wrong_pairs(calibration)
@@ -65,24 +60,14 @@ def _wrong_pairs(calibration: Calibration) -> Iterator[str]:
         )
         orders = (("a", "b", trial.a_first), ("b", "a", trial.b_first))
         for first, second, verdict in orders[:1] if trial.is_identical else orders:
-            if remarks := _remarks(verdict, first, second):
-                yield f"    {first} shown first: {beginning(remarks, 300)}"
+            sides = {"A": first, "B": second}  # the judge speaks of the side shown first as A
+            analysis = verdict.analysis if isinstance(verdict, Judged) else dict[str, str]()
+            named = ((*name.rpartition("_")[::2], text) for name, text in analysis.items())
+            remarks = [f"{what} of {sides[side]}: {text}" if side in sides else text for what, side, text in named]
+            if remarks:
+                yield f"    {first} shown first: {beginning('; '.join(remarks), 300)}"
     if len(trials) > _LISTED:
         yield f"- and {len(trials) - _LISTED} more; --json has all"
-
-
-def _remarks(verdict: Judged | Unjudged, first: str, second: str) -> str:
-    """Return the judge's analysis; what it says of the side shown first, A, is said of `first`."""
-    if isinstance(verdict, Unjudged):
-        return ""
-    sides = {"A": first, "B": second}
-    named = ((*name.rpartition("_")[::2], text) for name, text in verdict.analysis.items())
-    return "; ".join(f"{what} of {sides[side]}: {text}" if side in sides else text for what, side, text in named)
-
-
-def _wrong(row: ClassResult) -> str:
-    right, judged = row.pairs_right.part, row.pairs_right.whole
-    return f"{row.name} ({judged - right} of {judged})"
 
 
 def calibration_json(calibration: Calibration) -> dict[str, object]:
@@ -99,31 +84,29 @@ def calibration_json(calibration: Calibration) -> dict[str, object]:
         "flips": share_json(tally.flips),
         "first_wins": share_json(tally.first_wins),
         "first_side": {"points": bias[0], "standard_error": bias[1]} if bias else None,
-        "classes": {row.name: _class_json(row) for row in calibration.classes()},
+        "classes": {
+            row.name: {
+                "pairs": row.pairs,
+                "right": row.pairs_right.part,
+                "failed": row.failed,
+                "ties": row.ties,
+                "single_verdicts": share_json(row.verdicts_right),
+            }
+            for row in calibration.classes()
+        },
         "failures": dict(calibration.failures),
-        "trials": [_trial_json(trial) for trial in calibration.trials],
-    }
-
-
-def _class_json(row: ClassResult) -> dict[str, object]:
-    return {
-        "pairs": row.pairs,
-        "right": row.pairs_right.part,
-        "failed": row.failed,
-        "ties": row.ties,
-        "single_verdicts": share_json(row.verdicts_right),
-    }
-
-
-def _trial_json(trial: Trial) -> dict[str, object]:
-    return {
-        "class": trial.pair.group,
-        "query": trial.pair.query,
-        "label": trial.pair.label,
-        "identical": trial.is_identical,
-        "said": trial.judged_label,
-        "scores": [float(s) for s in trial.scores] if trial.scores else None,
-        "by_order": list(trial.labels_by_order),
-        "right": trial.is_right if trial.judged_label else None,
-        "analyses": [v.analysis if isinstance(v, Judged) else None for v in (trial.a_first, trial.b_first)],
+        "trials": [
+            {
+                "class": trial.pair.group,
+                "query": trial.pair.query,
+                "label": trial.pair.label,
+                "identical": trial.is_identical,
+                "said": trial.judged_label,
+                "scores": [float(s) for s in trial.scores] if trial.scores else None,
+                "by_order": list(trial.labels_by_order),
+                "right": trial.is_right if trial.judged_label else None,
+                "analyses": [v.analysis if isinstance(v, Judged) else None for v in (trial.a_first, trial.b_first)],
+            }
+            for trial in calibration.trials
+        ],
     }

@@ -4,7 +4,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, cast
 
@@ -65,23 +66,14 @@ class DoctorRequest:
         kept = {name: value for name, value in {**self.flags, "config": self.config}.items() if name not in changes}
         words = [verb, "--agent", self.agent]
         for name, value in {**kept, **changes}.items():
-            for item in _items(value):
-                words += [_flag(name), *_words(name, item)]
+            items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+            for item in items:
+                if item is None:
+                    continue
+                words.append(_flag(name))
+                if item is not True:
+                    words.append(with_placeholder(str(item)) if name in ADDRESSES else str(item))
         return f"{self.program} {shlex.join(words)}"
-
-
-def _items(value: object) -> Sequence[object]:
-    """Return the values of an option: several of one that may be repeated, none where it is not set."""
-    if isinstance(value, list | tuple):
-        return cast("Sequence[object]", value)
-    return () if value is None else (value,)
-
-
-def _words(name: str, item: object) -> Sequence[str]:
-    """Return what stands after an option."""
-    if item is True:
-        return ()
-    return (with_placeholder(str(item)) if name in ADDRESSES else str(item),)
 
 
 def _flag(name: str) -> str:
@@ -120,37 +112,26 @@ def fit_to_print(check: Check, secrets: Sequence[str]) -> Check:
 
     Endpoints quote keys in their errors, masked or not.
     """
-    return replace(
-        check, found=printable(check.found, secrets), do=None if check.do is None else printable(check.do, secrets)
-    )
+    return replace(check, found=printable(check.found, secrets), do=check.do and printable(check.do, secrets))
 
 
 def printable(text: str, secrets: Sequence[str]) -> str:
     """Return `text` without control characters and without any part of a secret that gives the secret away."""
-    text = clean(text)
-    for secret in secrets:
-        text = _without(text, secret)
-    return text
+    return reduce(_without, secrets, clean(text))
 
 
 def _without(text: str, secret: str) -> str:
     secret = secret.strip().strip("'\"")  # a key set with quotes by mistake is quoted by others without them
     if len(secret) < _TELLING:
         return text
-    text = _MASKED.sub(lambda word: "[key]" if _gives_away(word[0], secret) else word[0], text)
+
+    def unmasked(word: re.Match[str]) -> str:
+        bare = word[0].strip("'\"(),.;:")  # `sk-ab****yz.` has the secret's beginning and end
+        return "[key]" if bare.startswith(secret[:2]) or bare.endswith(secret[-2:]) else word[0]
+
+    text = _MASKED.sub(unmasked, text)
     pieces = {secret[i : i + _TELLING] for i in range(len(secret) - _TELLING + 1)}
     starts = [i for i in range(len(text)) if text[i : i + _TELLING] in pieces]
     hidden = {start + offset for start in starts for offset in range(_TELLING)}
-    shown: list[str] = []
-    for i, letter in enumerate(text):
-        if i not in hidden:
-            shown.append(letter)
-        elif i - 1 not in hidden:
-            shown.append("[key]")
-    return "".join(shown)
-
-
-def _gives_away(word: str, secret: str) -> bool:
-    """Return whether a masked word (`sk-ab****yz.`) has the secret's beginning or end."""
-    bare = word.strip("'\"(),.;:")
-    return bare.startswith(secret[:2]) or bare.endswith(secret[-2:])
+    runs = groupby(range(len(text)), key=hidden.__contains__)
+    return "".join("[key]" if is_hidden else "".join(text[i] for i in run) for is_hidden, run in runs)

@@ -3,7 +3,7 @@
 import platform
 import sqlite3
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY
-from harness.doctor.agent_checks import CheckedAgent, check_agent, find_agent
+from harness.doctor.agent_checks import CheckedAgent, check_agent
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.local_servers import LOOPBACK, server_checks
 from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors
@@ -22,35 +22,25 @@ from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric
 from harness.pipeline.resolve import JudgeSpec, resolve_judge
 from harness.rollouts.capture import check_tracing
-from harness.rollouts.loading import NoSuchAgent
+from harness.rollouts.loading import NoSuchAgent, load_agent
 
 
 def endpoint_check(request: DoctorRequest, endpoint: Endpoint | None) -> Check:
     """Say where the agent's models are, by which API, and what decided that."""
+    settings = request.settings
     if endpoint is None:
-        why = f"by {request.origin('offline')}" if request.settings.offline else "neither a key nor an address is set"
+        why = f"by {request.origin('offline')}" if settings.offline else "neither a key nor an address is set"
         return Check("endpoint", "skipped", f"none: {why}")
-    api = f"by {request.origin('api')}" if request.settings.api else "the usual one there"
-    finding = f"{_place(request, endpoint)}, API {endpoint.api} ({api})"
-    if endpoint.base_url and not urlsplit(endpoint.base_url).path:
-        advice = f"most servers want {without_credentials(endpoint.base_url)}/v1"
-        return Check("endpoint", "warn", f"{finding}; an address without a path", advice)
-    return Check("endpoint", "ok", finding)
-
-
-def _place(request: DoctorRequest, endpoint: Endpoint) -> str:
+    api = f"by {request.origin('api')}" if settings.api else "the usual one there"
     if endpoint.base_url is None:
-        return f"{OPENAI_HOST} (OpenAI's own: {AGENT_KEY} is set, and no address)"
-    origin = request.origin("base_url") if request.settings.base_url else AGENT_URL
-    return f"{without_credentials(endpoint.base_url)} (by {origin})"
-
-
-def key_check(request: DoctorRequest, endpoint: Endpoint | None) -> Check:
-    """Say whether the agent's key is set, never what it is."""
-    key = request.environ.get(AGENT_KEY)
-    if endpoint is None:
-        return Check("key", "skipped", f"{AGENT_KEY} is {'set, and not used' if key else 'not set'}")
-    return _set_key("key", AGENT_KEY, key) if key else _missing_key("key", AGENT_KEY, endpoint)
+        place = f"{OPENAI_HOST} (OpenAI's own: {AGENT_KEY} is set, and no address)"
+        return Check("endpoint", "ok", f"{place}, API {endpoint.api} ({api})")
+    address = without_credentials(endpoint.base_url)
+    origin = request.origin("base_url") if settings.base_url else AGENT_URL
+    finding = f"{address} (by {origin}), API {endpoint.api} ({api})"
+    if not urlsplit(endpoint.base_url).path:
+        return Check("endpoint", "warn", f"{finding}; an address without a path", f"most servers want {address}/v1")
+    return Check("endpoint", "ok", finding)
 
 
 def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[JudgeSpec | None, list[Check]]:
@@ -67,27 +57,26 @@ def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Ju
     for juror, endpoint, (_, credentials) in zip(spec.members, endpoints, seats, strict=True):
         if juror.offline or endpoint is None:
             checks.append(Check("judge", "ok", f"{juror.model}, the embedded one"))
-        else:
-            checks += [_juror_check(request, agent, juror, endpoint), _judge_key_check(credentials.environ, endpoint)]
+            continue
+        environ, agent_key = credentials.environ, credentials.environ.get(AGENT_KEY, "").strip()
+        shares_key = agent_key and not environ.get(JUDGE_KEY) and endpoint.key.get_secret_value() == agent_key
+        variable, state = (AGENT_KEY, "serves the judge too") if shares_key else (JUDGE_KEY, "is set")
+        of_key = _key_check("judge key", variable, environ.get(variable), endpoint, state)
+        checks += [_juror_check(request, agent, juror, endpoint), of_key]
     return spec, checks
 
 
 def run_check(
-    request: DoctorRequest,
-    failed: Sequence[str],
-    agent: CheckedAgent | None,
-    judge: JudgeSpec | None,
-    *,
-    runs_elsewhere: bool,
+    request: DoctorRequest, failed: Sequence[str], agent: CheckedAgent | None, judge: JudgeSpec | None, *, unknown: bool
 ) -> Check:
     """Say whether a run would be a real one, where the checks named in `failed` failed.
 
-    `runs_elsewhere`: a key or an address could make it one; not where there is no such agent.
+    Where the agent is `unknown`, no key or address could make it one.
     """
     settings = request.settings
     if failed or agent is None or judge is None:
         nothing_set = not settings.base_url and not any(map(request.environ.get, (AGENT_KEY, AGENT_URL)))
-        advice = _how_to_run_for_real(request) if nothing_set and runs_elsewhere else None
+        advice = _how_to_run_for_real(request) if nothing_set and not unknown else None
         return Check("run", "fail", f"would stop: see {', '.join(failed)}", advice)
     if agent.spec.offline:
         why = f"by {request.origin('offline')}" if settings.offline else f"no {AGENT_KEY}, and no address"
@@ -117,41 +106,44 @@ def _juror_check(request: DoctorRequest, agent: CheckedAgent, spec: JudgeSpec, e
     return Check("judge", "ok", f"{finding} (by {origin})" if origin else finding)
 
 
-def _judge_key_check(environ: Mapping[str, str], endpoint: Endpoint) -> Check:
-    if judge_key := environ.get(JUDGE_KEY):
-        return _set_key("judge key", JUDGE_KEY, judge_key)
-    agent_key = environ.get(AGENT_KEY, "").strip()
-    if agent_key and endpoint.key.get_secret_value() == agent_key:
-        return _set_key("judge key", AGENT_KEY, agent_key, "serves the judge too")
-    return _missing_key("judge key", JUDGE_KEY, endpoint)
+def _key_check(name: str, variable: str, key: str | None, endpoint: Endpoint, state: str = "is set") -> Check:
+    """Say whether a key is set, never what it is.
 
-
-def _set_key(name: str, variable: str, key: str, state: str = "is set") -> Check:
-    key = key.strip()  # as a run does; what else no header can carry it has refused already
-    quoted = key[0] in "'\"" or key[-1] in "'\""
-    if quoted or not key.isascii() or not key.isprintable() or " " in key:
-        finding = (
-            f"{variable} {state}, but no key looks like that: it has quotes, spaces, a line break or letters beyond "
-            "ASCII"
-        )
+    Local servers rarely want a key, and OpenAI always does; of the others nobody knows.
+    """
+    key = (key or "").strip()  # as a run does; what else no header can carry it has refused already
+    if key:
+        quoted = key[0] in "'\"" or key[-1] in "'\""
+        if not quoted and key.isascii() and key.isprintable() and " " not in key:
+            return Check(name, "ok", f"{variable} {state}")
+        faults = "it has quotes, spaces, a line break or letters beyond ASCII"
+        finding = f"{variable} {state}, but no key looks like that: {faults}"
         return Check(name, "fail", finding, f"set {variable} again, to the key alone")
-    return Check(name, "ok", f"{variable} {state}")
-
-
-def _missing_key(name: str, variable: str, endpoint: Endpoint) -> Check:
-    """Local servers rarely want a key, and OpenAI always does; of the others nobody knows."""
     finding = f"{variable} is not set; {endpoint.host} gets the word `none` for a key"
     if urlsplit(endpoint.base_url or "").hostname in LOOPBACK:
         return Check(name, "ok", f"{finding}, as local servers take it")
     return Check(name, "fail" if endpoint.host == OPENAI_HOST else "warn", finding, f"set {variable}")
 
 
-_PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
-
-
 def machine_checks() -> list[Check]:
     """Check what a run needs of the machine, whatever the agent."""
-    return [Check("python", "ok", f"{platform.python_version()} at {sys.executable}"), _packages(), _full_text_search()]
+    checks = [Check("python", "ok", f"{platform.python_version()} at {sys.executable}")]
+    try:
+        packages = ("arena-harness", "openai-agents", "openai", "pydantic")
+        versions = ", ".join(f"{name} {version(name)}" for name in packages)
+        checks.append(Check("packages", "ok", versions))
+    except PackageNotFoundError as exc:
+        advice = f"{sys.executable} -m pip install -e ."
+        checks.append(Check("packages", "fail", f"{exc.name} is not installed", advice))
+    name = f"SQLite {sqlite3.sqlite_version}"
+    with closing(sqlite3.connect(":memory:")) as db:
+        try:
+            db.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
+            checks.append(Check("sqlite", "ok", f"{name} with FTS5"))
+        except sqlite3.OperationalError:
+            advice = "use a Python whose SQLite has FTS5, such as python.org's or uv's"
+            checks.append(Check("sqlite", "warn", f"{name} without FTS5: no local search, no self-test", advice))
+    return checks
 
 
 def tracing_check() -> Check:
@@ -161,25 +153,6 @@ def tracing_check() -> Check:
     except UsageError as exc:
         return Check("tracing", "fail", *str(exc).split(": ", 1))
     return Check("tracing", "ok", "on, and kept here: nothing is uploaded")
-
-
-def _packages() -> Check:
-    try:
-        versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    except PackageNotFoundError as exc:
-        return Check("packages", "fail", f"{exc.name} is not installed", f"{sys.executable} -m pip install -e .")
-    return Check("packages", "ok", versions)
-
-
-def _full_text_search() -> Check:
-    name = f"SQLite {sqlite3.sqlite_version}"
-    with closing(sqlite3.connect(":memory:")) as db:
-        try:
-            db.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
-        except sqlite3.OperationalError:
-            advice = "use a Python whose SQLite has FTS5, such as python.org's or uv's"
-            return Check("sqlite", "warn", f"{name} without FTS5: no local search, no self-test", advice)
-    return Check("sqlite", "ok", f"{name} with FTS5")
 
 
 @dataclass(frozen=True)
@@ -198,34 +171,33 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
     Raises UsageError for settings that cannot be read; everything else that is wrong is a failed check.
     """
     checks = machine_checks()
-    loaded, agent, judge, rubric, endpoint = None, None, None, None, None
+    agent, judge, rubric, endpoint, is_unknown = None, None, None, None, False
     try:
         servers = () if request.settings.offline else agent_servers(request.settings, request.credentials)
     except UsageError as exc:
         checks.append(failed_check("endpoint", exc))
     else:
         endpoint = next(iter(servers), None)
-        loaded = find_agent(request, Path.cwd())
-        if isinstance(loaded, HarnessError):
-            agent, of_agent = None, [failed_check("agent", loaded)]
-        else:
-            agent, of_agent = await check_agent(request, loaded)
+        try:
+            agent, of_agent = await check_agent(request, load_agent(request.agent, Path.cwd()))
+        except HarnessError as exc:
+            of_agent, is_unknown = [failed_check("agent", exc)], isinstance(exc, NoSuchAgent)
         judge, of_judge = judge_checks(request, agent)
-        rubric, of_rubric = _check_rubric(request, agent)
+        try:
+            rubric = load_rubric(request.settings.rubric or (agent and agent.spec.loaded.rubric) or DEFAULT_RUBRIC)
+            of_rubric = Check("rubric", "ok", rubric.label)
+        except UsageError as exc:
+            of_rubric = failed_check("rubric", exc)
         checks += [*of_agent, tracing_check()]
-        checks += [*(endpoint_check(request, server) for server in servers or (None,)), key_check(request, endpoint)]
+        checks += [endpoint_check(request, server) for server in servers or (None,)]
+        key = request.environ.get(AGENT_KEY)
+        if endpoint:
+            checks.append(_key_check("key", AGENT_KEY, key, endpoint))
+        else:
+            checks.append(Check("key", "skipped", f"{AGENT_KEY} is {'set, and not used' if key else 'not set'}"))
         checks += [*of_judge, of_rubric]
     failed = [check.name for check in checks if check.status == "fail"]
-    checks.append(run_check(request, failed, agent, judge, runs_elsewhere=not isinstance(loaded, NoSuchAgent)))
+    checks.append(run_check(request, failed, agent, judge, unknown=is_unknown))
     checks += await server_checks(request, ports, endpoint, agent.spec.model if agent else None)
     printed = tuple(fit_to_print(check, request.secrets) for check in checks)
     return Findings(checks=printed, agent=agent, judge=judge, rubric=rubric)
-
-
-def _check_rubric(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Rubric | None, Check]:
-    of_agent = agent.spec.loaded.rubric if agent else None
-    try:
-        rubric = load_rubric(request.settings.rubric or of_agent or DEFAULT_RUBRIC)
-    except UsageError as exc:
-        return None, failed_check("rubric", exc)
-    return rubric, Check("rubric", "ok", rubric.label)

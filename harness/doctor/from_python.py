@@ -24,11 +24,8 @@ from harness.formats.labelled_pairs import read_pairs
 from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec
 
-_JUDGE_CHECKS = ("judge", "judge key", "rubric")
-
 
 def _ports(value: Any) -> str | None:
-    """The rule that ports are a list of whole numbers."""
     several = isinstance(value, list | tuple | range)
     fits = several and all(type(port) is int and 0 < port < 65536 for port in cast("Sequence[object]", value))
     return None if fits else "give a list of ports, from 1 to 65535"
@@ -56,7 +53,8 @@ async def check_setup(
     request = _request(str(agent), settings)
     findings = await run_free_checks(request, ports)
     live_checks = [check async for check in run_live_checks(request, findings)] if live else []
-    return [_as_spoken(check) for check in (*findings.checks, *live_checks)]
+    checks = (*findings.checks, *live_checks)
+    return [replace(check, found=as_spoken(check.found), do=check.do and as_spoken(check.do)) for check in checks]
 
 
 @partial(awaited_door, rules=_RULES)
@@ -83,17 +81,13 @@ check_setup_sync = in_step(check_setup)
 def judge_to_check(findings: Findings) -> tuple[JudgeSpec, Rubric]:
     """Return the one judge that the free checks found, and its rubric. Raises UsageError where there is none."""
     failed = [check for check in findings.checks if check.status == "fail"]
-    of_judge = [check for check in failed if check.name in _JUDGE_CHECKS]
+    of_judge = [check for check in failed if check.name in {"judge", "judge key", "rubric"}]
     if findings.judge is None or findings.rubric is None or of_judge:
         reasons = [f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in (of_judge or failed)[:1]]
         raise UsageError(as_spoken("".join(reasons)) or "there is no judge; `harness doctor` says why")
     if findings.judge.jurors:
         raise UsageError(f"one judge is measured at a time: give one {option('judge_model')}")
     return findings.judge, findings.rubric
-
-
-def _as_spoken(check: Check) -> Check:
-    return replace(check, found=as_spoken(check.found), do=as_spoken(check.do) if check.do else check.do)
 
 
 def _request(agent: str, settings: Mapping[str, Any]) -> DoctorRequest:

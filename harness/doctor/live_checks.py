@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Any
 
 import anyio
 import openai
-from agents import ModelSettings, function_tool
+from agents import FunctionTool, ModelSettings, function_tool
 from agents.exceptions import UserError
 
 from harness.archive.store import MemoryStore
@@ -28,6 +28,7 @@ from harness.judging.rubric import Rubric
 from harness.pipeline.resolve import JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
+from harness.rollouts.graph import reachable
 from harness.transcripts.transcript import Transcript
 
 
@@ -83,50 +84,37 @@ def search(query: str) -> str:
     return f"No results for {query!r}."
 
 
-def count_model_calls(agent: CheckedAgent) -> int:
-    """Return how many calls `ask_model` makes if nothing is refused."""
-    return (4 if agent.takes_seed else 3) + len(_further(agent))
-
-
 async def ask_model(agent: CheckedAgent, settings: Settings) -> AsyncIterator[Check]:
     """Make the calls one after the other; where the first gets no reply the others are not made.
 
     Of several servers the first gets them, and each of the others one.
     """
-    async for check in _ask_first(agent, settings):
-        yield check
+    word, greedy = ModelSettings(), ModelSettings(temperature=0.0)
+    async with aclosing(ModelProbe(agent, settings)) as probe:
+        first = reply_check(agent, await probe.ask(_SAY_OK, word, tokens=_WORD_TOKENS))
+        yield first
+        if first.status == "fail":
+            for name in ("temperature", "seed", "tool call"):
+                yield Check(name, "skipped", "not tried, since there was no reply")
+        else:
+            advice = "name another --model for a greedy anchor, or stop there with --strict-temperature"
+            reply = await probe.ask(_SAY_OK, greedy, tokens=_WORD_TOKENS)
+            yield accepted_check("temperature", agent, reply, "0 is accepted", advice)
+            if agent.takes_seed:
+                reply = await probe.ask(_SAY_OK, word, tokens=_WORD_TOKENS, seed=1)
+                yield accepted_check("seed", agent, reply, "accepted", "nothing: the samples differ all the same")
+            else:
+                yield Check("seed", "skipped", "a run sends none here: only the chat API of an endpoint has seeds")
+            yield tool_call_check(agent, await probe.ask(_CALL, word, tokens=_CALL_TOKENS, tools=[search]))
     for server in _further(agent):
         there = replace(agent, spec=replace(agent.spec, endpoint=server))
-        probe = ModelProbe(there, settings)
-        try:
-            yield reply_check(there, await probe.ask(_SAY_OK, ModelSettings(), tokens=_WORD_TOKENS), "server reply")
-        finally:
-            await probe.aclose()
+        async with aclosing(ModelProbe(there, settings)) as probe:
+            yield reply_check(there, await probe.ask(_SAY_OK, word, tokens=_WORD_TOKENS), "server reply")
 
 
 def _further(agent: CheckedAgent) -> Sequence[Endpoint]:
     """Return the servers beside the first, where the agent's models are asked at them."""
     return () if agent.has_own_endpoint else agent.spec.servers[1:]
-
-
-async def _ask_first(agent: CheckedAgent, settings: Settings) -> AsyncIterator[Check]:
-    probe = ModelProbe(agent, settings)
-    try:
-        first = reply_check(agent, await probe.ask(_SAY_OK, ModelSettings(), tokens=_WORD_TOKENS))
-        yield first
-        if first.status == "fail":
-            for name in ("temperature", "seed", "tool call"):
-                yield Check(name, "skipped", "not tried, since there was no reply")
-            return
-        greedy = ModelSettings(temperature=0.0)
-        yield temperature_check(agent, await probe.ask(_SAY_OK, greedy, tokens=_WORD_TOKENS))
-        if agent.takes_seed:
-            yield seed_check(agent, await probe.ask(_SAY_OK, ModelSettings(), tokens=_WORD_TOKENS, seed=1))
-        else:
-            yield Check("seed", "skipped", "a run sends none here: only the chat API of an endpoint has seeds")
-        yield tool_call_check(agent, await probe.ask(_CALL, ModelSettings(), tokens=_CALL_TOKENS, tools=[search]))
-    finally:
-        await probe.aclose()
 
 
 def reply_check(agent: CheckedAgent, reply: ProbeReply, check: str = "reply") -> Check:
@@ -138,30 +126,22 @@ def reply_check(agent: CheckedAgent, reply: ProbeReply, check: str = "reply") ->
     return Check(check, "ok", f"{agent.model_name} at {agent.host} replied in {reply.took_s:.1f} s{named}")
 
 
-def temperature_check(agent: CheckedAgent, reply: ProbeReply) -> Check:
-    """Say whether temperature 0, the anchor's, is accepted."""
+def accepted_check(name: str, agent: CheckedAgent, reply: ProbeReply, accepted: str, advice: str) -> Check:
+    """Say whether a setting is accepted, and what to do where a run leaves it out."""
     if not reply.replied:
-        return _failed("temperature", agent, reply)
+        return _failed(name, agent, reply)
     if reply.left_out:
-        advice = "name another --model for a greedy anchor, or stop there with --strict-temperature"
-        return Check("temperature", "warn", "; ".join(reply.left_out), advice)
-    return Check("temperature", "ok", "0 is accepted")
-
-
-def seed_check(agent: CheckedAgent, reply: ProbeReply) -> Check:
-    """Say whether a seed is accepted."""
-    if not reply.replied:
-        return _failed("seed", agent, reply)
-    if reply.left_out:
-        return Check("seed", "warn", "; ".join(reply.left_out), "nothing: the samples differ all the same")
-    return Check("seed", "ok", "accepted")
+        return Check(name, "warn", "; ".join(reply.left_out), advice)
+    return Check(name, "ok", accepted)
 
 
 def tool_call_check(agent: CheckedAgent, reply: ProbeReply) -> Check:
     """Say whether the function was called, and what came instead. Fails where the agent cannot do without."""
     calls = [item for item in reply.output if item.type == "function_call"]
-    if any(call.name == search.name and _is_object(call.arguments) for call in calls):
-        return Check("tool call", "ok", "a function is called when it should be")
+    for call in calls:
+        with suppress(ValueError, RecursionError):
+            if call.name == search.name and isinstance(json.loads(call.arguments), dict):
+                return Check("tool call", "ok", "a function is called when it should be")
     if calls:
         finding = f"comes back as {calls[0].name}({calls[0].arguments})"[:300]
         return Check("tool call", "warn", finding, _TOOL_ADVICE)
@@ -169,26 +149,19 @@ def tool_call_check(agent: CheckedAgent, reply: ProbeReply) -> Check:
         finding = f"none within {_CALL_TOKENS} tokens"
         return Check("tool call", "warn", finding, "take a model that thinks less, or see --timeout")
     if reply.replied:
-        text = " ".join(" ".join(_texts(reply.output)).split())[:200]
+        parts = [part for item in reply.output if item.type == "message" for part in item.content]
+        text = " ".join(" ".join(part.text for part in parts if hasattr(part, "text")).split())[:200]
         return Check("tool call", "warn", f"none: told to call a function, the model wrote {text!r}", _TOOL_ADVICE)
     failed = _failed("tool call", agent, reply)
-    stops_run = agent.offers_functions  # otherwise no call of a run carries functions
+    stops_run = any(  # otherwise no call of a run carries functions
+        each.mcp_servers or each.handoffs or any(isinstance(tool, FunctionTool) for tool in each.tools)
+        for each in reachable(agent.agent)
+    )
     return Check("tool call", "fail" if stops_run else "warn", failed.found, _TOOL_ADVICE)
 
 
 def _failed(name: str, agent: CheckedAgent, reply: ProbeReply) -> Check:
     return failed_call(name, reply.error, agent.model_name, agent.host, after_s=reply.took_s)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _texts(output: Sequence[Any]) -> list[str]:
-    return [part.text for item in output if item.type == "message" for part in item.content if hasattr(part, "text")]
 
 
 JUDGE_REPLY = "judge reply"
@@ -202,42 +175,33 @@ async def ask_judge(spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, cre
     patience_s = min(PATIENCE_S, request.settings.judge_timeout)
     try:
         with anyio.fail_after(patience_s):
-            return verdict_check(await _verdict(spec, rubric, request, credentials), rubric)
+            run_env = RunEnvironment(credentials.environ, request.clock)
+            async with open_judge_models(spec, request.settings, credentials, MemoryStore(), run_env) as (model,):
+                verdict = await PairwiseJudge(model, rubric)(_TASK, _RIGHT, _WRONG)
     except HarnessError as exc:
         return failed_check(JUDGE_REPLY, exc)
     except TimeoutError:
         return late_reply(JUDGE_REPLY, patience_s)
     except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
         return unreadable_reply(JUDGE_REPLY, exc)
-
-
-async def _verdict(
-    spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, credentials: Credentials
-) -> Judged | Unjudged:
-    run_env = RunEnvironment(credentials.environ, request.clock)
-    async with open_judge_models(spec, request.settings, credentials, MemoryStore(), run_env) as (model,):
-        return await PairwiseJudge(model, rubric)(_TASK, _RIGHT, _WRONG)
+    return verdict_check(verdict, rubric)
 
 
 def verdict_check(verdict: Judged | Unjudged, rubric: Rubric) -> Check:
     """Return the check that a verdict on the pair stands for."""
     if isinstance(verdict, Unjudged):
-        return _failed_verdict(verdict, rubric)
+        failure = verdict.failure
+        if failure.kind == "output":
+            finding = f"does not fit rubric {rubric.name}, even when asked again: {failure.message}"
+            return Check(JUDGE_REPLY, "fail", finding, "name a stronger judge with --judge-model")
+        finding = f"none ({failure.kind}): {failure.message}"
+        return Check(JUDGE_REPLY, "fail", finding, "ask again in a while, or see to the judge's server")
     refused = "" if verdict.form == "json_schema" else "json_schema is refused; "
     again = ", when asked again" if verdict.repaired else ""
     finding = f"{refused}{verdict.form} is accepted, and the reply fits rubric {rubric.name}{again}"
     if refused or again:
         return Check(JUDGE_REPLY, "warn", finding, "nothing, unless verdicts fail: then name another --judge-model")
     return Check(JUDGE_REPLY, "ok", finding)
-
-
-def _failed_verdict(verdict: Unjudged, rubric: Rubric) -> Check:
-    failure = verdict.failure
-    if failure.kind == "output":
-        finding = f"does not fit rubric {rubric.name}, even when asked again: {failure.message}"
-        return Check(JUDGE_REPLY, "fail", finding, "name a stronger judge with --judge-model")
-    finding = f"none ({failure.kind}): {failure.message}"
-    return Check(JUDGE_REPLY, "fail", finding, "ask again in a while, or see to the judge's server")
 
 
 def count_live_calls(findings: Findings) -> tuple[int, int]:
@@ -249,17 +213,19 @@ def count_live_calls(findings: Findings) -> tuple[int, int]:
     agent, judge = findings.agent, findings.judge
     model_calls = judge_calls = 0
     if agent and not agent.spec.offline and "key" not in failed:
-        model_calls = count_model_calls(agent)
+        model_calls = (4 if agent.takes_seed else 3) + len(_further(agent))
     if judge and findings.rubric and "judge key" not in failed:
         judge_calls = sum(not juror.offline for juror in judge.members)
     return model_calls, judge_calls
 
 
 def offer_live_checks(request: DoctorRequest, findings: Findings) -> Check:
-    """Return the check that stands in the place of the calls where they are not made."""
+    """Return the check that stands in the place of the calls where they are not made, or nobody is there to ask."""
     models, judges = count_live_calls(findings)
     if not models + judges:
-        return _nobody_to_ask(findings)
+        failed = any(check.status == "fail" for check in findings.checks)
+        why = "what failed above has to be mended first" if failed else "there is no model to ask"
+        return Check("live", "skipped", why)
     finding = (
         "no model was asked, so key, model, temperature, seed, tool calls and the judge's replies are untested; "
         f"--live makes {counted(models, 'small call')} to the agent's model and {judges} to the judge"
@@ -271,35 +237,19 @@ async def run_live_checks(request: DoctorRequest, findings: Findings) -> AsyncIt
     """Make the calls and yield what each one shows. Nothing that an endpoint does makes this raise."""
     models, judges = count_live_calls(findings)
     if not models + judges:
-        yield _nobody_to_ask(findings)
+        yield offer_live_checks(request, findings)
     silent = None
     if findings.agent and models:
         async for check in ask_model(findings.agent, request.settings):
             if check.name == "reply" and check.status == "fail":
-                silent = findings.agent
+                silent = findings.agent.spec
             yield fit_to_print(check, request.secrets)
-    if judges:
-        async for check in _ask_judges(request, findings, silent):
-            yield fit_to_print(check, request.secrets)
-
-
-async def _ask_judges(request: DoctorRequest, findings: Findings, silent: CheckedAgent | None) -> AsyncIterator[Check]:
-    """Ask each judge, but for one that is the model of an agent that was `silent` just before."""
-    if findings.judge is None or findings.rubric is None:
+    if findings.judge is None or findings.rubric is None or not judges:
         return
     for juror, credentials in member_keys(findings.judge, request.settings, request.credentials):
-        if silent and _same_model(silent, juror):
+        server = silent and silent.endpoint
+        if silent and server and (silent.model, server.base_url) == (juror.model, juror.base_url):
             yield Check(JUDGE_REPLY, "skipped", "it is the agent's model, which did not reply")
         elif not juror.offline:
-            yield await ask_judge(juror, findings.rubric, request, credentials)
-
-
-def _nobody_to_ask(findings: Findings) -> Check:
-    failed = any(check.status == "fail" for check in findings.checks)
-    why = "what failed above has to be mended first" if failed else "there is no model to ask"
-    return Check("live", "skipped", why)
-
-
-def _same_model(agent: CheckedAgent, judge: JudgeSpec) -> bool:
-    endpoint = agent.spec.endpoint
-    return endpoint is not None and agent.spec.model == judge.model and endpoint.base_url == judge.base_url
+            check = await ask_judge(juror, findings.rubric, request, credentials)
+            yield fit_to_print(check, request.secrets)

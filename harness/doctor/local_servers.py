@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -36,11 +37,6 @@ class Server:
     wants_key: bool = False
 
     @property
-    def base_url(self) -> str:
-        """The address to give to --base-url."""
-        return f"http://127.0.0.1:{self.port}/v1"
-
-    @property
     def label(self) -> str:
         """Its address, and the server that usually has its port."""
         usual = USUAL_PORTS.get(self.port)
@@ -67,9 +63,14 @@ async def find_servers(ports: Sequence[int]) -> list[Server]:
     servers: dict[int, Server] = {}
 
     async def ask_port(port: int) -> None:
-        with anyio.move_on_after(_PATIENCE_S):
-            if server := await _server(client, port):
-                servers[port] = server
+        # whatever answers otherwise is no model server
+        with suppress(Exception), anyio.move_on_after(_PATIENCE_S):
+            response = await client.get(f"http://127.0.0.1:{port}/v1/models")
+            if response.status_code in {401, 403}:
+                servers[port] = Server(port, (), wants_key=True)
+                return
+            served = _Models.model_validate_json(response.content).data
+            servers[port] = Server(port, tuple(m.id for m in served if m.id.isprintable()))
 
     async with (
         openai.DefaultAsyncHttpxClient(trust_env=False, follow_redirects=False) as client,
@@ -88,48 +89,25 @@ async def server_checks(
     if not servers:
         places = f"at 127.0.0.1, ports {', '.join(map(str, ports))}" if ports else "looked for, by --ports"
         return [Check("local server", "ok", f"none {places}")]
-    return [_in_use(s, model) if _is_in_use(s, endpoint) else _not_in_use(request, s) for s in servers]
-
-
-async def _server(client: openai.DefaultAsyncHttpxClient, port: int) -> Server | None:
-    try:
-        response = await client.get(f"http://127.0.0.1:{port}/v1/models")
-        if response.status_code in {401, 403}:
-            return Server(port, (), wants_key=True)
-        served = _Models.model_validate_json(response.content)
-    except Exception:  # noqa: BLE001 - whatever answers otherwise is no model server
-        return None
-    return Server(port, tuple(m.id for m in served.data if m.id.isprintable()))
-
-
-def _not_in_use(request: DoctorRequest, server: Server) -> Check:
-    api = "chat" if request.settings.api == "responses" else None
-    command = request.command("run", base_url=server.base_url, model=server.best_model, api=api)
-    if server.wants_key:
-        finding, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"
-    elif server.models:
-        finding = f"serves {_listed(server.models)}"
-    else:
-        finding = "serves no model yet"
-    return Check("local server", "ok", f"{server.label} {finding}; it is used only if you say so", command)
-
-
-def _in_use(server: Server, model: str | None) -> Check:
-    """Return the check of the server that the run would use. An Ollama model answers without its tag too."""
-    names = {m.removesuffix(":latest") for m in server.models}
-    if model is None or server.wants_key or model.removesuffix(":latest") in names:
-        return Check("local server", "ok", f"{server.label} is the endpoint in use")
-    finding = f"{server.label} is the endpoint in use, and does not list {model!r}; it serves {_listed(server.models)}"
-    return Check("local server", "warn", finding, f"--model {shlex.quote(server.best_model)}")
-
-
-def _is_in_use(server: Server, endpoint: Endpoint | None) -> bool:
-    if endpoint is None or endpoint.base_url is None:
-        return False
-    parts = urlsplit(endpoint.base_url)
-    return parts.hostname in LOOPBACK and parts.port == server.port
-
-
-def _listed(models: Sequence[str]) -> str:
-    more = f" and {len(models) - _LISTED} more" if len(models) > _LISTED else ""
-    return (", ".join(models[:_LISTED]) or "none") + more
+    used = urlsplit((endpoint and endpoint.base_url) or "")
+    checks: list[Check] = []
+    for server in servers:
+        more = f" and {len(server.models) - _LISTED} more" if len(server.models) > _LISTED else ""
+        serves = f"serves {', '.join(server.models[:_LISTED]) or 'none'}{more}"
+        if used.hostname in LOOPBACK and used.port == server.port:
+            finding, status, advice = f"{server.label} is the endpoint in use", "ok", None
+            # an Ollama model answers without its tag too
+            names = {name.removesuffix(":latest") for name in server.models}
+            if model is not None and not server.wants_key and model.removesuffix(":latest") not in names:
+                finding = f"{finding}, and does not list {model!r}; it {serves}"
+                status, advice = "warn", f"--model {shlex.quote(server.best_model)}"
+            checks.append(Check("local server", status, finding, advice))
+            continue
+        api = "chat" if request.settings.api == "responses" else None
+        address = f"http://127.0.0.1:{server.port}/v1"
+        command = request.command("run", base_url=address, model=server.best_model, api=api)
+        finding = serves if server.models else "serves no model yet"
+        if server.wants_key:
+            finding, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"
+        checks.append(Check("local server", "ok", f"{server.label} {finding}; it is used only if you say so", command))
+    return checks

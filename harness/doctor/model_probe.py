@@ -32,9 +32,8 @@ class ProbeReply:
     @property
     def cut(self) -> bool:
         """Whether the reply ended at the limit on its tokens."""
-        if self.call is None:
-            return False
-        return self.call.wire.finish == "length" or "response.incomplete" in str(self.call.error)
+        call = self.call
+        return call is not None and (call.wire.finish == "length" or "response.incomplete" in str(call.error))
 
     @property
     def replied(self) -> bool:
@@ -51,11 +50,10 @@ class ModelProbe:
     """Asks the agent's model as a run would: same endpoint, same settings of the agent, same handling of refusals."""
 
     def __init__(self, agent: CheckedAgent, settings: Settings) -> None:
-        """Set up; nothing is sent yet."""
+
         self._agent, self._settings = agent.agent, settings
         self._provider, self._client = provider_for(agent.spec.endpoint, Gate.impatient())
         self._capped = True
-        self.patience_s = min(PATIENCE_S, settings.timeout)
 
     async def ask(
         self,
@@ -67,60 +65,38 @@ class ModelProbe:
         seed: int | None = None,
     ) -> ProbeReply:
         """Send `prompt` alone; once more without a limit on tokens where the endpoint refuses the limit."""
-        if self._capped:
-            reply = await self._ask(prompt, replace(sampling, max_tokens=tokens), tools, seed)
-            if not _refuses_cap(reply.error):
-                return reply
+        notes: list[str] = []
+        state = EndpointState(Gate.impatient(), RefusedSettings(notes.append, strict=self._settings.strict_temperature))
+        recorder = Recorder(on_reply=lambda: None, state=state, seed=seed)
+        bare = Agent[Any](  # with the agent's model and model settings, and nothing else of its own
+            self._agent.name,
+            instructions="You follow instructions to the letter.",
+            tools=list(tools),
+            model=self._agent.model,
+            model_settings=replace(self._agent.model_settings, tool_choice=None),
+            tool_use_behavior="stop_on_first_tool",
+        )
+        config = RunConfig(
+            model=self._settings.model,
+            model_provider=RecordedProvider(self._provider, recorder),
+            model_settings=replace(sampling, max_tokens=tokens) if self._capped else sampling,
+            tracing_disabled=True,
+        )
+        started, error = anyio.current_time(), None
+        try:
+            with anyio.fail_after(min(PATIENCE_S, self._settings.timeout)):
+                asked = bare.clone(**recorded(bare, recorder))
+                await Runner.run(asked, prompt, max_turns=1, run_config=config)
+        except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
+            error = exc
+        if self._capped and refused_setting(error, _CAPS) is not None:
             self._capped = False
-        return await self._ask(prompt, sampling, tools, seed)
+            return await self.ask(prompt, sampling, tokens=tokens, tools=tools, seed=seed)
+        call = recorder.calls[-1] if recorder.calls else None
+        took_s = anyio.current_time() - started
+        return ProbeReply(call=call, error=error, left_out=tuple(notes), took_s=took_s)
 
     async def aclose(self) -> None:
         """Close the connections."""
         if self._client:
             await self._client.close()
-
-    async def _ask(
-        self, prompt: str, sampling: ModelSettings, tools: Sequence[FunctionTool], seed: int | None
-    ) -> ProbeReply:
-        notes: list[str] = []
-        state = EndpointState(Gate.impatient(), RefusedSettings(notes.append, strict=self._settings.strict_temperature))
-        recorder = Recorder(on_reply=lambda: None, state=state, seed=seed)
-        config = RunConfig(
-            model=self._settings.model,
-            model_provider=RecordedProvider(self._provider, recorder),
-            model_settings=sampling,
-            tracing_disabled=True,
-        )
-        started, error = anyio.current_time(), None
-        try:
-            with anyio.fail_after(self.patience_s):
-                await Runner.run(self._bare_agent(tools, recorder), prompt, max_turns=1, run_config=config)
-        except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
-            error = exc
-        call = recorder.calls[-1] if recorder.calls else None
-        took_s = anyio.current_time() - started
-        return ProbeReply(call=call, error=error, left_out=tuple(notes), took_s=took_s)
-
-    def _bare_agent(self, tools: Sequence[FunctionTool], recorder: Recorder) -> Agent[Any]:
-        """Return the agent with its model and model settings, and nothing else of its own."""
-        settings = self._agent.model_settings
-        if settings.tool_choice is not None:
-            settings = replace(settings, tool_choice=None)
-        return self._agent.clone(
-            instructions="You follow instructions to the letter.",
-            prompt=None,
-            tools=list(tools),
-            mcp_servers=[],
-            handoffs=[],
-            input_guardrails=[],
-            output_guardrails=[],
-            output_type=None,
-            hooks=None,
-            model_settings=settings,
-            tool_use_behavior="stop_on_first_tool",
-            **recorded(self._agent, recorder),
-        )
-
-
-def _refuses_cap(error: BaseException | None) -> bool:
-    return refused_setting(error, _CAPS) is not None

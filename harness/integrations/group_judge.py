@@ -16,7 +16,6 @@ from harness.core.records import Usage
 from harness.core.settings_sources import check_names, load
 from harness.core.wording import from_python
 
-_SYSTEM = {"system", "developer"}
 _Message = Mapping[str, Any]
 Chat = list[_Message]
 
@@ -35,13 +34,12 @@ def chat_of_histories(histories: Sequence[Sequence[_Message]]) -> Chat:
     System messages of further conversations are left out: they are not what the user was promised.
     """
     first, *further = [list(_with_ids(history, f"{number}.")) for number, history in enumerate(histories)]
-    others = [message for history in further for message in history if message.get("role") not in _SYSTEM]
+    others = [
+        message for history in further for message in history if message.get("role") not in {"system", "developer"}
+    ]
     asked = next((at for at, message in enumerate(first, 1) if message.get("role") == "user"), len(first))
-    return [*first[:asked], *others, *first[asked:]] if _answers(first) else [*first, *others]
-
-
-def _answers(history: Sequence[_Message]) -> bool:
-    return bool(history) and history[-1].get("role") == "assistant" and not history[-1].get("tool_calls")
+    answers = bool(first) and first[-1].get("role") == "assistant" and not first[-1].get("tool_calls")
+    return [*first[:asked], *others, *first[asked:]] if answers else [*first, *others]
 
 
 def _with_ids(messages: Sequence[_Message], prefix: str = "") -> Iterator[_Message]:
@@ -60,14 +58,10 @@ def _with_ids(messages: Sequence[_Message], prefix: str = "") -> Iterator[_Messa
             yield message
 
 
-_SUMS = {"judge/calls", "judge/reused", "judge/usd"}
-
-
 class Purchases(Silent):
     """Adds up what the verdicts of one group took, failed ones too."""
 
     def __init__(self) -> None:
-        """Nothing is spent yet."""
         self.calls = 0
         self.usd: float | None = 0.0
         """None once a price is unknown."""
@@ -101,11 +95,11 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
     in_both_orders = [m for ranking in rankings for m in ranking.matches if len(set(m.shown_first)) == 2]
     prices = [group.purchases.usd for group in judged if group.purchases.usd is not None]
     figures = {
-        "judge/flip_rate": _share([match.flipped for match in in_both_orders]),
+        "judge/flip_rate": _mean([match.flipped for match in in_both_orders]),
         "judge/reliability": _mean([ranking.reliability for ranking in rankings]),
         "judge/first_side": _mean([ranking.first_side for ranking in rankings]),
-        "judge/no_signal": _share([ranking.signal == "none" for ranking in rankings]),
-        "judge/failed_groups": _share([group.rewards is None for group in judged]),
+        "judge/no_signal": _mean([ranking.signal == "none" for ranking in rankings]),
+        "judge/failed_groups": _mean([group.rewards is None for group in judged]),
         "judge/calls": float(sum(group.purchases.calls for group in judged)),
         "judge/reused": float(sum(ranking.reused for ranking in rankings)),
         "judge/usd": sum(prices) if len(prices) == len(judged) else None,
@@ -115,13 +109,10 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
 
 def joined_figures(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the figures of several groups as those of one step: sums of what was bought, else means."""
+    bought = {"judge/calls", "judge/reused", "judge/usd"}
     names = dict.fromkeys(name for of_group in figures for name in of_group)
     values = {name: [of_group[name] for of_group in figures if name in of_group] for name in names}
-    return {name: sum(each) / (1 if name in _SUMS else len(each)) for name, each in values.items()}
-
-
-def _share(marks: Sequence[bool]) -> float | None:
-    return sum(marks) / len(marks) if marks else None
+    return {name: sum(each) / (1 if name in bought else len(each)) for name, each in values.items()}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -145,11 +136,7 @@ class GroupJudge:
         tools: Sequence[Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> None:
-        """Check the settings, which are those of `harness.rank_messages`. Raises UsageError.
-
-        `store` is a folder of verdicts, made where it is not there; what it holds is not bought again. `max_cost` is in
-        USD, for all groups together. `tools` are the definitions of the tools that the policy may call.
-        """
+        """Check the settings: those of `harness.rank_messages`, and what `trl.reward` adds. Raises UsageError."""
         self._options: dict[str, Any] = {**settings, "judge_model": judge_model}
         with from_python():
             check_names(self._options, RankMessagesSettings.__annotations__)

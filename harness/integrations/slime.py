@@ -1,26 +1,9 @@
 """Rewards for slime: `--group-rm --custom-rm-path my_rewards.rm`, with `rm = slime.group_rm(judge_model=...)` there."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from harness.integrations.group_judge import GroupJudge, chat_of, figures_of, joined_figures
-
-
-async def rewards_of(judge: GroupJudge, samples: Sequence[Any], reward_key: str | None) -> list[Any]:
-    """Return the rewards of one prompt's samples, and note on each what the judge said."""
-    (judged,) = await judge.judge([[chat_of(sample.prompt, sample.response) for sample in samples]])
-    figures = figures_of([judged])
-    for sample, why in zip(samples, judged.explanations, strict=True):
-        sample.metadata = {**(sample.metadata or {}), "judge": {"why": why, "figures": figures}}
-        sample.remove_sample |= judged.rewards is None
-    rewards = judged.rewards or (judge.level,) * len(samples)
-    return [{reward_key: reward} for reward in rewards] if reward_key else list(rewards)
-
-
-def figures_in(samples: Sequence[Any]) -> list[Mapping[str, float]]:
-    """Return the figures noted on samples, once for each group."""
-    judged = {sample.group_index: sample.metadata["judge"] for sample in samples if "judge" in (sample.metadata or ())}
-    return [noted["figures"] for noted in judged.values()]
 
 
 def group_rm(judge_model: str | Sequence[str], **options: Any) -> Callable[..., Awaitable[list[Any]]]:
@@ -37,7 +20,13 @@ def group_rm(judge_model: str | Sequence[str], **options: Any) -> Callable[..., 
     judge = GroupJudge(judge_model, **options)
 
     async def rm(args: Any, samples: Sequence[Any], **_: Any) -> list[Any]:
-        return await rewards_of(judge, samples, getattr(args, "reward_key", None))
+        (judged,) = await judge.judge([[chat_of(sample.prompt, sample.response) for sample in samples]])
+        figures = figures_of([judged])
+        for sample, why in zip(samples, judged.explanations, strict=True):
+            sample.metadata = {**(sample.metadata or {}), "judge": {"why": why, "figures": figures}}
+            sample.remove_sample |= judged.rewards is None
+        rewards, key = judged.rewards or (judge.level,) * len(samples), getattr(args, "reward_key", None)
+        return [{key: reward} for reward in rewards] if key else list(rewards)
 
     return rm
 
@@ -45,5 +34,6 @@ def group_rm(judge_model: str | Sequence[str], **options: Any) -> Callable[..., 
 def log_rollout(_id: int, _args: Any, samples: Sequence[Any], metrics: dict[str, Any] | None, _seconds: float) -> bool:
     """Add the figures of the judging to what slime logs, as its `--custom-rollout-log-function-path`."""
     if metrics is not None:
-        metrics |= joined_figures(figures_in(samples))
+        judged = {s.group_index: s.metadata["judge"] for s in samples if "judge" in (s.metadata or ())}
+        metrics |= joined_figures([noted["figures"] for noted in judged.values()])
     return False  # slime goes on and logs

@@ -1,6 +1,6 @@
 """Rewards for tinker's cookbook: `EnvGroupBuilder.compute_group_rewards = tinker.group_rewards(judge_model=...)`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.core.errors import UsageError
@@ -13,7 +13,6 @@ class GroupRewards:
     """What `EnvGroupBuilder.compute_group_rewards` is to return. It can be pickled, as builders have to be."""
 
     def __init__(self, judge: GroupJudge, messages: _Messages | None = None) -> None:
-        """Judge by `judge` what `messages` makes of a trajectory and its environment."""
         self.judge, self._messages = judge, messages or messages_of
 
     async def __call__(
@@ -31,7 +30,11 @@ class GroupRewards:
 def messages_of(trajectory: Any, env: Any) -> Sequence[Any]:
     """Return the conversation of one of the cookbook's environments. Raises UsageError for other environments."""
     renderer = getattr(env, "renderer", None) or getattr(env, "policy_renderer", None)
-    asked = list(_asked(env))
+    if hasattr(env, "message_env"):
+        asked = list(getattr(env.message_env, "history", ()))
+    else:
+        question = [{"role": "user", "content": env.get_question()}] if hasattr(env, "get_question") else []
+        asked = [*getattr(env, "convo_prefix", ()), *question]
     if not renderer or not asked or (len(trajectory.transitions) > 1 and not hasattr(env, "message_env")):
         raise UsageError(
             f"{type(env).__name__} does not show its messages: give group_rewards(..., messages=...), a function from "
@@ -39,16 +42,6 @@ def messages_of(trajectory: Any, env: Any) -> Sequence[Any]:
         )
     last, _ = renderer.parse_response(trajectory.transitions[-1].ac.tokens)
     return asked if last in asked else [*asked, last]  # a reply that was cut is not in the history
-
-
-def _asked(env: Any) -> Iterator[Any]:
-    """Yield the messages that an environment knows of."""
-    if hasattr(env, "message_env"):
-        yield from getattr(env.message_env, "history", ())
-        return
-    yield from getattr(env, "convo_prefix", ())
-    if hasattr(env, "get_question"):
-        yield {"role": "user", "content": env.get_question()}
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,10 +57,7 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def group_rewards(
-    judge_model: str | Sequence[str],
-    *,
-    messages: Callable[[Any, Any], Sequence[Any]] | None = None,
-    **options: Any,
+    judge_model: str | Sequence[str], *, messages: _Messages | None = None, **options: Any
 ) -> GroupRewards:
     """Return a function for `compute_group_rewards`: a tournament among trajectories. No tinker is imported.
 

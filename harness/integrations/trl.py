@@ -47,19 +47,15 @@ class Ranks:
         await asyncio.to_thread(self._distributed.all_gather_object, parts, list(mine), group=self._group)
         outcome: list[Any] = [None]
         if rank == 0:
-            outcome[0] = await _result_or_error(work, list(chain.from_iterable(parts)))
+            try:
+                outcome[0] = await work(list(chain.from_iterable(parts)))
+            except Exception as exc:  # noqa: BLE001 - the other processes wait for it
+                outcome[0] = exc
         await asyncio.to_thread(self._distributed.broadcast_object_list, outcome, src=0, group=self._group)
         if isinstance(outcome[0], BaseException):
             raise outcome[0]
         begin = [0, *accumulate(len(part) for part in parts)][rank]
         return outcome[0][begin : begin + len(mine)]
-
-
-async def _result_or_error(work: Callable[[list[T]], Awaitable[list[Any]]], everything: list[T]) -> Any:
-    try:
-        return await work(everything)
-    except Exception as exc:  # noqa: BLE001 - the other processes wait for it
-        return exc
 
 
 _OLDEST = (1, 16)
@@ -72,23 +68,24 @@ class TournamentReward:
     """Rewards by a tournament among the completions of each prompt. It can be pickled, as the async trainer needs."""
 
     def __init__(self, judge: GroupJudge, *, alone: bool | None = None) -> None:
-        """Judge by `judge`. `alone`: whether this is the only reward function; None: ask the trainer."""
         self.__name__ = "tournament"  # TRL logs rewards/tournament
         self.judge, self._alone = judge, alone
         self._ranks: Ranks | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs."""
         return self.__dict__ | {"_ranks": None}
 
     async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Return a reward for each completion, or None for all of a group."""
         _check_version()
         chats = [chat_of(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
-        log_metric = columns.get("log_metric", _log_to_python)
+        to_python = partial(logging.getLogger("arena-harness").info, "%s: %g")
+        log_metric = columns.get("log_metric", to_python)
         trainer = getattr(log_metric, "__self__", None)  # the async trainer hands over one whole group, and no logging
-        alone = _is_alone(trainer) if self._alone is None else self._alone
-        work = partial(self._places, members=_members(trainer) or len(chats), alone=alone, log_metric=log_metric)
+        alone = len(getattr(trainer, "reward_funcs", ())) < 2 if self._alone is None else self._alone
+        in_training = getattr(getattr(trainer, "model", None), "training", True)
+        members = getattr(trainer, "num_generations" if in_training else "num_generations_eval", None) or len(chats)
+        work = partial(self._places, members=members, alone=alone, log_metric=log_metric)
         self._ranks = self._ranks or (Ranks.of_this_process() if trainer else None)
         places: list[_Place] = await (self._ranks.once(chats, work) if self._ranks else work(chats))
         if log_extra := columns.get("log_extra"):
@@ -107,21 +104,6 @@ class TournamentReward:
         unjudged = None if alone else self.judge.level
         places = [(group.rewards or (unjudged,) * len(group.explanations), group.explanations) for group in judged]
         return [place for rewards, explanations in places for place in zip(rewards, explanations, strict=True)]
-
-
-def _log_to_python(name: str, value: float) -> None:
-    """Log a figure where the trainer gives nothing to log with."""
-    logging.getLogger("arena-harness").info("%s: %g", name, value)
-
-
-def _members(trainer: Any) -> int | None:
-    """Return how many completions a prompt has now, in training or evaluation; None where the trainer does not say."""
-    name = "num_generations" if getattr(getattr(trainer, "model", None), "training", True) else "num_generations_eval"
-    return getattr(trainer, name, None)
-
-
-def _is_alone(trainer: Any) -> bool:
-    return len(getattr(trainer, "reward_funcs", ())) < 2
 
 
 def _check_version() -> None:

@@ -24,7 +24,7 @@ class EmbeddedAsk:
             prompt.task.brief,
             prompt.first,
             prompt.second,
-            path_keys=[d.key for d in prompt.rubric.block("path")],
-            answer_keys=[d.key for d in prompt.rubric.block("answer")],
+            path=[d.key for d in prompt.rubric.block("path")],
+            answer=[d.key for d in prompt.rubric.block("answer")],
         )
         return ModelReply(text, Usage(requests=1), "text", text)

@@ -18,7 +18,6 @@ _STEP = re.compile(r"^Step \d+ \(.*\)$", re.MULTILINE)
 _BAR = re.compile(r"^\| ?", re.MULTILINE)
 _LIMIT = re.compile(r"(?:under|at most|no more than|within|up to|below) (\d{2,5}) words", re.IGNORECASE)
 _LEAK = re.compile(r"</?think>|^\s*(?:Thought|Action|Observation):|\[\d+\] .* \(.*\.(?:md|txt)\)$", re.MULTILINE)
-_USUAL_LIMIT = 600
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _style(parts: TranscriptParts) -> float:
 def _clarity(parts: TranscriptParts) -> float:
     answer = parts.transcript.answer
     count, stated = len(answer.split()), _LIMIT.search(parts.brief or "")
-    limit = int(stated[1]) if stated else _USUAL_LIMIT
+    limit = int(stated[1]) if stated else 600
     # 1 within the limit and above a third of it; falling off on both sides
     length = max(0.0, 1 - 3 * (count - limit) / limit) if count > limit else min(1.0, 3 * count / limit)
     paragraphs = len([p for p in answer.split("\n\n") if p.strip()])
@@ -152,22 +151,16 @@ _CONTRAST = 4.0
 
 
 def judge_pair(
-    query: str,
-    brief: str | None,
-    first: Transcript,
-    second: Transcript,
-    *,
-    path_keys: Sequence[str],
-    answer_keys: Sequence[str],
+    query: str, brief: str | None, first: Transcript, second: Transcript, *, path: Sequence[str], answer: Sequence[str]
 ) -> str:
-    """Return a reply: a mark 0..10 for every dimension and side, and the measurements as analysis.
+    """Return a reply: a mark 0..10 for every dimension of `path` and `answer` and side, the measurements as analysis.
 
     A dimension named like a feature gets that feature's mark; any other the mean of its block's features. It has
     no position bias: swapping the sides swaps the marks. A block without keys is not measured.
     """
     sides = [TranscriptParts(query, brief, t) for t in (first, second)]
     reply: dict[str, Any] = {"analysis": {}}
-    for block, keys, measure in (("path", path_keys, path_features), ("answer", answer_keys, answer_features)):
+    for block, keys, measure in (("path", path, path_features), ("answer", answer, answer_features)):
         if not keys:
             continue
         measured = [measure(side) for side in sides]

@@ -26,11 +26,11 @@ from harness.endpoints.streams import completed
 from harness.offline.tool import Passage, parse_passages
 from harness.offline.words import (
     GENERAL_WORDS,
+    NAME,
     content_stems,
     first_year,
     is_about,
     keywords,
-    proper_names,
     split_sentences,
     stem,
 )
@@ -39,7 +39,6 @@ T = TypeVar("T")
 
 _SEARCHES = 5
 _WORDS = 230
-_PARAGRAPHS = 3
 
 
 @dataclass
@@ -50,9 +49,7 @@ class Chooser:
     rng: random.Random
 
     def pick(self, scored: Sequence[tuple[float, T]]) -> T:
-        """Return one option. Raises ValueError for none."""
-        if not scored:
-            raise ValueError("nothing to choose from")
+        """Return one option."""
         if self.temperature == 0:
             return max(scored, key=lambda s: s[0])[1]
         top = max(s for s, _ in scored)
@@ -118,7 +115,7 @@ def write_summary(query: str, history: SearchHistory, chooser: Chooser) -> str:
     chosen = _sentences(query, history.passages, max(60, limit), chooser)
     if chooser.pick([(1.0, True), (-0.5, False)]):
         chosen.sort(key=lambda s: first_year(s) or 3000)  # in the order of time
-    size = math.ceil(len(chosen) / min(_PARAGRAPHS, max(1, len(chosen) // 3)))
+    size = math.ceil(len(chosen) / min(3, max(1, len(chosen) // 3)))
     return "\n\n".join(" ".join(chosen[i : i + size]) for i in range(0, len(chosen), size))
 
 
@@ -126,7 +123,7 @@ def _topics(keys: Sequence[str], history: SearchHistory) -> list[tuple[str, floa
     """Return titles and names not yet searched for, with how many passages speak of them, most first."""
     searched = {w for s in history.searches for w in content_stems(s)} | {stem(k) for k in keys}
     spoken = Counter(w for p in history.passages for w in set(content_stems(p.text)))
-    candidates = [p.title for p in history.passages] + [n for p in history.passages for n in proper_names(p.text)]
+    candidates = [p.title for p in history.passages] + [n for p in history.passages for n in NAME.findall(p.text)]
     scored: dict[str, float] = {}
     for name in dict.fromkeys(candidates):
         fresh = [w for w in content_stems(name) if w not in searched]
@@ -191,9 +188,8 @@ class OfflineModel(Model):
             input=[*system, *items], model=self.model, model_config=config, disabled=tracing.is_disabled()
         ) as span:
             chooser = Chooser(model_settings.temperature or 0.0, self._rng)
-            usable = (t for t in tools if isinstance(t, FunctionTool) and _argument(t))
-            output = _respond(items, next(usable, None), chooser)
-            span.span_data.output = [_as_message(output)]
+            output, message = _reply(items, tools, chooser)
+            span.span_data.output = [message]
             return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
 
     async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
@@ -201,25 +197,33 @@ class OfflineModel(Model):
         yield completed(await self.get_response(*args, **more))
 
 
-def _respond(items: Sequence[dict[str, Any]], tool: FunctionTool | None, chooser: Chooser) -> list[TResponseOutputItem]:
+def _reply(
+    items: Sequence[dict[str, Any]], tools: Sequence[Tool], chooser: Chooser
+) -> tuple[list[TResponseOutputItem], dict[str, Any]]:
+    """Return the reply's items, and the reply as a chat message, which a generation span holds for other models."""
+    tool = next((t for t in tools if isinstance(t, FunctionTool) and _argument(t)), None)
     asked = [_text(i.get("content")) for i in items if i.get("role") == "user"]
-    query, history = asked[-1] if asked else "", _history(items)
-    number = len(history.searches) + 1
-    why = "There is no search tool to call, and nothing is known here without one."
+    calls = {i["call_id"]: i for i in items if i.get("type") == "function_call"}
+    outputs = [i for i in items if i.get("type") == "function_call_output" and i["call_id"] in calls]
+    searches = [" ".join(str(v) for v in json.loads(calls[o["call_id"]]["arguments"]).values()) for o in outputs]
+    results = [tuple(parse_passages(_text(o["output"]))) for o in outputs]
+    query, history = asked[-1] if asked else "", SearchHistory(tuple(searches), tuple(results))
+    move = Move(None, "There is no search tool to call, and nothing is known here without one.")
     if tool:
         move = next_move(query, history, chooser)
-        if move.search:
-            arguments, call_id = json.dumps({_argument(tool): move.search}), f"call_{number}"
-            call = ResponseFunctionToolCall(arguments=arguments, call_id=call_id, name=tool.name, type="function_call")
-            return [_reasoning(number, move.why), call]
-        why = move.why
-    text = ResponseOutputText(annotations=[], text=write_summary(query, history, chooser), type="output_text")
+    number, summary = len(searches) + 1, [Summary(text=move.why, type="summary_text")]
+    thought = ResponseReasoningItem(id=f"rs_{number}", summary=summary, type="reasoning")
+    message: dict[str, Any] = {"role": "assistant", "content": None, "reasoning_content": move.why}
+    if tool and move.search:
+        arguments, call_id = json.dumps({_argument(tool): move.search}), f"call_{number}"
+        call = ResponseFunctionToolCall(arguments=arguments, call_id=call_id, name=tool.name, type="function_call")
+        function = {"name": tool.name, "arguments": arguments}
+        message["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
+        return [thought, call], message
+    message["content"] = write_summary(query, history, chooser)
+    text = ResponseOutputText(annotations=[], text=message["content"], type="output_text")
     answer = ResponseOutputMessage(id="msg_1", content=[text], role="assistant", status="completed", type="message")
-    return [_reasoning(number, why), answer]
-
-
-def _reasoning(number: int, text: str) -> ResponseReasoningItem:
-    return ResponseReasoningItem(id=f"rs_{number}", summary=[Summary(text=text, type="summary_text")], type="reasoning")
+    return [thought, answer], message
 
 
 def _argument(tool: FunctionTool) -> str | None:
@@ -234,24 +238,3 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     return " ".join(str(part.get("text", "")) for part in content or [] if isinstance(part, dict))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
-
-
-def _history(items: Sequence[dict[str, Any]]) -> SearchHistory:
-    calls = {i["call_id"]: i for i in items if i.get("type") == "function_call"}
-    outputs = [i for i in items if i.get("type") == "function_call_output" and i["call_id"] in calls]
-    searches = [" ".join(str(v) for v in json.loads(calls[o["call_id"]]["arguments"]).values()) for o in outputs]
-    return SearchHistory(tuple(searches), tuple(tuple(parse_passages(_text(o["output"]))) for o in outputs))
-
-
-def _as_message(output: Sequence[TResponseOutputItem]) -> dict[str, Any]:
-    """Return the reply as a chat message, which is what a generation span holds for every other model."""
-    message: dict[str, Any] = {"role": "assistant", "content": None}
-    for item in output:
-        if isinstance(item, ResponseReasoningItem):
-            message["reasoning_content"] = item.summary[0].text
-        elif isinstance(item, ResponseFunctionToolCall):
-            function = {"name": item.name, "arguments": item.arguments}
-            message["tool_calls"] = [{"id": item.call_id, "type": "function", "function": function}]
-        elif isinstance(item, ResponseOutputMessage) and isinstance(item.content[0], ResponseOutputText):
-            message["content"] = item.content[0].text
-    return message

@@ -1,7 +1,7 @@
 """The local search tool: what an agent has where no hosted web search exists."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
@@ -13,8 +13,6 @@ from harness.core.errors import UsageError, on_a_line
 from harness.core.user_files import is_folder
 from harness.core.wording import option
 from harness.offline.words import STOP_WORDS, split_words
-
-_ENDINGS = {".md", ".txt"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Passage:
 class PassageIndex:
     """An in-memory index over passages."""
 
-    def __init__(self, passages: Iterator[Passage] | list[Passage]) -> None:
+    def __init__(self, passages: Iterable[Passage]) -> None:
         """Index `passages`. Raises UsageError where this Python's SQLite has no FTS5."""
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
         try:
@@ -69,21 +67,20 @@ def _passages(folder: Path) -> list[Passage]:
     name = option("corpus", on_a_line(folder))
     if not is_folder(folder):
         raise UsageError(f"{name}: no such folder")
-    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _ENDINGS and p.is_file())
+    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in {".md", ".txt"} and p.is_file())
     if not paths:
         raise UsageError(f"{name}: no .md or .txt file in it")
-    return [passage for path in paths for passage in _read(path, str(path.relative_to(folder)))]
-
-
-def _read(path: Path, name: str) -> Iterator[Passage]:
-    title = path.stem.replace("-", " ").replace("_", " ")
-    for block in path.read_text("utf-8-sig", errors="replace").split("\n\n"):
-        first, _, rest = block.strip().partition("\n")
-        headed = first.startswith("# ")
-        title = first.lstrip("# ") if headed else title
-        text = " ".join((rest if headed else block).split())
-        if text and not text.startswith("Sources:"):
-            yield Passage(title, name, text)
+    passages: list[Passage] = []
+    for path in paths:
+        title = path.stem.replace("-", " ").replace("_", " ")
+        for block in path.read_text("utf-8-sig", errors="replace").split("\n\n"):
+            first, _, rest = block.strip().partition("\n")
+            headed = first.startswith("# ")
+            title = first.lstrip("# ") if headed else title
+            text = " ".join((rest if headed else block).split())
+            if text and not text.startswith("Sources:"):
+                passages.append(Passage(title, str(path.relative_to(folder)), text))
+    return passages
 
 
 _NO_RESULTS = "No results for"

@@ -5,7 +5,8 @@ from functools import lru_cache
 
 _WORD = re.compile(r"[^\W_][\w+#'-]*")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z]|\d)")
-_NAME = re.compile(r"(?<=[a-z,;] )[A-Z][\w+#-]+")
+NAME = re.compile(r"(?<=[a-z,;] )[A-Z][\w+#-]+")
+"""A capitalised word that does not begin a sentence."""
 _YEAR = re.compile(r"\b(1[6-9]\d\d|20\d\d)s?\b")
 
 STOP_WORDS = frozenset(
@@ -57,11 +58,6 @@ def keywords(query: str) -> tuple[str, ...]:
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text."""
     return [s.strip() for s in _SENTENCE.split(" ".join(text.split())) if s.strip()]
-
-
-def proper_names(text: str) -> list[str]:
-    """Return the capitalised words that do not begin a sentence."""
-    return _NAME.findall(text)
 
 
 def is_about(query: str, title: str, text: str) -> bool:

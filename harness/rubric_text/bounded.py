@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import PIPE
 from threading import Timer
@@ -15,7 +15,6 @@ import jinja2
 import markupsafe
 import yaml
 
-from harness.rubric_text.child import from_variables, to_faults, to_parts
 from harness.rubric_text.front_matter import MOST_QUOTED, Fault, Faulty, Parts, take_apart
 from harness.rubric_text.template import Variables, render, template_faults
 
@@ -25,7 +24,6 @@ class TextReader:
     """What takes a rubric's text apart and renders its body. Each raises Faulty where the text stops it."""
 
     take_apart: Callable[[str], Parts]
-    """Splits a rubric's text."""
     template_faults: Callable[[str, int], Sequence[Fault]]
     """Returns what keeps a body, which begins on that line, from being rendered whatever the values are."""
     render: Callable[[str, int, Variables], str | list[Fault]]
@@ -44,8 +42,6 @@ _START = """import sys
 sys.path += sys.argv.pop().splitlines()
 from harness.rubric_text.child import answer_questions
 answer_questions()"""
-_IMPORTED = (jinja2, markupsafe, yaml)
-"""What the child takes from outside of the standard library."""
 
 
 @contextmanager
@@ -74,9 +70,8 @@ def in_child() -> Generator[TextReader]:
 
 def _command() -> list[str]:
     """Return how the child is started: isolated, without `site`, the folders of what it imports at the path's end."""
-    files = (__file__, *(module.__file__ for module in _IMPORTED))
-    rooms = [Path(str(file)).parent for file in files]
-    folders = dict.fromkeys(str(room.parent) for room in (rooms[0].parent, *rooms[1:]))
+    packages = [Path(str(module.__file__)).parent for module in (jinja2, markupsafe, yaml)]
+    folders = dict.fromkeys(str(package.parent) for package in (Path(__file__).parent.parent, *packages))
     limits = [str(_SECONDS), str(_MEMORY)]
     return [sys.executable, "-I", "-S", "-B", "-c", _START, *limits, "\n".join(folders)]
 
@@ -90,43 +85,41 @@ class _Child:
     def take_apart(self, source: str) -> Parts:
         answer = self._ask(1, do="take_apart", source=source)
         if "faults" in answer:
-            raise Faulty(*to_faults(answer["faults"])[0])
-        return to_parts(answer["parts"])
+            raise Faulty(*answer["faults"][0])
+        members = answer["parts"]
+        members["lines"] = {tuple(place): line for place, line in members["lines"]}
+        return Parts(**members)
 
     def template_faults(self, body: str, first_line: int) -> Sequence[Fault]:
-        return to_faults(self._ask(first_line, do="template_faults", body=body, first_line=first_line)["faults"])
+        answer = self._ask(first_line, do="template_faults", body=body, first_line=first_line)
+        return [Fault(*row) for row in answer["faults"]]
 
     def render(self, body: str, first_line: int, variables: Variables) -> str | list[Fault]:
-        values = from_variables(variables)
+        values = asdict(variables)
         answer = self._ask(first_line, do="render", body=body, first_line=first_line, variables=values)
-        return to_faults(answer["faults"]) if "faults" in answer else str(answer["text"])
+        return [Fault(*row) for row in answer["faults"]] if "faults" in answer else str(answer["text"])
 
     def _ask(self, line: int, **question: Any) -> dict[str, Any]:
-        """Return the answer to a question about what begins on `line`."""
         to_child, from_child = _pipe(self._process.stdin), _pipe(self._process.stdout)
         try:
-            to_child.write(json.dumps(question).encode() + b"\n")
+            to_child.write(json.dumps(question, default=str).encode() + b"\n")  # a weight as it is written
             to_child.flush()
             answer = from_child.readline(_ANSWER)
         except BrokenPipeError:
             answer = b""
-        if not answer.endswith(b"\n"):
-            raise Faulty(line, self._why_none())
-        return json.loads(answer)
-
-    def _why_none(self) -> str:
-        """Return why there is no answer."""
+        if answer.endswith(b"\n"):
+            return json.loads(answer)
         self._process.kill()  # it may still be writing one that is too long
         last = _pipe(self._process.stderr).read().decode("utf-8", "replace").strip().rpartition("\n")[2]
         code = self._process.wait()
+        why = f"takes more than {_SECONDS} s or {_MEMORY >> 20} MB of memory (exit code {code})"
         if "MemoryError" in last:
-            return f"reading it takes more than {_MEMORY >> 20} MB of memory"
-        if last:
-            return f"reading it ended with {last[:MOST_QUOTED]}"
-        return f"reading it takes more than {_SECONDS} s or {_MEMORY >> 20} MB of memory (exit code {code})"
+            why = f"takes more than {_MEMORY >> 20} MB of memory"
+        elif last:
+            why = f"ended with {last[:MOST_QUOTED]}"
+        raise Faulty(line, f"reading it {why}")
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    """Return a pipe that was opened with the child."""
     assert pipe, "every child is opened with its pipes"  # noqa: S101 - for the type checker
     return pipe

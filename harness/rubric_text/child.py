@@ -3,53 +3,16 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from harness.rubric_text.front_matter import Fault, Faulty, Parts, take_apart
+from harness.rubric_text.front_matter import Faulty, take_apart
 from harness.rubric_text.template import PlainDimension, Variables, render, template_faults
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None
-
-
-def from_parts(parts: Parts) -> dict[str, Any]:
-    """Return a file taken apart as JSON holds it."""
-    return {**vars(parts), "lines": [[list(place), line] for place, line in parts.lines.items()]}
-
-
-def to_parts(members: Mapping[str, Any]) -> Parts:
-    """Return a file taken apart."""
-    lines = {tuple(place): line for place, line in members["lines"]}
-    rest: dict[str, Any] = {name: members[name] for name in ("front", "body", "body_line", "opening")}
-    return Parts(lines=lines, **rest)
-
-
-def from_variables(variables: Variables) -> dict[str, Any]:
-    """Return a body's variables as JSON holds them, the weights as they are written."""
-    weights = {"path_weight": str(variables.path_weight), "answer_weight": str(variables.answer_weight)}
-    return asdict(variables) | weights
-
-
-def to_variables(members: Mapping[str, Any]) -> Variables:
-    """Return a body's variables."""
-    dimensions = tuple(PlainDimension(**dimension) for dimension in members["dimensions"])
-    return Variables(
-        name=members["name"],
-        version=members["version"],
-        dimensions=dimensions,
-        path_weight=Decimal(members["path_weight"]),
-        answer_weight=Decimal(members["answer_weight"]),
-        max_words=members["max_words"],
-    )
-
-
-def to_faults(rows: list[Any]) -> list[Fault]:
-    """Return faults from pairs of line and text."""
-    return [Fault(int(line), str(text)) for line, text in rows]
 
 
 def answer_questions() -> None:
@@ -86,11 +49,15 @@ def limit_process(*, seconds: int, memory: int) -> None:
 def _answer(question: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if question["do"] == "take_apart":
-            return {"parts": from_parts(take_apart(question["source"]))}
+            parts = take_apart(question["source"])
+            return {"parts": {**vars(parts), "lines": list(parts.lines.items())}}
         body, line = question["body"], question["first_line"]
         if question["do"] == "template_faults":
             return {"faults": template_faults(body, line)}
-        text = render(body, line, to_variables(question["variables"]))
+        values = question["variables"]
+        values["dimensions"] = tuple(PlainDimension(**dimension) for dimension in values["dimensions"])
+        values |= {name: Decimal(values[name]) for name in ("path_weight", "answer_weight")}
+        text = render(body, line, Variables(**values))
         return {"text": text} if isinstance(text, str) else {"faults": text}
     except Faulty as exc:
         return {"faults": [exc.fault]}

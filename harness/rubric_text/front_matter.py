@@ -32,7 +32,7 @@ class Faulty(ValueError):
     """The file cannot be read as front matter and body."""
 
     def __init__(self, line: int, text: str) -> None:
-        """Carry the fault."""
+
         super().__init__(text)
         self.fault = Fault(line, text)
 
@@ -107,15 +107,15 @@ def _no_doubles(node: yaml.Node, first: int, seen: set[int]) -> None:
     elif isinstance(node, yaml.MappingNode):
         keys = set[str]()
         for key, value in node.value:
-            if key.value in keys if isinstance(key, yaml.ScalarNode) else False:
-                raise Faulty(first + key.start_mark.line, f"{key.value[:MOST_QUOTED]}: stands twice")
             if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    raise Faulty(first + key.start_mark.line, f"{key.value[:MOST_QUOTED]}: stands twice")
                 keys.add(key.value)
             _no_doubles(value, first, seen)
 
 
 def _construct(root: yaml.MappingNode, first: int) -> dict[str, Any]:
-    members, budget = dict[str, Any](), _Budget(_MOST_VALUES)
+    members, budget = dict[str, Any](), iter(range(_MOST_VALUES))
     loader: Any = yaml.SafeLoader("")
     for key, value in root.value:
         name = key.value[:MOST_QUOTED]
@@ -131,21 +131,13 @@ def _construct(root: yaml.MappingNode, first: int) -> dict[str, Any]:
     return members
 
 
-@dataclass
-class _Budget:
-    """How many values may still come: aliases of aliases make billions out of a few lines."""
+def _plain(value: Any, budget: Iterator[int], depth: int = 0) -> Any:
+    """Return a copy that is made of texts, numbers, lists and mappings alone. Raises ValueError for anything else.
 
-    left: int
-
-    def take(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise ValueError(f"it holds more than {_MOST_VALUES:,} values, aliases counted each time")
-
-
-def _plain(value: Any, budget: _Budget, depth: int = 0) -> Any:
-    """Return a copy that is made of texts, numbers, lists and mappings alone. Raises ValueError for anything else."""
-    budget.take()
+    `budget` yields while values may still come: aliases of aliases make billions out of a few lines.
+    """
+    if next(budget, None) is None:
+        raise ValueError(f"it holds more than {_MOST_VALUES:,} values, aliases counted each time")
     if depth > _DEEPEST:
         raise ValueError("it is nested too deeply")
     if isinstance(value, list):

@@ -23,15 +23,13 @@ from harness.rubric_text.front_matter import MOST_QUOTED, Fault
 _MOST_TEXT = 1_000_000
 """Bytes that a body may render to."""
 _MOST_FAULTS = 100
-FILTERS = (
-    *("abs", "capitalize", "count", "d", "default", "first", "float", "int", "join", "last", "length", "list", "lower"),
-    *("map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round", "select", "selectattr", "sort"),
-    *("string", "sum", "title", "trim", "unique", "upper", "wordcount"),
+FILTERS = tuple(
+    "abs capitalize count d default first float int join last length list lower map max min reject rejectattr replace "
+    "reverse round select selectattr sort string sum title trim unique upper wordcount".split()
 )
-TESTS = (
-    *("boolean", "defined", "divisibleby", "even", "false", "in", "none", "number", "odd", "string", "true"),
-    *("undefined", "eq", "equalto", "==", "ne", "!=", "lt", "lessthan", "<", "le", "<=", "gt", "greaterthan", ">"),
-    *("ge", ">="),
+TESTS = tuple(
+    "boolean defined divisibleby even false in none number odd string true undefined eq equalto == ne != lt lessthan < "
+    "le <= gt greaterthan > ge >=".split()
 )
 _SPOKEN = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Assign, nodes.Name, nodes.Const),
@@ -92,7 +90,6 @@ class _RubricTemplates(ImmutableSandboxedEnvironment):
     intercepted_binops = _OPERATORS
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return a member of a dimension, a mapping or a loop."""
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -122,7 +119,6 @@ class _RubricTemplates(ImmutableSandboxedEnvironment):
         return result
 
     def is_safe_callable(self, obj: Any) -> bool:
-        """Return False: nothing is called."""
         del obj
         return False
 
@@ -152,9 +148,8 @@ def render(body: str, first_line: int, variables: Variables) -> str | list[Fault
     """Render a body, or return what keeps it from being rendered, each with its line in the file."""
     if faults := template_faults(body, first_line):
         return faults
-    values = {name: getattr(variables, name) for name in VARIABLE_NAMES}
     try:
-        return _bounded(_environment().from_string(body).generate(values))
+        return _bounded(_environment().from_string(body).generate(vars(variables)))
     except _TooLong:
         return [Fault(first_line, f"the body makes more than {_MOST_TEXT:,} bytes of text")]
     except RecursionError:

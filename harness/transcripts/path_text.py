@@ -57,11 +57,6 @@ def lines_out(text: str, keep: int) -> str:
     return "\n".join(filter(None, (head, _mark(len(text) - len(head) - len(rest)), rest)))
 
 
-def unlike_cuts(text: str) -> str:
-    """Return `text` with three full stops for the ellipses of what looks like a cut mark: only a cut has the mark."""
-    return _LOOKS_CUT.sub(r"[...\1...]", text) if "…" in text else text
-
-
 def _mark(missing: int) -> str:
     return f"[… {missing:,} characters cut …]"
 
@@ -87,8 +82,12 @@ _TOOL_LABELS = {"hosted": "Hosted tool", "mcp": "MCP tool"}
 
 
 def plain_text(text: str) -> str:
-    """Return a text of a path, or an answer, as it stands in a transcript before it is cut."""
-    return unlike_cuts(legible(text)).strip()
+    """Return a text of a path, or an answer, as it stands in a transcript before it is cut: only a cut looks like one.
+
+    In what looks like the mark of a cut full stops stand for the ellipses.
+    """
+    plain = legible(text)
+    return (_LOOKS_CUT.sub(r"[...\1...]", plain) if "…" in plain else plain).strip()
 
 
 def plain_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -142,7 +141,11 @@ def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: 
 
     def field(label: str, name: str) -> Iterator[str]:
         text = getattr(step, name)
-        return _field(margin, label, cut_text(text, limits[name]) if name in limits else text)
+        text = cut_text(text, limits[name]) if name in limits else text
+        first, *further = ["", *text.split("\n")] if "\n" in text else [text]
+        yield f"{margin}{label}: {first}" if first else f"{margin}{label}:"
+        for line in further:
+            yield f"{margin}| {line}" if line else f"{margin}|"
 
     agent = f" by {step.agent}" if name_agent and step.agent else ""
     yield f"{margin}Step {number} ({step.kind}{agent})"
@@ -160,12 +163,3 @@ def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: 
         yield from field("Output", "tool_output")
     if step.error:
         yield from field("Error", "error")
-
-
-def _field(margin: str, label: str, text: str) -> Iterator[str]:
-    if "\n" not in text:
-        yield f"{margin}{label}: {text}" if text else f"{margin}{label}:"
-        return
-    yield f"{margin}{label}:"
-    for line in text.split("\n"):
-        yield f"{margin}| {line}" if line else f"{margin}|"

@@ -3,12 +3,10 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from pydantic import JsonValue
 
 ESTIMATE = "estimate"
 _TIKTOKEN = "tiktoken:"
@@ -45,12 +43,6 @@ def transcript_budget(both: int, counter: str) -> TokenBudget | None:
     return TokenBudget(both // 2, count_by(counter)) if both else None
 
 
-def recorded_budget(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue]) -> TokenBudget | None:
-    """Return the budget that a ranking's header states. Rankings older than the setting had no limit."""
-    both = settings.get("judge_budget")
-    return transcript_budget(both if isinstance(both, int) else 0, str(judge.get("counter", ESTIMATE)))
-
-
 def estimate_tokens(text: str) -> int:
     """Estimate tokens as UTF-8 bytes / 4, rounded up: 4 characters of English a token, 2 of Cyrillic, 4/3 of CJK."""
     return -(-len(text.encode("utf-8", "replace")) // 4)
@@ -82,23 +74,19 @@ def count_by(counter: str) -> TokenCounter:
 
 
 def _encoding(name: str) -> Any:
-    try:
-        import tiktoken  # noqa: PLC0415 - as above
-
-        return tiktoken.get_encoding(name) if _is_cached(_FILES.get(name, name)) else None
-    except Exception:  # noqa: BLE001 - a broken cache is no reason to stop
-        return None
-
-
-def _is_cached(file: str) -> bool:
-    """Return whether tiktoken has an encoding's data in its cache.
+    """Return an encoding of tiktoken's, None where its data are not in tiktoken's cache.
 
     tiktoken reads the process's environment for its cache folder, so this does too: an environment passed in as an
     argument could name another folder than the one that tiktoken then reads.
     """
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if folder == "":  # switches tiktoken's cache off
-        return False
-    cache = Path(tempfile.gettempdir(), "data-gym-cache") if folder is None else Path(folder)
-    name = hashlib.sha1(_DATA.format(file).encode(), usedforsecurity=False).hexdigest()
-    return (cache / name).is_file()
+        return None
+    try:
+        import tiktoken  # noqa: PLC0415 - as above
+
+        cache = Path(tempfile.gettempdir(), "data-gym-cache") if folder is None else Path(folder)
+        file = hashlib.sha1(_DATA.format(_FILES.get(name, name)).encode(), usedforsecurity=False).hexdigest()
+        return tiktoken.get_encoding(name) if (cache / file).is_file() else None
+    except Exception:  # noqa: BLE001 - a broken cache is no reason to stop
+        return None

@@ -11,12 +11,12 @@ of all. Each cut says how many characters are missing.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from pydantic import JsonValue
 
 from harness.core.errors import UsageError
-from harness.core.records import Step, Trajectory
+from harness.core.records import Trajectory
 from harness.transcripts.path_text import (
     Limits,
     cut_text,
@@ -27,7 +27,7 @@ from harness.transcripts.path_text import (
     plain_steps,
     plain_text,
 )
-from harness.transcripts.tokens import TokenBudget, recorded_budget
+from harness.transcripts.tokens import ESTIMATE, TokenBudget, transcript_budget
 
 RENDERING = 2
 """The number of the rendering: it goes up when transcripts are written in another way. Records name theirs."""
@@ -74,7 +74,9 @@ class TranscriptForm:
 def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
     """Return how transcripts were made for a ranking, by what its header states. Raises as `check_rendering`."""
     check_rendering(rendering)
-    return TranscriptForm(recorded_budget(settings, judge))
+    both = settings.get("judge_budget")  # rankings older than the setting had no limit
+    counter = str(judge.get("counter", ESTIMATE))
+    return TranscriptForm(transcript_budget(both if isinstance(both, int) else 0, counter))
 
 
 def check_rendering(number: int) -> None:
@@ -92,51 +94,27 @@ def transcribe(trajectory: Trajectory, budget: TokenBudget | None = None) -> Tra
     path = path_text(steps, {})
     if budget is None or budget.holds(path, answer):
         return Transcript(path, answer)
-    return _Cutter(steps, answer, budget).transcript()
+
+    def path_at(limits: Limits, names: Sequence[str], limit: int) -> str:
+        return path_text(steps, {**limits, **dict.fromkeys(names, limit)})
+
+    limits: Limits = {}
+    for names in _CUT_ORDER:
+        longest = longest_field(steps, names)
+        if (shorter := _shortened(partial(path_at, limits, names), _LEAST, longest, budget, answer)) is not None:
+            return Transcript(shorter, answer, cut=True)
+        limits = {**limits, **dict.fromkeys(names, _LEAST)}
+    path = path_text(steps, limits)
+    if (shorter := _shortened(partial(lines_out, path), 0, len(path), budget, answer)) is not None:
+        return Transcript(shorter, answer, cut=True)
+    share = TokenBudget(budget.tokens // _PATH_SHARE, budget.count)
+    shorter = _shortened(partial(lines_out, path), 0, len(path), share) or lines_out(path, 0)
+    rest = _shortened(partial(cut_text, answer), 0, len(answer), budget, shorter) or cut_text(answer, 0)
+    return Transcript(shorter, rest, cut=True, answer_cut=rest != answer)
 
 
-@dataclass(frozen=True)
-class _Cutter:
-    """A transcript that does not fit its budget."""
-
-    steps: Sequence[Step]
-    answer: str
-    budget: TokenBudget
-
-    def transcript(self) -> Transcript:
-        """Cut one kind of field after the other; if that is not enough, cut the path as a whole."""
-        limits: Limits = {}
-        for names in _CUT_ORDER:
-            shorter = self._cut_fields(names, limits)
-            if shorter is not None:
-                return Transcript(shorter, self.answer, cut=True)
-            limits = {**limits, **dict.fromkeys(names, _LEAST)}
-        return self._cut_whole(path_text(self.steps, limits))
-
-    def _cut_fields(self, names: Sequence[str], limits: Limits) -> str | None:
-        """Return the path with the fields `names` cut as little as may be; None where that does not suffice."""
-
-        def path_at(limit: int) -> str:
-            return path_text(self.steps, {**limits, **dict.fromkeys(names, limit)})
-
-        longest = max(_LEAST, min(longest_field(self.steps, names), _DENSEST * self.budget.tokens))
-        limit = largest_that_fits(lambda limit: self.budget.holds(path_at(limit), self.answer), _LEAST, longest)
-        return None if limit is None else path_at(limit)
-
-    def _cut_whole(self, path: str) -> Transcript:
-        """Cut the path as a whole beside the whole answer; where there is no room for that, cut the answer too."""
-        answer, budget = self.answer, self.budget
-        shorter_path = _shortened(path, lines_out, budget, beside=answer)
-        if shorter_path is not None:
-            return Transcript(shorter_path, answer, cut=True)
-        share = TokenBudget(budget.tokens // _PATH_SHARE, budget.count)
-        shorter_path = _shortened(path, lines_out, share) or lines_out(path, 0)
-        shorter_answer = _shortened(answer, cut_text, budget, beside=shorter_path) or cut_text(answer, 0)
-        return Transcript(shorter_path, shorter_answer, cut=True, answer_cut=shorter_answer != answer)
-
-
-def _shortened(text: str, cut: Callable[[str, int], str], budget: TokenBudget, beside: str = "") -> str | None:
-    """Return `text` cut as little as the budget allows beside another text; None where nothing of it fits."""
-    most = min(len(text), _DENSEST * budget.tokens)
-    keep = largest_that_fits(lambda keep: budget.holds(cut(text, keep), beside), 0, most)
-    return None if keep is None else cut(text, keep)
+def _shortened(cut: Callable[[int], str], low: int, high: int, budget: TokenBudget, beside: str = "") -> str | None:
+    """Cut as little as the budget allows beside another text, to `low` characters at least; None where none fits."""
+    high = max(low, min(high, _DENSEST * budget.tokens))
+    keep = largest_that_fits(lambda keep: budget.holds(cut(keep), beside), low, high)
+    return None if keep is None else cut(keep)

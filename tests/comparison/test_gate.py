@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.comparison.gate import _beside, forecast_sentences, pass_forecast
-from harness.comparison.interim import FEWEST_QUERIES, InterimPlan, finding, steps
+from harness.comparison.interim import FEWEST_QUERIES, InterimPlan, finding
 from harness.comparison.noise import Reversals, reversals
 from harness.core.comparisons import ComparedQuery
 from tests.conftest import ROOT
@@ -36,11 +36,11 @@ def test_an_interval_says_not_worse_worse_or_that_nobody_can_tell(interval: tupl
 def test_the_parts_of_a_gate_hold_each_query_once_and_no_cluster_twice(count: int, looks: int, size: int, seed: int):
     queries = [f"q{i}" for i in range(count)]
     clusters = {query: str(i // size) for i, query in enumerate(queries)}
-    parts = steps(queries, looks, clusters, seed)
+    parts = InterimPlan.of(queries, looks, MARGIN, clusters, seed).parts
     assert sorted(query for part in parts for query in part) == sorted(queries)
     assert sum(len({clusters[query] for query in part}) for part in parts) == len(set(clusters.values()))
     assert len(parts) <= looks
-    assert parts == steps(queries[::-1], looks, clusters, seed)
+    assert parts == InterimPlan.of(queries[::-1], looks, MARGIN, clusters, seed).parts
     if len(parts) > 1:
         assert len(parts[0]) >= FEWEST_QUERIES
         assert all(parts)

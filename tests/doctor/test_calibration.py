@@ -164,7 +164,7 @@ async def test_progress_hears_the_announced_number_of_calls_once_as_the_total():
 
 def test_the_lines_say_how_often_it_is_right_how_it_leans_and_where_it_fails():
     wrong = a_trial("a", scored("k1", 4, 8), scored("k2", 8, 4), "mine")
-    lines = calibration_lines(calibrated(wrong, a_trial("b", out_of_quota("k3"), scored("k4", 8, 4))))
+    lines = list(calibration_lines(calibrated(wrong, a_trial("b", out_of_quota("k3"), scored("k4", 8, 4)))))
     assert lines[0].startswith("right, both orders together: 0 % of 1 pair ")
     assert lines[1].startswith("right, each verdict alone: 33 % of 3 verdicts")
     assert "wrong on: mine (1 of 1)" in lines
@@ -173,7 +173,7 @@ def test_the_lines_say_how_often_it_is_right_how_it_leans_and_where_it_fails():
 
 def test_the_lines_say_how_pairs_of_equal_texts_are_counted_and_what_the_judge_said_of_a_wrong_one_once():
     named = scored("k1", 8, 4).model_copy(update={"analysis": {"verdict": "The first."}})
-    lines = calibration_lines(calibrated(an_identical(named), an_identical(scored("k2", 5, 5))))
+    lines = list(calibration_lines(calibrated(an_identical(named), an_identical(scored("k2", 5, 5)))))
     assert lines[0].startswith("right, both orders together: 50 % of 2 pairs")
     assert lines[1] == "2 pairs of equal texts are judged once, and right where that verdict calls a tie"
     assert lines[-2:] == [
@@ -184,7 +184,7 @@ def test_the_lines_say_how_pairs_of_equal_texts_are_counted_and_what_the_judge_s
 
 def test_without_a_judged_pair_the_lines_say_so():
     assert (
-        calibration_lines(calibrated(a_trial("a", an_unjudged("k1"), an_unjudged("k2"))))[0]
+        next(calibration_lines(calibrated(a_trial("a", an_unjudged("k1"), an_unjudged("k2")))))
         == "no pair could be judged"
     )
 
@@ -214,7 +214,7 @@ def test_pairs_that_the_judge_got_wrong_are_listed_with_what_it_said_of_each_sid
     wrong, right = a_trial("b", said, an_unjudged("k2")), a_trial("a", scored("k3", 8, 4), scored("k4", 4, 8))
     assert not any(line.startswith("- ") for line in calibration_lines(calibrated(wrong, right))), "a failed pair"
     wrong = a_trial("b", said, scored("k2", 4, 8).model_copy(update={"analysis": remarks}))
-    lines = calibration_lines(calibrated(*[wrong] * 11, right))
+    lines = list(calibration_lines(calibrated(*[wrong] * 11, right)))
     assert lines[lines.index('- c, "q": labelled b, judged a (8 v 4.5)') + 1 :][:2] == [
         "    a shown first: path of a: Thorough.; answer of b: Thin.; Close.",
         "    b shown first: path of b: Thorough.; answer of a: Thin.; Close.",

@@ -208,3 +208,13 @@ async def test_each_of_several_servers_is_looked_at_and_asked_once(endpoint: Fak
     there = [(check.name, check.status) for check in checks if check.name in {"endpoint", "reply", "server reply"}]
     assert there == [("endpoint", "ok"), ("endpoint", "warn"), ("reply", "ok"), ("server reply", "fail")]
     assert len([seen for seen in endpoint.requests if not seen.is_judge]) == counted - 1
+
+
+async def test_an_agent_whose_tool_words_its_timeouts_is_asked_like_any_other(endpoint: FakeEndpoint, tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        "from agents import Agent, function_tool\n"
+        "@function_tool(timeout=1, timeout_error_function=lambda *_: 'late')\nasync def wait() -> str:\n    return ''\n"
+        "agent = Agent(name='mine', tools=[wait])"
+    )
+    checks = await found_live(a_request(f"{tmp_path / 'mine.py'}:agent", environ=at(endpoint), model="m"))
+    assert (checks["reply"].status, failed(checks)) == ("ok", False)

@@ -227,7 +227,7 @@ def marks(
     path_keys: Sequence[str] = PATH_KEYS,
     answer_keys: Sequence[str] = ANSWER_KEYS,
 ) -> Any:
-    return json.loads(judge_pair(QUERY, None, first, second, path_keys=path_keys, answer_keys=answer_keys))
+    return json.loads(judge_pair(QUERY, None, first, second, path=path_keys, answer=answer_keys))
 
 
 def _swapped(reply: Any) -> Any:

@@ -12,9 +12,9 @@ from harness.transcripts.tokens import (
     count_by,
     counter_for,
     estimate_tokens,
-    recorded_budget,
     transcript_budget,
 )
+from harness.transcripts.transcript import RENDERING, recorded_form
 from tests.conftest import ROOT
 
 
@@ -52,8 +52,8 @@ def test_each_of_two_transcripts_has_half_and_nought_is_no_limit() -> None:
 
 
 def test_a_ranking_from_before_there_was_a_budget_had_none() -> None:
-    assert recorded_budget({}, {}) is None
-    told = recorded_budget({"judge_budget": 900}, {"counter": ESTIMATE})
+    assert recorded_form({}, {}, RENDERING).budget is None
+    told = recorded_form({"judge_budget": 900}, {"counter": ESTIMATE}, RENDERING).budget
     assert told
     assert told.tokens == 450
 
