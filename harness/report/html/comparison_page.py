@@ -161,7 +161,7 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
         ],
         losses=[_losses(reader, comparison, result, queries) for result in comparison.results],
         listed=_LISTED,
-        about=_about(reader.info, comparison, _task_shown(reader.info, queries)),
+        about=_about(reader.info, comparison, sum(query.task_differs for query in queries), len(queries)),
     )
 
 
@@ -171,7 +171,8 @@ def _losses(
     places = places_of(comparison, result)
     lost = losses(queries, places)
     most = max(1, _DETAILED // len(comparison.results))
-    shown = lost_queries(lost[:most], places, result.sides, reader.verdict, reader.blobs.get)
+    shown = lost_queries(lost[:most], places, result.sides, reader)
+
     return LossSection(result=result, lost=len(lost), shown=shown, met=met_queries(queries, places))
 
 
@@ -183,23 +184,17 @@ _TASKS = {
 _QUERY_ALONE = "the query alone, because the sides' instructions or tools differ"
 
 
-def _task_shown(info: ComparisonInfo, queries: Sequence[ComparedQuery]) -> str:
-    """Return what the judge was shown as the task, beside the query."""
-    differ = sum(query.task_differs for query in queries)
-    if not differ:
-        return _TASKS[info.task_from]
-    if differ == len(queries):
-        return _QUERY_ALONE
-    return f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {_TASKS[info.task_from]}"
-
-
-def _about(info: ComparisonInfo, comparison: Comparison, task_shown: str) -> list[Fact]:
-    """Return how the comparison was made: the particulars at its foot."""
+def _about(info: ComparisonInfo, comparison: Comparison, differ: int, queries: int) -> list[Fact]:
+    """Return how the comparison was made: the particulars at its foot. On `differ` of the `queries` the tasks do."""
+    task = _TASKS[info.task_from]
+    if differ:
+        on_some = f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {task}"
+        task = _QUERY_ALONE if differ == queries else on_some
     return [
         Fact("Comparison", info.id, date(info.created_at)),
         Fact("Judge", comparison.judge),
         Fact("Rubric", comparison.rubric),
-        Fact("Task shown", task_shown),
+        Fact("Task shown", task),
         Fact("Pairs", f"{counted(info.pairs, 'cross pair')} of samples a query, and the anchors"),
         Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
         *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),

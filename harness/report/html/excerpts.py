@@ -80,16 +80,13 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
     several_agents = len({step.agent for _, step in path if step.agent}) > 1
     texts = [_texts(step) for _, step in path]
     limit = _limit([len(text.shown) for of_step in texts for text in of_step], room)
-    steps = (
+    steps = tuple(
         ExcerptStep(
-            number=number,
-            step=step,
-            agent=step.agent if several_agents else None,
-            texts=tuple(cut_excerpt(text, limit) for text in of_step),
+            number, step, step.agent if several_agents else None, tuple(cut_excerpt(text, limit) for text in of_step)
         )
         for (number, step), of_step in zip(path, texts, strict=True)
     )
-    return Excerpt(steps=tuple(steps), answer=answer_excerpt(trajectory, max(room, _ANSWER)), limit=limit)
+    return Excerpt(steps, answer_excerpt(trajectory, max(room, _ANSWER)), limit)
 
 
 def answer_excerpt(trajectory: Trajectory, most: int) -> ExcerptText:
@@ -99,13 +96,9 @@ def answer_excerpt(trajectory: Trajectory, most: int) -> ExcerptText:
 
 
 def _texts(step: Step) -> list[ExcerptText]:
-    labelled = [
-        ("Reasoning", step.reasoning, False),
-        ("Input", step.tool_input, True),
-        ("Output", step.tool_output, False),
-        ("Error", step.error, False),
-    ]
-    return [ExcerptText(label, clean(text).strip(), code=code) for label, text, code in labelled if text is not None]
+    labels = {"Reasoning": step.reasoning, "Input": step.tool_input, "Output": step.tool_output, "Error": step.error}
+    given = ((label, text) for label, text in labels.items() if text is not None)
+    return [ExcerptText(label, clean(text).strip(), code=label == "Input") for label, text in given]
 
 
 def _limit(lengths: Sequence[int], room: int) -> int | None:

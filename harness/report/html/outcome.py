@@ -54,17 +54,14 @@ class Outcome:
     figures: tuple[Fact, ...]
 
 
-@dataclass(frozen=True)
-class QuerySpending:
-    """What one query took: its rollouts, and the verdicts that its ranking rests on or waits for."""
-
-    agents: AgentFigures
-    verdicts_usd: float | None
-    failed_verdicts: int
-
-
-def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent: QuerySpending) -> Outcome:
-    """Return what a ranking came to."""
+def outcome(
+    group: Group,
+    ranking: GroupRanking,
+    verdicts: VerdictLookup,
+    agents: AgentFigures,
+    verdicts_usd: float | None,
+) -> Outcome:
+    """Return what a ranking came to, and what it took: `verdicts_usd` for those that it rests on or waits for."""
     places = first_places(group, ranking, verdicts)
     kind, title = _kind_and_title(places)
     sentence, because = headline(places)
@@ -72,6 +69,9 @@ def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent:
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
     judged = ranking.status == "complete"
     signal, meaning = (SIGNAL_WORDS[ranking.signal], SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
+    parts = f"agent {dollars(agents.usd)}, verdicts {dollars(verdicts_usd)}"
+    runs, missing = agents.failed.total(), len(ranking.failed_verdicts)
+    failed = [counted(n, what) for n, what in ((runs, "rollout"), (missing, "verdict")) if n]
     return Outcome(
         kind=kind,
         title=title,
@@ -80,7 +80,8 @@ def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent:
         figures=(
             *_winner_figures(with_a_rank(group, ranking), places, ranking),
             Fact("Signal", signal, meaning),
-            *_spent_figures(spent),
+            Fact("Cost", dollars(sum_if_known((agents.usd, verdicts_usd))), parts),
+            Fact("Failed", enumeration(failed) if failed else "nothing", failed_words(agents) if runs else ""),
         ),
     )
 
@@ -129,12 +130,3 @@ def _winner_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, rankin
         yield Fact("Score", fixed(scores[0][1]), note)
     if len(placed) > 1 and placed[0].ranked.p_best is not None:
         yield Fact("Probably the best", probability(placed[0].ranked.p_best), f"by {fit_behind(ranking)}")
-
-
-def _spent_figures(spent: QuerySpending) -> Iterator[Fact]:
-    agents, failed = spent.agents, spent.agents.failed.total()
-    parts = f"agent {dollars(agents.usd)}, verdicts {dollars(spent.verdicts_usd)}"
-    yield Fact("Cost", dollars(sum_if_known((agents.usd, spent.verdicts_usd))), parts)
-    what_failed = [counted(failed, "rollout")] if failed else []
-    what_failed += [counted(spent.failed_verdicts, "verdict")] if spent.failed_verdicts else []
-    yield Fact("Failed", enumeration(what_failed) if what_failed else "nothing", failed_words(agents) if failed else "")

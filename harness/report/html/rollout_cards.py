@@ -7,7 +7,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.report.html.excerpts import Excerpt, excerpt
 from harness.report.summary.match_details import MatchDetails
-from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
+from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.summary.rollouts import PlacedRollout, place_of, placed_rollouts, places_by_secondary_fit
 from harness.report.text import as_sentence, temperature_words
 
@@ -82,26 +82,22 @@ def matches_by_rollout(matches: Iterable[MatchDetails]) -> dict[int, list[Rollou
     """Return the matches of each rollout that played, in the order played."""
     played: dict[int, list[RolloutMatch]] = {}
     for match in matches:
+        judged = next((order.remarks for order in match.orders if order.verdict), ())
+        remarks = () if match.match.repeated else judged
         for side in (0, 1):
-            played.setdefault(match.sides[side].rollout.index, []).append(_seen_from(match, side))
+            ours, theirs = match.sides[side], match.sides[1 - side]
+            seen = RolloutMatch(
+                number=match.number,
+                title=match.title,
+                opponent=theirs.rollout.index,
+                score=ours.score,
+                against=theirs.score,
+                result="won" if ours.won else "lost" if theirs.won else "tied",
+                flags=match.flags,
+                remarks=tuple((title, pair[side]) for title, pair in remarks if pair[side]),
+            )
+            played.setdefault(ours.rollout.index, []).append(seen)
     return played
-
-
-def _seen_from(match: MatchDetails, side: int) -> RolloutMatch:
-    ours, theirs = match.sides[side], match.sides[1 - side]
-    judged = next((order for order in match.orders if order.verdict), None)
-    return RolloutMatch(
-        number=match.number,
-        title=match.title,
-        opponent=theirs.rollout.index,
-        score=ours.score,
-        against=theirs.score,
-        result="won" if ours.won else "lost" if theirs.won else "tied",
-        flags=match.flags,
-        remarks=tuple((title, pair[side]) for title, pair in judged.remarks if pair[side])
-        if judged and not match.match.repeated
-        else (),
-    )
 
 
 @dataclass(frozen=True)
@@ -117,15 +113,10 @@ class RolloutCard:
 
 
 def rollout_cards(
-    lines: Iterable[StandingsLine],
-    matches: Iterable[MatchDetails],
-    ranking: GroupRanking,
-    verdicts: VerdictLookup,
-    room: int,
+    lines: Iterable[StandingsLine], matches: Iterable[MatchDetails], flags: Sequence[RolloutFlag], room: int
 ) -> list[RolloutCard]:
     """Return a card for each line of the ranking; each path has `room` characters."""
     played = matches_by_rollout(matches)
-    flags = rollout_flags(ranking, verdicts)
     return [
         RolloutCard(
             line=line,

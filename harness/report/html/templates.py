@@ -44,17 +44,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        beginning=text.beginning,
-        count=text.count,
-        date=text.date,
-        dollars=text.dollars,
-        fixed=text.fixed,
-        probability=text.probability,
-        readable=text.readable_name,
-        seconds=text.seconds,
-        signed=text.signed,
-    )
+    names = ("beginning", "count", "date", "dollars", "fixed", "probability", "seconds", "signed")
+    environment.filters.update({name: getattr(text, name) for name in names}, readable=text.readable_name)
+
     more: dict[str, Any] = {"counted": counted, "signal_words": text.SIGNAL_WORDS.get}
     environment.filters.update(more)
     functions: dict[str, Any] = {"mark_cells": _cells}

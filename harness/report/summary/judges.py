@@ -21,7 +21,6 @@ from harness.ranking.judge_stats.side_by_side import (
     rights,
 )
 from harness.ranking.judge_stats.tally import Tally
-from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.group import tallies
 from harness.report.summary.labels import AnswerLabel, Truths
 from harness.report.summary.match_verdicts import verdict_keys
@@ -73,6 +72,53 @@ class JudgesSideBySide:
     used_labels: int
     """Labels about two answers of the run."""
 
+    @property
+    def sentence(self) -> str:
+        """Which judge is the best, and the cheapest within 2 points of it; or why nobody can tell."""
+        choice = self.choice
+        if choice is None:
+            why = (
+                "labels or reward() do not tell answers apart on queries that two finished rankings share"
+                if any(ranking.figures.right for ranking in self.rankings)
+                else "the run has no labels that fit (labels.jsonl, or --labels FILE) and no reward() that tells "
+                "answers apart"
+            )
+            return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
+        truth = {"labels": "the labels", "reward": "reward()"}[choice.by]
+        best = f"best by agreement with {truth}: {self._judge(choice, choice.best)}"
+        points = f"{100 * WITHIN:.0f} points"
+        if choice.cheapest is None:
+            return f"{best}; which judge within {points} is the cheapest cannot be told: not all prices are known"
+        if choice.cheapest == choice.best:
+            return f"{best}; no judge within {points} of it is cheaper"
+        sentence = f"{best}; the cheapest judge within {points} of it: {self._judge(choice, choice.cheapest)}"
+        if (gap := choice.difference) is None:
+            return sentence
+        sentence += f"; difference {signed(100 * gap.value, 1)} points"
+        if gap.low is None or gap.high is None:
+            return sentence
+        return f"{sentence} [{signed(100 * gap.low, 1)}, {signed(100 * gap.high, 1)}]"
+
+    def _judge(self, choice: Choice, at: int) -> str:
+        cost = self.rankings[at].figures.usd
+        price = f" at {dollars(cost.value)} a query" if cost else ""
+        right = percent_interval(choice.right[at])
+        return f"{at + 1} ({self.rankings[at].name}), {right} of the pairs right{price}"
+
+    def notes(self) -> Iterator[str]:
+        """Yield what has to be known of the figures."""
+        if any(ranking.offline for ranking in self.rankings):
+            yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+        if self.labels:
+            used = f"{self.used_labels} of {counted(self.labels, 'label')}"
+            yield f"{used} name a query and two answers of the run; two rollouts of one rank are half right"
+        if cut_short := [str(at) for at, ranking in enumerate(self.rankings, 1) if not ranking.finished]:
+            yield f"not finished, and so not compared in price: {', '.join(cut_short)}"
+        if by_reward := [str(at) for at, ranking in enumerate(self.rankings, 1) if ranking.by_reward]:
+            yield f"ranked by reward() itself (--judge-when tied): {', '.join(by_reward)}"
+        if self.older:
+            yield f"left out: {counted(self.older, 'ranking')} made in the same way as one shown"
+
 
 def judges_side_by_side(
     reader: RunReader, rankings: Iterable[RankingFile], labels: Sequence[AnswerLabel] = ()
@@ -120,23 +166,16 @@ def judges_side_by_side(
     )
 
 
+_WAY = ("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "confidence")
+
+
 def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:
     """Return the newest ranking of each way of judging, a finished one if there is any, in the order of time."""
     by_way: dict[tuple[str, ...], RankingFile] = {}
     for ranking in rankings:
         settings = ranking.head.settings
-        names = (
-            "order",
-            "budget",
-            "judge_repeats",
-            "jury",
-            "judge_when",
-            "show_instructions",
-            "judge_budget",
-            "confidence",
-        )
         design = [design_of(ranking, name) for name in ("topology", "estimator")]
-        way = (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in names))
+        way = (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in _WAY))
         if ranking.finished or way not in by_way or not by_way[way].finished:
             by_way[way] = ranking
     return sorted(by_way.values(), key=lambda ranking: ranking.head.created_at)
@@ -156,58 +195,3 @@ def _ranked_by(reader: RunReader, ranking: RankingFile, queries: JudgedQueries) 
         by_reward=head.settings.get("judge_when") == "tied",
         queries=queries,
     )
-
-
-_TRUTHS = {"labels": "the labels", "reward": "reward()"}
-
-
-def choice_sentence(side: JudgesSideBySide) -> str:
-    """Return which judge is the best, and the cheapest within 2 points of it; or why nobody can tell."""
-    choice = side.choice
-    if choice is None:
-        why = (
-            "labels or reward() do not tell answers apart on queries that two finished rankings share"
-            if any(ranking.figures.right for ranking in side.rankings)
-            else "the run has no labels that fit (labels.jsonl, or --labels FILE) and no reward() that tells answers "
-            "apart"
-        )
-        return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
-    best = f"best by agreement with {_TRUTHS[choice.by]}: {_judge(side, choice, choice.best)}"
-    points = f"{100 * WITHIN:.0f} points"
-    if choice.cheapest is None:
-        return f"{best}; which judge within {points} is the cheapest cannot be told: not all prices are known"
-    if choice.cheapest == choice.best:
-        return f"{best}; no judge within {points} of it is cheaper"
-    cheapest = _judge(side, choice, choice.cheapest)
-    return f"{best}; the cheapest judge within {points} of it: {cheapest}{_difference(choice.difference)}"
-
-
-def side_notes(side: JudgesSideBySide) -> Iterator[str]:
-    """Yield what has to be known of the figures."""
-    if any(ranking.offline for ranking in side.rankings):
-        yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
-    if side.labels:
-        used = f"{side.used_labels} of {counted(side.labels, 'label')}"
-        yield f"{used} name a query and two answers of the run; two rollouts of one rank are half right"
-    if cut_short := [str(at) for at, ranking in enumerate(side.rankings, 1) if not ranking.finished]:
-        yield f"not finished, and so not compared in price: {', '.join(cut_short)}"
-    if by_reward := [str(at) for at, ranking in enumerate(side.rankings, 1) if ranking.by_reward]:
-        yield f"ranked by reward() itself (--judge-when tied): {', '.join(by_reward)}"
-    if side.older:
-        yield f"left out: {counted(side.older, 'ranking')} made in the same way as one shown"
-
-
-def _judge(side: JudgesSideBySide, choice: Choice, at: int) -> str:
-    ranking, right = side.rankings[at], choice.right[at]
-    cost = ranking.figures.usd
-    price = f" at {dollars(cost.value)} a query" if cost else ""
-    return f"{at + 1} ({ranking.name}), {percent_interval(right)} of the pairs right{price}"
-
-
-def _difference(difference: QueryFigure | None) -> str:
-    if difference is None:
-        return ""
-    value = f"{signed(100 * difference.value, 1)} points"
-    if difference.low is None or difference.high is None:
-        return f"; difference {value}"
-    return f"; difference {value} [{signed(100 * difference.low, 1)}, {signed(100 * difference.high, 1)}]"

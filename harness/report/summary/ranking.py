@@ -7,11 +7,11 @@ read one by one, and of each group only a line and the sums are kept.
 import shlex
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
-from typing import Any, get_args
+from typing import get_args
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
@@ -40,17 +40,13 @@ class QueryLines(Packed[QueryLine]):
 
     def __init__(self) -> None:
         """No line is in it yet."""
-        super().__init__(_VALUES, _line)
+        super().__init__(_VALUES, lambda values: QueryLine(*values))
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` holds the same lines."""
         return isinstance(other, QueryLines) and list(self) == list(other)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
-
-
-def _line(values: Sequence[Any]) -> QueryLine:
-    return QueryLine(*values)
 
 
 @dataclass
@@ -99,16 +95,14 @@ class RankingSummary:
         """Add the next group; `reader` has verdicts on lists. Raises ArchiveDamaged."""
         number = len(self.lines) + 1
         group = summarize_group(number, extract, ranking, reader.scored)
-        self.lines.append(group.line)
-        self.signals[group.line.signal] += 1
-        if group.line.complete:
-            self.signals_in_full[group.line.signal] += 1
-        self.above_anchor = (
-            self.above_anchor[0] + group.line.above_anchor[0],
-            self.above_anchor[1] + group.line.above_anchor[1],
-        )
-        if self.best is None and group.line.first:
-            self.best = group.line.id, group.line.first[0]
+        line = group.line
+        self.lines.append(line)
+        self.signals[line.signal] += 1
+        self.signals_in_full[line.signal] += line.complete
+        above, samples = line.above_anchor
+        self.above_anchor = self.above_anchor[0] + above, self.above_anchor[1] + samples
+        if self.best is None and line.first:
+            self.best = line.id, line.first[0]
         self.agents += group.agents
         self.judge += group.judge
         for judge, calls in group.calls.items():

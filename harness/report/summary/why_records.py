@@ -10,8 +10,6 @@ from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.summary.paths import Parting, ToolCall
 from harness.report.text import beginning, fixed, probability
 
-SideName = Literal["a", "b"]
-
 
 @dataclass(frozen=True)
 class PairSide:
@@ -33,8 +31,8 @@ class PairSide:
     def as_json(self) -> dict[str, Any]:
         """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
         number = self.place.removeprefix("=")
-        shared = self.place.startswith("=")
-        return asdict(self) | {"place": int(number) if number.isdecimal() else None, "shared": shared}
+        place = int(number) if number.isdecimal() else None
+        return asdict(self) | {"place": place, "shared": self.place.startswith("=")}
 
 
 @dataclass(frozen=True)
@@ -142,39 +140,27 @@ class PairExplanation:
     """Why no rescoring makes the two meet, where they never did."""
 
     @property
-    def above(self) -> SideName | None:
+    def above(self) -> Literal["a", "b"] | None:
         """Which of the two has the better place; None where they share one, or one of them has none."""
-        ranks = self.a.rank, self.b.rank
-        if ranks[0] is None or ranks[1] is None or ranks[0] == ranks[1]:
+        if self.a.rank is None or self.b.rank is None or self.a.rank == self.b.rank:
             return None
-        return "a" if ranks[0] < ranks[1] else "b"
+        return "a" if self.a.rank < self.b.rank else "b"
 
     def as_json(self) -> dict[str, Any]:
         """Return what `harness why --json` prints. Ranks and rollouts count from 0."""
         return {
-            "run": self.run,
-            "ranking": self.ranking,
-            "offline": self.offline,
+            **{name: getattr(self, name) for name in ("run", "ranking", "offline")},
             "query": self.query.id,
-            "topology": self.topology,
-            "estimator": self.estimator,
-            "score_name": self.score_name,
-            "signal": self.signal,
+            **{name: getattr(self, name) for name in ("topology", "estimator", "score_name", "signal")},
             "a": self.a.as_json(),
             "b": self.b.as_json(),
-            "difference": self.difference,
-            "sd": self.sd,
-            "p_above": self.p_above,
-            "by_differences": self.by_differences,
+            **{name: getattr(self, name) for name in ("difference", "sd", "p_above", "by_differences")},
             "matches": [asdict(meeting) for meeting in self.matches],
             "dimensions": {lead.name: lead.difference for lead in self.dimensions},
             "decided_by": [lead.name for lead in self.dimensions if lead.decided],
             "first_parting": self.first_parting and self.first_parting.as_json(),
             "judge": {side: said and asdict(said) for side, said in zip("ab", self.judge, strict=True)},
-            "flags": [
-                {"rollout": f.rollout, **f.flag.model_dump(mode="json"), "caps": f.caps, "judge_marks": f.judge_marks}
-                for f in self.flags
-            ],
+            "flags": [{"rollout": flag.rollout} | flag.as_json() for flag in self.flags],
             "common": [asdict(opponent) for opponent in self.common],
             "cycles": [list(cycle) for cycle in self.cycles],
             "meet": self.meet and {"command": self.meet.command, "calls": self.meet.calls},
@@ -182,7 +168,6 @@ class PairExplanation:
         }
 
 
-_TIMES = {1: "once", 2: "twice"}
 _LEVEL = 1e-9
 """Mean scores that differ by less differ by how sums are rounded."""
 
@@ -215,19 +200,15 @@ def lead_sentence(why: PairExplanation) -> str:
     if abs(why.difference) < _LEVEL:
         return f"level by all judged calls, ± {fixed(why.sd)} score points"
     sure = probability(max(why.p_above, 1 - why.p_above))
-    return (
+    sentence = (
         f"{side_name(high)} leads by {lead} ± {fixed(why.sd)} score points, by all judged calls of the group, and is "
-        f"above {side_name(low)} with a probability of {sure}{_level(why)}"
+        f"above {side_name(low)} with a probability of {sure}"
     )
-
-
-def _level(why: PairExplanation) -> str:
-    """Return a clause where the level of the marks decides: their differences alone put the other side ahead."""
     alone = why.by_differences
-    if alone is None or why.difference is None or alone * why.difference > 0 or abs(alone) < _LEVEL:
-        return ""
-    ahead = side_name(why.a if alone > 0 else why.b)
-    return f"; the level of the marks decides: by their differences alone, {ahead} leads by {fixed(abs(alone))}"
+    if alone is None or alone * why.difference > 0 or abs(alone) < _LEVEL:
+        return sentence
+    ahead = f"{side_name(why.a if alone > 0 else why.b)} leads by {fixed(abs(alone))}"
+    return f"{sentence}; the level of the marks decides: by their differences alone, {ahead}"
 
 
 def matches_sentence(why: PairExplanation) -> str:
@@ -237,22 +218,24 @@ def matches_sentence(why: PairExplanation) -> str:
     played = [meeting for meeting in why.matches if not meeting.repeated]
     if not played:
         return "the two never met"
-    times = _TIMES.get(len(played), f"{len(played)} times")
+    times = {1: "once", 2: "twice"}.get(len(played), f"{len(played)} times")
     again = " (and once more on the same scores)" if len(played) < len(why.matches) else ""
-    return f"they met {times}{again}: {_outcome(why, played)}"
-
-
-def _outcome(why: PairExplanation, played: list[Meeting]) -> str:
     lead = sum(meeting.mean[0] - meeting.mean[1] for meeting in played) / len(played)
-    won = "a tie" if abs(lead) < _LEVEL else f"{side_name(why.a if lead > 0 else why.b)} ahead by {fixed(abs(lead))}"
-    return f"{won}, {_swap(played)}{_surprise(why, lead)}"
+    level, ahead = abs(lead) < _LEVEL, "a" if lead > 0 else "b"
+    won = "a tie" if level else f"{side_name(why.a if lead > 0 else why.b)} ahead by {fixed(abs(lead))}"
+    surprise = "" if level or why.above in (None, ahead) else "; the matches with others turn it round"
+    return f"they met {times}{again}: {won}, {_swap(played)}{surprise}"
 
 
 def _swap(played: list[Meeting]) -> str:
-    firsts = {first for meeting in played for first in meeting.shown_first}
-    if len(firsts) < 2:
+    """Return whether the two orders agree, over all matches: each order may have been a match of its own."""
+    if len({first for meeting in played for first in meeting.shown_first}) < 2:
         return "judged in one order only"
-    leads = _leads_by_order(played)
+    by_first: dict[int, float] = {}
+    for meeting in played:
+        for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
+            by_first[first] = by_first.get(first, 0.0) + a - b
+    leads = {(lead > _LEVEL) - (lead < -_LEVEL) for lead in by_first.values()}  # empty without the scores
     if any(meeting.flipped for meeting in played) or {1, -1} <= leads:
         return "the swap changed the winner"
     if leads == {0}:
@@ -260,25 +243,6 @@ def _swap(played: list[Meeting]) -> str:
     if any(meeting.inconsistent for meeting in played) or 0 in leads:
         return "one order calls it a tie"
     return "the swap did not change the winner"
-
-
-def _leads_by_order(played: list[Meeting]) -> set[int]:
-    """Return who leads where either stood first, over all matches: 1 for A, -1 for B, 0 for neither.
-
-    Each order may have been a match of its own. Empty where the archive no longer has the scores.
-    """
-    leads: dict[int, float] = {}
-    for meeting in played:
-        for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
-            leads[first] = leads.get(first, 0.0) + a - b
-    return {(lead > _LEVEL) - (lead < -_LEVEL) for lead in leads.values()}
-
-
-def _surprise(why: PairExplanation, lead: float) -> str:
-    """Return a clause where whoever stands above lost the match: the other matches put it there."""
-    if why.above is None or abs(lead) < _LEVEL or (lead > 0) == (why.above == "a"):
-        return ""
-    return "; the matches with others turn it round"
 
 
 def parting_sentence(why: PairExplanation) -> str:
@@ -302,7 +266,6 @@ def meeting_sentence(why: PairExplanation) -> str:
         return f"nothing makes them meet: {why.unable}"
     if why.meet is None:
         return ""
-    price = f"{counted(why.meet.calls, 'judge call')} make{'s' if why.meet.calls == 1 else ''} them meet"
     if not why.meet.calls:
-        price = "the verdicts on them are there, and no judge call makes them meet"
-    return price
+        return "the verdicts on them are there, and no judge call makes them meet"
+    return f"{counted(why.meet.calls, 'judge call')} make{'s' if why.meet.calls == 1 else ''} them meet"

@@ -98,7 +98,7 @@ def _heading(text: str) -> Iterator[Text]:
 def _result(result: SideResult, width: int) -> Iterator[Text]:
     first, second = result.sides
     yield from _heading(f"{second} against {first}")
-    figures = result_figures(result)
+    figures = list(result_figures(result))
     if not figures:
         yield line_of_text("nothing was judged")
         return

@@ -11,17 +11,9 @@ from harness.ranking.curve import CurvePoint, frontier
 from harness.ranking.judge_stats.side_by_side import RankAgreement
 from harness.ranking.query_figures import QueryFigure
 from harness.report.judge_quality import JudgeQuality
-from harness.report.summary.curve import (
-    MEASURE,
-    JudgingCurve,
-    calls_words,
-    curve_notes,
-    curve_sentence,
-    order_words,
-    truth_words,
-)
+from harness.report.summary.curve import MEASURE, JudgingCurve, calls_words, order_words
 from harness.report.summary.group import QualityFigure
-from harness.report.summary.judges import JudgesSideBySide, choice_sentence, side_notes
+from harness.report.summary.judges import JudgesSideBySide
 from harness.report.terminal.table import (
     Column,
     TableRow,
@@ -72,9 +64,8 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
     for agreement in side.agreements:
         yield visible_text(_agreement_words(agreement))
     yield visible_text("in brackets: 95 % intervals over queries; one query has none", style="dim")
-    for note in side_notes(side):
-        yield visible_text(f"note: {note}")
-    yield visible_text(as_sentence(choice_sentence(side)), style="bold")
+    yield from (visible_text(f"note: {note}") for note in side.notes())
+    yield visible_text(as_sentence(side.sentence), style="bold")
 
 
 def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
@@ -126,7 +117,7 @@ def curve_lines(curve: JudgingCurve, width: int) -> Iterator[Text]:
     """Yield the table, the fewest calls first, what was measured and how, and the sentence."""
     queries = counted(curve.queries, "query", "queries")
     yield visible_text(f"round robin {curve.ranking} ({curve.by}), {queries}", style="bold")
-    yield visible_text(truth_words(curve))
+    yield visible_text(curve.truth_words)
     yield visible_text("")
     yield from table_lines(_COLUMNS, _rows(curve), width)
     yield visible_text("")
@@ -137,9 +128,8 @@ def curve_lines(curve: JudgingCurve, width: int) -> Iterator[Text]:
         "keeps: of what the most calls give",
         style="dim",
     )
-    for note in curve_notes(curve):
-        yield visible_text(f"note: {note}")
-    yield visible_text(as_sentence(curve_sentence(curve)), style="bold")
+    yield from (visible_text(f"note: {note}") for note in curve.notes())
+    yield visible_text(as_sentence(curve.sentence), style="bold")
 
 
 def _rows(curve: JudgingCurve) -> Iterator[TableRow]:
