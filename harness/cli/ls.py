@@ -13,14 +13,14 @@ from harness.cli.options import Caller
 from harness.cli.output import print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld
 from harness.core.wording import command
-from harness.report.terminal.runs import ComparisonRow, RunLine, comparison_row, run_line, runs_table, unreadable_lines
+from harness.report.terminal.runs import RunLine, comparison_line, run_line, runs_table, unreadable_lines
 
 
 def ls(caller: Caller) -> None:
     """Print the runs and comparisons, oldest first."""
     folder = runs_folder(caller)
     infos: list[dict[str, object]] = []
-    rows: list[RunLine | ComparisonRow] = []
+    rows: list[RunLine] = []
     unreadable: dict[Path, HarnessError] = {}
     links = linked_runs(folder)
     for archived in list_archived(folder):
@@ -47,15 +47,15 @@ def ls(caller: Caller) -> None:
         say(f"no runs in {folder}/ yet; make one with `{command('run --agent search')}`")
 
 
-def _line(archived: Archived) -> RunLine | ComparisonRow:
+def _line(archived: Archived) -> RunLine:
     if archived.kind == "comparison":
         from harness.archive.comparison_reader import ComparisonReader
 
         with ComparisonReader(archived.folder) as reader:
-            return comparison_row(reader)
+            return comparison_line(reader)
     with RunReader(archived.folder) as reader:
         return run_line(reader)
 
 
-def _members(line: RunLine | ComparisonRow) -> dict[str, object]:
+def _members(line: RunLine) -> dict[str, object]:
     return line.info.model_dump(mode="json", exclude={"rubric_text", "instructions", "task"}) | line.figures

@@ -1,5 +1,6 @@
 """What `--json` prints: one object a run. Fields may be added, never renamed."""
 
+from dataclasses import asdict
 from typing import Any
 
 from harness.archive.rankings import RankingFile
@@ -150,7 +151,7 @@ def figures_json(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigu
         "flat": dict(figures.flat),
         "weak": figures.weak,
         "above_anchor": figure_record(figures.above_anchor),
-        "dimensions": {each.name: share_json(each.decides) for each in figures.dimensions},
+        "dimensions": {name: share_json(decides) for name, decides in figures.dimensions.items()},
         "never_part": [list(pair) for pair in figures.never_part],
         "length": {name: figure_record(figure) for name, figure in figures.length.items()},
         "took": {
@@ -239,6 +240,4 @@ def _point(point: CurvePoint) -> dict[str, Any]:
 
 def figure_record(figure: QueryFigure | None) -> dict[str, Any] | None:
     """Return a figure over queries; None where nothing is known. One query has no interval: null."""
-    if figure is None:
-        return None
-    return {"value": figure.value, "low": figure.low, "high": figure.high, "queries": figure.queries}
+    return None if figure is None else asdict(figure)

@@ -11,15 +11,7 @@ from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, Si
 from harness.core.gates import GateResult
 from harness.core.unicode import visible
 from harness.core.wording import counted
-from harness.report.summary.comparison import (
-    losses,
-    pairing_cells,
-    places_of,
-    rate,
-    result_figures,
-    sides_rows,
-    win_rate,
-)
+from harness.report.summary.comparison import losses, pairing_cells, rate, result_figures, sides_rows, win_rate
 from harness.report.text import count, signed
 
 _LOSSES = 10
@@ -106,7 +98,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[i
 
 def _lost_blocks(comparison: Comparison, queries: Sequence[ComparedQuery]) -> Iterator[str]:
     for result in comparison.results:
-        lost = losses(queries, places_of(comparison, result))
+        lost = losses(comparison, result, queries)
         if lost:
             first, second = result.sides
             worst = f", the worst {_LOSSES} of them" if len(lost) > _LOSSES else ", worst first"

@@ -1,24 +1,21 @@
 """A comparison's page, drawn from its archive and what it says, and written to a file."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.run_files import write_file
-from harness.core.comparisons import ALPHA, ComparedQuery, ComparedSide, Comparison, Interval, SideResult
+from harness.core.comparisons import ALPHA, ComparedSide, Comparison, Interval, SideResult
 from harness.core.wording import counted
 from harness.report.html.diffs import DiffLine, instruction_diff
 from harness.report.html.facts import Fact, versions_fact
 from harness.report.html.lost_queries import LostQuery, lost_queries
 from harness.report.summary.comparison import (
     MetQuery,
-    losses,
+    chance_words,
     met_queries,
     method_words,
-    places_of,
-    probability_of_chance,
     rate,
     result_figures,
     sides_rows,
@@ -75,14 +72,14 @@ def forest(comparison: Comparison) -> list[ForestLine]:
     lines += [ForestLine(label, of, interval) for label, of, interval in parts if interval]
     for part in comparison.slices:
         if part.win_rate:
-            p, of = "" if part.p is None else probability_of_chance(part.p), counted(part.queries, "query", "queries")
+            p, of = "" if part.p is None else chance_words(part.p), counted(part.queries, "query", "queries")
             doubted = (part.p or 0.0) > ALPHA
             lines.append(ForestLine(f"{part.key}: {part.value}", of, part.win_rate, p, doubted=doubted))
     return lines
 
 
 def _whole(label: str, r: SideResult) -> ForestLine:
-    p = probability_of_chance(r.p if r.p_holm is None else r.p_holm)
+    p = chance_words(r.p if r.p_holm is None else r.p_holm)
     of = f"{counted(r.pairs, 'pair')}, {method_words(r)}"
     return ForestLine(label, of, win_rate(r), p, whole=True, doubted=r.shown is None)
 
@@ -144,6 +141,14 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
 
     queries = list(reader.queries())
     several = len(comparison.results) > 1
+    labels = [side.label for side in comparison.sides]
+    lost_sections: list[LossSection] = []
+    for result in comparison.results:
+        places = labels.index(result.sides[0]), labels.index(result.sides[1])
+        met = met_queries(queries, places)
+        lost = [query for query in met if query.outcome < 0.5]
+        shown = lost_queries(lost[: max(1, _DETAILED // len(comparison.results))], places, result.sides, reader)
+        lost_sections.append(LossSection(result, len(lost), shown, met))
     return page_template("comparison_page.html.j2").render(
         info=reader.info,
         comparison=comparison,
@@ -159,21 +164,10 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
             for first, second in pairwise(comparison.sides)
             if first.instructions is not None and second.instructions is not None
         ],
-        losses=[_losses(reader, comparison, result, queries) for result in comparison.results],
+        losses=lost_sections,
         listed=_LISTED,
         about=_about(reader.info, comparison, sum(query.task_differs for query in queries), len(queries)),
     )
-
-
-def _losses(
-    reader: ComparisonReader, comparison: Comparison, result: SideResult, queries: Sequence[ComparedQuery]
-) -> LossSection:
-    places = places_of(comparison, result)
-    lost = losses(queries, places)
-    most = max(1, _DETAILED // len(comparison.results))
-    shown = lost_queries(lost[:most], places, result.sides, reader)
-
-    return LossSection(result=result, lost=len(lost), shown=shown, met=met_queries(queries, places))
 
 
 _TASKS = {

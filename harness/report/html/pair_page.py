@@ -15,17 +15,7 @@ from harness.report.summary.pair_table import cycles_sentence
 from harness.report.summary.paths import aligned_steps
 from harness.report.summary.rankings import judge_of
 from harness.report.summary.why import ChosenPair
-from harness.report.summary.why_records import (
-    DimensionLead,
-    PairExplanation,
-    PairSide,
-    lead_sentence,
-    matches_sentence,
-    meeting_sentence,
-    parting_sentence,
-    side_name,
-    standing_sentence,
-)
+from harness.report.summary.why_records import DimensionLead, PairExplanation, PairSide
 from harness.report.text import as_sentence, date
 
 _SAME = "the same as on the other side"
@@ -108,18 +98,18 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
     details = detail_matches(pair.group, ranking_from_a, draw_bracket(pair.group, pair.ranking), reader.verdict)
     return page_template("pair_page.html.j2").render(
         why=why,
-        title=as_sentence(standing_sentence(why)),
-        sentences=[as_sentence(s) for s in (lead_sentence(why), matches_sentence(why)) if s],
+        title=as_sentence(why.standing_sentence),
+        sentences=[as_sentence(s) for s in (why.lead_sentence, why.matches_sentence) if s],
         sides=[_side(at, why, shown[at].answer, pieces) for at in (0, 1)],
         compared=pieces is not None,
         answers_equal=pieces is not None and not any(own for side in pieces for _, own in side),
         matches=[d for d in details if {d.match.a, d.match.b} == {pair.a, pair.b}],
         bars=[LeadBar(lead, round(lead.difference / greatest, 3)) for lead in why.dimensions],
         cycles=as_sentence(cycles_sentence(why.cycles)) if why.cycles else "",
-        parting=as_sentence(parting_sentence(why)),
+        parting=as_sentence(why.parting_sentence),
         rows=step_rows(both, shown),
         shortened=any(each.limit is not None for each in shown),
-        offer=as_sentence(meeting_sentence(why)) if meeting_sentence(why) else "",
+        offer=as_sentence(why.meeting_sentence) if why.meeting_sentence else "",
         about=[
             Fact("Run", reader.info.id, date(reader.info.created_at)),
             Fact("Ranking", head.id, date(head.created_at)),
@@ -137,7 +127,7 @@ def _side(at: int, why: PairExplanation, answer: ExcerptText, pieces: tuple[Piec
     words = f"{said.text} (match {said.match}, against rollout {said.opponent})" if said and not why.matches else None
     return ShownSide(
         side=side,
-        name=side_name(side),
+        name=side.name,
         answer=answer,
         pieces=pieces[at] if pieces else ((answer.shown, False),),
         said=side.explanation or words,

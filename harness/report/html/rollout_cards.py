@@ -34,26 +34,25 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     judged = ranking.status == "complete" or ranking.matches
     second_fit = places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
+
+    def effective(rollout: Rollout) -> str | None:
+        if rollout.effective.uniform or not rollout.calls:
+            return None
+        temperature = rollout.effective.temperature
+        same = temperature not in (None, rollout.requested.temperature)
+        return f"{temperature:g}" if same else "not the same in every call"
+
     return [
         StandingsLine(
             row=p,
             place=place_of(p, placed),
             second_fit=second_fit.get(p.rollout.index),
             temperature=temperature_words(p.rollout.requested.temperature),
-            effective=_effective(p.rollout),
+            effective=effective(p.rollout),
             bar=round((p.ranked.advantage or 0.0) / greatest, 3),
         )
         for p in placed
     ]
-
-
-def _effective(rollout: Rollout) -> str | None:
-    if rollout.effective.uniform or not rollout.calls:
-        return None
-    temperature = rollout.effective.temperature
-    if temperature in (None, rollout.requested.temperature):
-        return "not the same in every call"
-    return f"{temperature:g}"
 
 
 @dataclass(frozen=True)

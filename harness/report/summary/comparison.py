@@ -43,12 +43,6 @@ class MetQuery:
         return " / ".join(dict.fromkeys(self.query.ids))
 
 
-def places_of(comparison: Comparison, result: SideResult) -> tuple[int, int]:
-    """Return the places in the comparison of a result's two sides."""
-    labels = [side.label for side in comparison.sides]
-    return labels.index(result.sides[0]), labels.index(result.sides[1])
-
-
 def met_queries(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> list[MetQuery]:
     """Return the queries with a pair that counts, the second side's worst first.
 
@@ -64,9 +58,11 @@ def met_queries(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> lis
     return sorted(met, key=lambda m: (m.outcome, float("-inf") if m.margin is None else m.margin))
 
 
-def losses(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> list[MetQuery]:
-    """Return the queries that the second side lost, worst first."""
-    return [met for met in met_queries(queries, sides) if met.outcome < 0.5]
+def losses(comparison: Comparison, result: SideResult, queries: Iterable[ComparedQuery]) -> list[MetQuery]:
+    """Return the queries that the second side of a result lost, worst first."""
+    labels = [side.label for side in comparison.sides]
+    places = labels.index(result.sides[0]), labels.index(result.sides[1])
+    return [met for met in met_queries(queries, places) if met.outcome < 0.5]
 
 
 _UNKNOWN = "\N{EN DASH}"
@@ -98,11 +94,11 @@ def pairing_cells(result: SideResult) -> tuple[str, ...]:
     """Return win rate, queries better, worse and tied, and p, of two sides among several; dashes without a pair."""
     if not result.pairs:
         return (_UNKNOWN,) * 5
-    p = probability_of_chance(result.p if result.p_holm is None else result.p_holm)
+    p = chance_words(result.p if result.p_holm is None else result.p_holm)
     return rate(win_rate(result)), str(result.better), str(result.worse), str(result.tied), p
 
 
-def probability_of_chance(p: float) -> str:
+def chance_words(p: float) -> str:
     """Return a p value: three decimals, and never 0."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
@@ -137,9 +133,9 @@ def _units(r: SideResult) -> str:
 
 def _doubts(r: SideResult) -> Iterator[ResultFigure]:
     if r.pairs:
-        yield ResultFigure("p", probability_of_chance(r.p), "how often chance alone gives as much")
+        yield ResultFigure("p", chance_words(r.p), "how often chance alone gives as much")
     if r.pairs and r.p_holm is not None:
-        yield ResultFigure("p by Holm", probability_of_chance(r.p_holm), "corrected for the number of comparisons")
+        yield ResultFigure("p by Holm", chance_words(r.p_holm), "corrected for the number of comparisons")
     if r.both_orders:
         flips = f"{count(r.flips)} of {count(r.both_orders)}"
         yield ResultFigure("changed with order", flips, "pairs where the order shown decided")

@@ -150,7 +150,11 @@ def judging_curve(
     both_orders = ranking.head.settings.get("order") == "both"
     groups = list(_judged_groups(reader, ranking, against, Truths(labels), both_orders=both_orders))
     if not groups:
-        raise NothingRankable(_no_group(reader, ranking))
+        how = call("rescore", reader.typed_name, topology="round_robin")
+        raise NothingRankable(
+            f"no query of the round robin {ranking.head.id} has a verdict on every pair of two rollouts or more; "
+            f"{how} asks for the missing ones of judge {judge_of(ranking.head)}"
+        )
     there = {name for group in groups for name, pairs in group.truths.items() if pairs} | {"itself"}
     there |= {"order"} if both_orders else set[CurveTruth]()
     by: CurveTruth = truth or ("ranking" if against else next(name for name in _USUAL if name in there))
@@ -218,14 +222,6 @@ def _judged_groups(
             {name: [pair for pair in pairs if {*pair} <= {*entrants}] for name, pairs in every.items()},
             shared=bool(other and set(verdict_keys(ranked.matches)) & set(verdict_keys(other.matches))),
         )
-
-
-def _no_group(reader: RunReader, ranking: RankingFile) -> str:
-    how = call("rescore", reader.typed_name, topology="round_robin")
-    return (
-        f"no query of the round robin {ranking.head.id} has a verdict on every pair of two rollouts or more; "
-        f"{how} asks for the missing ones of judge {judge_of(ranking.head)}"
-    )
 
 
 MEASURE = "Kendall's tau over the pairs that the truth tells apart (Somers' d): 1 all right, 0 as by chance"

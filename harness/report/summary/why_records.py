@@ -10,6 +10,9 @@ from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.summary.paths import Parting, ToolCall
 from harness.report.text import beginning, fixed, probability
 
+_LEVEL = 1e-9
+"""Mean scores that differ by less differ by how sums are rounded."""
+
 
 @dataclass(frozen=True)
 class PairSide:
@@ -27,6 +30,11 @@ class PairSide:
     """What kind of failure the rollout ended in; None where it ended well."""
     explanation: str | None
     """Why a listwise judge scored it so."""
+
+    @property
+    def name(self) -> str:
+        """What a sentence calls the side: `rollout 3`, with a word for the anchor."""
+        return f"rollout {self.index}" + (" (anchor)" if self.role == "anchor" else "")
 
     def as_json(self) -> dict[str, Any]:
         """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
@@ -146,6 +154,78 @@ class PairExplanation:
             return None
         return "a" if self.a.rank < self.b.rank else "b"
 
+    @property
+    def standing_sentence(self) -> str:
+        """How the two stand: who is above, by places."""
+        a, b = self.a, self.b
+        if self.above is None:
+            if a.rank is not None and a.rank == b.rank:
+                return f"{a.name} and {b.name} share place {a.place.lstrip('=')}"
+            without = " and ".join(side.name for side in (a, b) if side.rank is None)
+            return f"{a.name} and {b.name}: no place for {without}"
+        high, low = (a, b) if self.above == "a" else (b, a)
+        return f"#{high.place.lstrip('=')} {high.name} stands above #{low.place.lstrip('=')} {low.name}"
+
+    @property
+    def lead_sentence(self) -> str:
+        """By how much one side leads and how sure that is; "" where nothing compares them."""
+        if self.difference is None:
+            return ""
+        high, low = (self.a, self.b) if self.difference >= 0 else (self.b, self.a)
+        lead = fixed(abs(self.difference))
+        if self.sd is None or self.p_above is None:
+            return f"{high.name} leads by {lead} ({self.score_name})"
+        if abs(self.difference) < _LEVEL:
+            return f"level by all judged calls, ± {fixed(self.sd)} score points"
+        sure = probability(max(self.p_above, 1 - self.p_above))
+        sentence = (
+            f"{high.name} leads by {lead} ± {fixed(self.sd)} score points, by all judged calls of the group, and is "
+            f"above {low.name} with a probability of {sure}"
+        )
+        alone = self.by_differences
+        if alone is None or alone * self.difference > 0 or abs(alone) < _LEVEL:
+            return sentence
+        ahead = f"{(self.a if alone > 0 else self.b).name} leads by {fixed(abs(alone))}"
+        return f"{sentence}; the level of the marks decides: by their differences alone, {ahead}"
+
+    @property
+    def matches_sentence(self) -> str:
+        """Whether and how they met: who won, and whether the swap changed the winner."""
+        if self.listwise:
+            return "one judge scored the group as a list: the two met in no match"
+        played = [meeting for meeting in self.matches if not meeting.repeated]
+        if not played:
+            return "the two never met"
+        times = {1: "once", 2: "twice"}.get(len(played), f"{len(played)} times")
+        again = " (and once more on the same scores)" if len(played) < len(self.matches) else ""
+        lead = sum(meeting.mean[0] - meeting.mean[1] for meeting in played) / len(played)
+        level, ahead = abs(lead) < _LEVEL, "a" if lead > 0 else "b"
+        won = "a tie" if level else f"{(self.a if lead > 0 else self.b).name} ahead by {fixed(abs(lead))}"
+        surprise = "" if level or self.above in (None, ahead) else "; the matches with others turn it round"
+        return f"they met {times}{again}: {won}, {_swap(played)}{surprise}"
+
+    @property
+    def parting_sentence(self) -> str:
+        """Where the two paths part."""
+        parting = self.first_parting
+        if parting is None:
+            return "both paths take the same tool calls"
+        if parting.before is None:
+            return "the paths part at the first tool call"
+        tool = beginning(parting.before.tool, 80)
+        return f"the paths part at tool call {parting.call}, after {tool} with the same input"
+
+    @property
+    def meeting_sentence(self) -> str:
+        """What makes the two meet; "" where they have met."""
+        if self.unable:
+            return f"nothing makes them meet: {self.unable}"
+        if self.meet is None:
+            return ""
+        if not self.meet.calls:
+            return "the verdicts on them are there, and no judge call makes them meet"
+        return f"{counted(self.meet.calls, 'judge call')} make{'s' if self.meet.calls == 1 else ''} them meet"
+
     def as_json(self) -> dict[str, Any]:
         """Return what `harness why --json` prints. Ranks and rollouts count from 0."""
         return {
@@ -168,65 +248,6 @@ class PairExplanation:
         }
 
 
-_LEVEL = 1e-9
-"""Mean scores that differ by less differ by how sums are rounded."""
-
-
-def side_name(side: PairSide) -> str:
-    """Return what a sentence calls a side: `rollout 3`, with a word for the anchor."""
-    return f"rollout {side.index}" + (" (anchor)" if side.role == "anchor" else "")
-
-
-def standing_sentence(why: PairExplanation) -> str:
-    """Return how the two stand: who is above, by places."""
-    a, b = why.a, why.b
-    if why.above is None:
-        if a.rank is not None and a.rank == b.rank:
-            return f"{side_name(a)} and {side_name(b)} share place {a.place.lstrip('=')}"
-        without = " and ".join(side_name(side) for side in (a, b) if side.rank is None)
-        return f"{side_name(a)} and {side_name(b)}: no place for {without}"
-    high, low = (a, b) if why.above == "a" else (b, a)
-    return f"#{high.place.lstrip('=')} {side_name(high)} stands above #{low.place.lstrip('=')} {side_name(low)}"
-
-
-def lead_sentence(why: PairExplanation) -> str:
-    """Return by how much one side leads and how sure that is; "" where nothing compares them."""
-    if why.difference is None:
-        return ""
-    high, low = (why.a, why.b) if why.difference >= 0 else (why.b, why.a)
-    lead = fixed(abs(why.difference))
-    if why.sd is None or why.p_above is None:
-        return f"{side_name(high)} leads by {lead} ({why.score_name})"
-    if abs(why.difference) < _LEVEL:
-        return f"level by all judged calls, ± {fixed(why.sd)} score points"
-    sure = probability(max(why.p_above, 1 - why.p_above))
-    sentence = (
-        f"{side_name(high)} leads by {lead} ± {fixed(why.sd)} score points, by all judged calls of the group, and is "
-        f"above {side_name(low)} with a probability of {sure}"
-    )
-    alone = why.by_differences
-    if alone is None or alone * why.difference > 0 or abs(alone) < _LEVEL:
-        return sentence
-    ahead = f"{side_name(why.a if alone > 0 else why.b)} leads by {fixed(abs(alone))}"
-    return f"{sentence}; the level of the marks decides: by their differences alone, {ahead}"
-
-
-def matches_sentence(why: PairExplanation) -> str:
-    """Return whether and how they met: who won, and whether the swap changed the winner."""
-    if why.listwise:
-        return "one judge scored the group as a list: the two met in no match"
-    played = [meeting for meeting in why.matches if not meeting.repeated]
-    if not played:
-        return "the two never met"
-    times = {1: "once", 2: "twice"}.get(len(played), f"{len(played)} times")
-    again = " (and once more on the same scores)" if len(played) < len(why.matches) else ""
-    lead = sum(meeting.mean[0] - meeting.mean[1] for meeting in played) / len(played)
-    level, ahead = abs(lead) < _LEVEL, "a" if lead > 0 else "b"
-    won = "a tie" if level else f"{side_name(why.a if lead > 0 else why.b)} ahead by {fixed(abs(lead))}"
-    surprise = "" if level or why.above in (None, ahead) else "; the matches with others turn it round"
-    return f"they met {times}{again}: {won}, {_swap(played)}{surprise}"
-
-
 def _swap(played: list[Meeting]) -> str:
     """Return whether the two orders agree, over all matches: each order may have been a match of its own."""
     if len({first for meeting in played for first in meeting.shown_first}) < 2:
@@ -245,27 +266,6 @@ def _swap(played: list[Meeting]) -> str:
     return "the swap did not change the winner"
 
 
-def parting_sentence(why: PairExplanation) -> str:
-    """Return where the two paths part."""
-    parting = why.first_parting
-    if parting is None:
-        return "both paths take the same tool calls"
-    if parting.before is None:
-        return "the paths part at the first tool call"
-    return f"the paths part at tool call {parting.call}, after {beginning(parting.before.tool, 80)} with the same input"
-
-
 def call_words(call: ToolCall | None) -> str:
     """Return what a side did where the paths part."""
     return "no further tool call" if call is None else f"step {call.step}, {call.tool}: {call.input or 'no input'}"
-
-
-def meeting_sentence(why: PairExplanation) -> str:
-    """Return what makes the two meet; "" where they have met."""
-    if why.unable:
-        return f"nothing makes them meet: {why.unable}"
-    if why.meet is None:
-        return ""
-    if not why.meet.calls:
-        return "the verdicts on them are there, and no judge call makes them meet"
-    return f"{counted(why.meet.calls, 'judge call')} make{'s' if why.meet.calls == 1 else ''} them meet"

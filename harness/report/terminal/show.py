@@ -25,7 +25,7 @@ from harness.core.unicode import visible_name
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import mean_agreement
 from harness.report.judge_quality import judge_lines
-from harness.report.summary.group import AgentFigures, JudgeFigures, QueryLine, calls_by_judge, judge_figures
+from harness.report.summary.group import JudgeFigures, QueryLine, calls_by_judge, judge_figures
 from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
 from harness.report.summary.notes import agreement_line, jury_lines, notes, open_reasons
 from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
@@ -40,16 +40,7 @@ from harness.report.summary.rollouts import (
     rollout_label,
     score_name,
 )
-from harness.report.terminal.table import (
-    SHORTEST,
-    Column,
-    TableRow,
-    cut_to,
-    line_of_text,
-    on_one_line,
-    table_lines,
-    visible_text,
-)
+from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
 from harness.report.text import (
     EMPTY_ANSWER,
     SIGNAL_WORDS,
@@ -104,14 +95,17 @@ def query_lines(lines: Sequence[QueryLine], table: QueryTable, width: int) -> It
     ordered = _sorted(lines, table.sort, fields)
     shown = [lines[at] for at in (ordered if table.all else ordered[:_LISTED])]
     columns = _query_columns({line.score_name for line in lines}, table.columns)
-    rows = (TableRow([cell(line) for cell in columns.values()]) for line in shown)
-    yield from table_lines(list(columns), rows, width)
+    yield from table_lines(list(columns), ([cell(line) for cell in columns.values()] for line in shown), width)
     if left_out := len(lines) - len(shown):
-        yield line_of_text(f"and {left_out:,} more: `harness show --all`; --query ID shows one", wrap=True)
+        yield visible_text(f"and {left_out:,} more: `harness show --all`; --query ID shows one")
 
 
 def _query_columns(score_names: set[str], fields: Sequence[str]) -> dict[Column, Callable[[QueryLine], str]]:
     """Return the columns of a table of queries, each with what stands in its cells."""
+
+    def field_cell(name: str) -> Callable[[QueryLine], str]:
+        return lambda line: on_one_line(str(line.metadata.get(name, "")))
+
     return {
         Column("id", 1, wish=16): lambda line: visible_name(line.id),
         Column("winner", 2): _winner,
@@ -124,13 +118,9 @@ def _query_columns(score_names: set[str], fields: Sequence[str]) -> dict[Column,
         Column("tokens", 9, right=True): lambda line: "–" if line.tokens is None else f"{line.tokens:,}",
         Column("cost", 8, right=True): lambda line: dollars(line.usd),
         Column("time", 10, right=True): lambda line: seconds(line.seconds),
-        **{Column(on_one_line(name), 4, wish=16): _field_cell(name) for name in fields},
+        **{Column(on_one_line(name), 4, wish=16): field_cell(name) for name in fields},
         Column("query", 6, wish=16): lambda line: on_one_line(line.title),
     }
-
-
-def _field_cell(name: str) -> Callable[[QueryLine], str]:
-    return lambda line: on_one_line(str(line.metadata.get(name, "")))
 
 
 def _winner(line: QueryLine) -> str:
@@ -144,30 +134,21 @@ def _winner(line: QueryLine) -> str:
 def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list[int]:
     """Return where the lines stand, in the order of a key; those without a value last, whichever way the others go."""
     name = key.removeprefix("-")
-    if name in _KEYS:
-        value_of = _KEYS[name]
-    elif name in fields:
-        value_of = _by_field(name)
-    else:
+    if name not in {*_KEYS, *fields}:
         raise _unknown(name, "--sort", [*_KEYS, *fields])
-    values = list(map(value_of, lines))
+    values: list[Any] = [_KEYS[name](line) if name in _KEYS else _field_key(line.metadata.get(name)) for line in lines]
     valued = [at for at, value in enumerate(values) if value is not None]
     ordered = sorted(valued, key=values.__getitem__, reverse=key.startswith("-"))
     return ordered + [at for at, value in enumerate(values) if value is None]
 
 
-def _by_field(name: str) -> Callable[[QueryLine], Any]:
+def _field_key(value: float | str | None) -> tuple[bool, float, str] | None:
     """Return what a field sorts by: numbers, those in texts too, before texts."""
-
-    def value_of(line: QueryLine) -> tuple[bool, float, str] | None:
-        value = line.metadata.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            return False, value, ""  # as it is: a whole number may be too large for a float
-        return (False, float(value), "") if _NUMBER.fullmatch(value) else (True, 0.0, value)
-
-    return value_of
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return False, value, ""  # as it is: a whole number may be too large for a float
+    return (False, float(value), "") if _NUMBER.fullmatch(value) else (True, 0.0, value)
 
 
 def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
@@ -177,7 +158,7 @@ def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
 
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
     """Yield a query, and the leaderboard of its rollouts, best first."""
-    yield line_of_text(cut_to(on_one_line(group.query.text), max(SHORTEST, width)), "bold")
+    yield fitted_line(group.query.text, width, "bold")
     placed = placed_rollouts(group, ranking)
     columns = _rollout_columns(placed, ranking)
     rows = ([cell(p.rollout, p.ranked) for cell in columns.values()] for p in placed)
@@ -195,6 +176,11 @@ def _rollout_columns(
     def number(value: float | None, form: str) -> str:
         return "–" if value is None else f"{value:{form}}"
 
+    def answer(rollout: Rollout) -> str:
+        if rollout.status == "ok":
+            return rollout.trajectory.answer if rollout.trajectory.answer.strip() else EMPTY_ANSWER
+        return f"failed: {rollout.failure.kind}" if rollout.failure else ""
+
     return {
         Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
         Column("p(best)", 4, right=True): lambda _, ranked: probability(ranked.p_best),
@@ -206,33 +192,22 @@ def _rollout_columns(
         Column("second fit", 11, right=True): lambda _, ranked: second_fit.get(ranked.index, "–"),
         Column("tokens", 8, right=True): lambda rollout, _: number(rollout.usage.tokens, ","),
         Column("cost", 7, right=True): lambda rollout, _: dollars(rollout.price_usd),
-        Column("answer", 6, wish=24): lambda rollout, _: on_one_line(_answer(rollout)),
+        Column("answer", 6, wish=24): lambda rollout, _: on_one_line(answer(rollout)),
     }
-
-
-def _answer(rollout: Rollout) -> str:
-    if rollout.status == "ok":
-        return rollout.trajectory.answer if rollout.trajectory.answer.strip() else EMPTY_ANSWER
-    return f"failed: {rollout.failure.kind}" if rollout.failure else ""
 
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
     """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
-    lines = (_result_lines(group, ranking, reader), _failure_lines(group, ranking, reader))
-    return list(map(visible_text, chain.from_iterable(lines)))
-
-
-def _result_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
-    yield from filter(None, (_headline(group, ranking, reader.verdict), certainty(group, ranking)))
+    lines = [*filter(None, (_headline(group, ranking, reader.verdict), certainty(group, ranking)))]
     calls = calls_by_judge(ranking, reader.verdict)
     signal = SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
-    yield judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal)
-    yield from jury_lines(ranking)
+    lines += [_judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal), *jury_lines(ranking)]
     explained = [r for r in ranking.rollouts if r.rank is not None and r.explanation]
     for ranked in sorted(explained, key=lambda r: r.rank or 0.0)[:2]:  # a listwise judge's reasons
-        yield f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}"
-    yield from (f"note: {note}" for note in notes(group, ranking))
-    yield from (flag.sentence for flag in rollout_flags(ranking, reader.verdict))
+        lines.append(f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}")
+    lines += [f"note: {note}" for note in notes(group, ranking)]
+    lines += [flag.sentence for flag in rollout_flags(ranking, reader.verdict)]
+    return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader)]))
 
 
 def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
@@ -271,7 +246,7 @@ def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> s
     return "; ".join([places.comparison, *reasons])
 
 
-def judge_line(figures: JudgeFigures, signal: str) -> str:
+def _judge_line(figures: JudgeFigures, signal: str) -> str:
     """Return how often matches changed with the order and the first position won, with the signal."""
     matches = counted(figures.both_orders, "match", "matches")
     parts = [f"changed with order {figures.flips:,} of {matches}"] if figures.both_orders else []
@@ -298,30 +273,24 @@ def overview(
         parts += map(visible_text, _lines_of_all(summary))
     else:
         for group, ranked in ranked_groups(reader, ranking):
-            parts += [
-                *([visible_text("")] if parts else ()),
-                *group_table(group, ranked, width),
-                *group_lines(group, ranked, reader),
-            ]
+            parts += [visible_text("")] if parts else []
+            parts += [*group_table(group, ranked, width), *group_lines(group, ranked, reader)]
+
     parts += [visible_text(line) for line in judge_lines(summary.tallies, str(ranking.head.settings.get("order")))]
     if not (ranking.finished or ranking.groups):
         return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
     before = earlier_rounds(reader, ranking)
+    of_what = " in this ranking" if len(reader.heads()) > 1 else ""
     if before.calls:
-        return Lines(*parts, cost_line(summary.judge + before, summary.agents, judge_of=" in all rounds of batches"))
-    judge_of = " in this ranking" if len(reader.heads()) > 1 else ""
-    return Lines(*parts, cost_line(summary.judge, summary.agents, judge_of=judge_of))
-
-
-def cost_line(judge: JudgeFigures, agent: AgentFigures, *, judge_of: str = "") -> Text:
-    """Return what was paid for, and how much; `judge_of` says, after a space, of what the judge's figures are."""
+        of_what = " in all rounds of batches"
+    judge, agent = summary.judge + before, summary.agents
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
-    return visible_text(
-        f"judge{judge_of}: {counted(judge.calls, 'call')}{failed}"
-        f"{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
-        f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
+    bought = (
+        f"judge{of_what}: {counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {money(judge.usd)}"
     )
+    ran = f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
+    return Lines(*parts, visible_text(f"{bought} · {ran}"))
 
 
 def parts_line(info: RunInfo, ranking: RankingFile, summary: RankingSummary) -> Text:
@@ -351,7 +320,7 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     above, samples = summary.above_anchor
     yield f"samples above their anchor: {above:,} of {samples:,}" + (f" ({percent(above, samples)})" if samples else "")
     in_words = (f"{SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
-    yield judge_line(summary.judge, ", ".join(in_words))
+    yield _judge_line(summary.judge, ", ".join(in_words))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"
     if noise := signals["weak"] + signals["none"]:
