@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from harness.core.comparisons import ComparedQuery, Comparison, CrossMatch
+from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.unicode import valid_unicode
 from harness.ranking.curve import frontier
 from harness.report.summary.curve import JudgingCurve
@@ -31,30 +31,24 @@ def matches_csv(comparison: Comparison, queries: Iterable[ComparedQuery]) -> Ite
     yield _line(_MATCH_COLUMNS)
     for query in queries:
         for match in query.matches:
-            row = _row(query, match, labels)
-            yield _line(row[column] for column in _MATCH_COLUMNS)
-
-
-def _row(query: ComparedQuery, match: CrossMatch, labels: list[str]) -> dict[str, Any]:
-    """Return the cells of a match by column; some members of a match are no column."""
-    orders = [[shown, *scores] for shown, scores in zip(match.shown_first, match.scores, strict=True)]
-    row = match.model_dump() | {
-        "query": query.query,
-        "outcome": match.outcome,
-        "margin": None,
-        "orders": json.dumps(orders),
-        "verdicts": " ".join(match.verdicts),
-        "text": query.text,
-        "metadata": json.dumps(dict(query.metadata), ensure_ascii=False, sort_keys=True),
-    }
-    if match.score_first is not None and match.score_second is not None:
-        row["margin"] = round(match.score_second - match.score_first, 6)  # decimals, without the noise of floats
-    for name, side, index in zip(("first", "second"), match.sides, (match.first, match.second), strict=True):
-        rollout = next((r for r in query.rollouts[side] if r.index == index), None)
-        row |= {f"{name}_side": labels[side], f"{name}_query_id": query.ids[side]}
-        row |= {f"{name}_failure": rollout and rollout.failure}
-        row |= {f"{name}_answer_length": rollout and rollout.answer_length}
-    return row
+            orders = [[shown, *scores] for shown, scores in zip(match.shown_first, match.scores, strict=True)]
+            row = match.model_dump() | {
+                "query": query.query,
+                "outcome": match.outcome,
+                "margin": None,
+                "orders": json.dumps(orders),
+                "verdicts": " ".join(match.verdicts),
+                "text": query.text,
+                "metadata": json.dumps(dict(query.metadata), ensure_ascii=False, sort_keys=True),
+            }
+            if match.score_first is not None and match.score_second is not None:
+                row["margin"] = round(match.score_second - match.score_first, 6)  # decimals, without noise of floats
+            for name, side, index in zip(("first", "second"), match.sides, (match.first, match.second), strict=True):
+                rollout = next((r for r in query.rollouts[side] if r.index == index), None)
+                row |= {f"{name}_side": labels[side], f"{name}_query_id": query.ids[side]}
+                row |= {f"{name}_failure": rollout and rollout.failure}
+                row |= {f"{name}_answer_length": rollout and rollout.answer_length}
+            yield _line(row[column] for column in _MATCH_COLUMNS)  # not all members of a match are columns
 
 
 def _line(cells: Iterable[Any]) -> str:

@@ -13,7 +13,7 @@ from harness.ranking.query_figures import QueryFigure
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.curve import MEASURE, JudgingCurve
 from harness.report.summary.group import AgentFigures, JudgeFigures
-from harness.report.summary.judges import JudgesSideBySide, RankedBy
+from harness.report.summary.judges import JudgesSideBySide
 from harness.report.summary.labels import LabelAgreement
 from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
 from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
@@ -165,7 +165,22 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
     """Return the judges of a run side by side. Differences and shares are 0..1 here; people read per cent."""
     ids, choice = [ranking.ranking for ranking in side.rankings], side.choice
     return {
-        "rankings": [_ranked_by(ranking) for ranking in side.rankings],
+        "rankings": [
+            {name: getattr(ranking, name) for name in ("ranking", "judge", "rubric", "topology", "estimator")}
+            | {
+                "order": ranking.order or None,
+                "finished": ranking.finished,
+                "offline": ranking.offline,
+                "queries": len(ranking.queries),
+                "right": {truth: figure_record(figure) for truth, figure in ranking.figures.right.items()},
+                "flips": figure_record(ranking.figures.flips),
+                "self_noise": figure_record(ranking.figures.self_noise),
+                "length_correlation": figure_record(ranking.figures.length),
+                "calls": figure_record(ranking.figures.calls),
+                "usd": figure_record(ranking.figures.usd),
+            }
+            for ranking in side.rankings
+        ],
         "agreements": [
             {
                 "rankings": [ids[each.first], ids[each.second]],
@@ -183,22 +198,6 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
         "used_labels": side.used_labels,
         "notes": list(side.notes()),
         "sentence": side.sentence,
-    }
-
-
-def _ranked_by(ranking: RankedBy) -> dict[str, Any]:
-    figures = ranking.figures
-    return {name: getattr(ranking, name) for name in ("ranking", "judge", "rubric", "topology", "estimator")} | {
-        "order": ranking.order or None,
-        "finished": ranking.finished,
-        "offline": ranking.offline,
-        "queries": len(ranking.queries),
-        "right": {truth: figure_record(figure) for truth, figure in figures.right.items()},
-        "flips": figure_record(figures.flips),
-        "self_noise": figure_record(figures.self_noise),
-        "length_correlation": figure_record(figures.length),
-        "calls": figure_record(figures.calls),
-        "usd": figure_record(figures.usd),
     }
 
 

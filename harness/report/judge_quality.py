@@ -21,7 +21,7 @@ from harness.report.text import count, signed
 
 if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels and no comparison
     from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
-    from harness.core.comparisons import ComparedQuery, CrossMatch
+    from harness.core.comparisons import CrossMatch
     from harness.report.summary.labels import LabelAgreement
 
 _ALWAYS_FROM = 3
@@ -69,10 +69,7 @@ def judge_quality(judge: str, rubric: str, tally: Tally, order: str) -> JudgeQua
 def failures(
     reader: FolderReader, open_keys: AbstractSet[str], absent: AbstractSet[str] = frozenset()
 ) -> dict[str, Tally]:
-    """Count failed verdicts by judge: those that matches wait for, and those `absent` for which other jurors' stand.
-
-    The archive is read only if there are any.
-    """
+    """Count failed verdicts by judge: those that matches wait for, and `absent` ones for which other jurors' stand."""
     if not (asked := open_keys | absent):
         return {}
     judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in asked}
@@ -129,7 +126,11 @@ def quality_figures(t: Tally, order: str) -> Iterator[QualityFigure]:
     claims = f"its sums are not those of its scores{winners}; the scores count"
     claims = claims if t.claims.part else "what it claims is what its scores come to"
     yield QualityFigure("length", "Score and length", length, _length_meaning(t))
-    yield QualityFigure("marks", "Scores", histogram or "none", _marks(t))
+    marks = f"combined scores, rounded, from {min(t.marks)} to {max(t.marks)}" if t.marks else _NO_VERDICT
+    if t.marks and t.flat_mark:
+        mark, share = t.flat_mark
+        marks = f"it gives {mark} to {100 * share:.0f} % of the answers: it hardly uses the scale"
+    yield QualityFigure("marks", "Scores", histogram or "none", marks)
     yield QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdict"), claims)
 
     noise, noisy = "not measured", "--judge-repeats 2 asks everything twice and measures it"
@@ -221,15 +222,6 @@ def _length_meaning(t: Tally) -> str:
     return f"{'longer' if value > 0 else 'shorter'} answers score higher: see whether they are better, or just that"
 
 
-def _marks(t: Tally) -> str:
-    if not t.marks:
-        return _NO_VERDICT
-    if t.flat_mark:
-        mark, share = t.flat_mark
-        return f"it gives {mark} to {100 * share:.0f} % of the answers: it hardly uses the scale"
-    return f"combined scores, rounded, from {min(t.marks)} to {max(t.marks)}"
-
-
 def _failed(t: Tally) -> str:
     if not t.failed:
         return "none is missing"
@@ -258,24 +250,24 @@ def _advice(t: Tally) -> str:
 
 def compared_qualities(reader: ComparisonReader, file: ComparisonFile) -> list[JudgeQuality]:
     """Return what is to be said of every judge of a comparison. Raises ArchiveDamaged."""
-    parts = [_tallies(reader, query) for query in file.queries]
+    parts: list[Tallies] = []
+    for query in file.queries:  # as a group whose rollouts are numbered side after side
+        placed = [(side, rollout) for side, listed in enumerate(query.rollouts) for rollout in listed]
+        numbers = {(side, rollout.index): number for number, (side, rollout) in enumerate(placed)}
+        matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
+        words = {
+            number: len(reader.blobs.get(rollout.answer_blob).split())
+            for number, (_, rollout) in enumerate(placed)
+            if rollout.answer_blob
+        }
+        group = GroupRanking(
+            query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches
+        )
+        calls = calls_by_judge(group, reader.verdict, words)
+        parts.append({judge: tally(made) for judge, made in calls.items()})
     open_keys = {key for query in file.queries for key in query.failed_verdicts}
     sums = add_tallies([*parts, failures(reader, open_keys)])
     return [judge_quality(judge, reader.info.rubric, tally, "both") for judge, tally in sums.items()]
-
-
-def _tallies(reader: ComparisonReader, query: ComparedQuery) -> dict[str, Tally]:
-    """Sum up a query's cross matches by judge, as those of a group whose rollouts are numbered side after side."""
-    placed = [(side, rollout) for side, listed in enumerate(query.rollouts) for rollout in listed]
-    numbers = {(side, rollout.index): number for number, (side, rollout) in enumerate(placed)}
-    matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
-    words = {
-        number: len(reader.blobs.get(rollout.answer_blob).split())
-        for number, (_, rollout) in enumerate(placed)
-        if rollout.answer_blob
-    }
-    group = GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches)
-    return {judge: tally(calls) for judge, calls in calls_by_judge(group, reader.verdict, words).items()}
 
 
 def _as_match(match: CrossMatch, numbers: dict[tuple[int, int], int]) -> Match:

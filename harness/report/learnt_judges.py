@@ -65,10 +65,7 @@ _LEVELS = ((0.1, "nothing"), (0.35, "a third"), (0.65, "half"), (0.9, "most"), (
 
 
 def judge_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile]:
-    """Return what each judge's verdicts in a ranking teach of it; nothing of a listwise judge.
-
-    A ranking that keeps it says so itself. Of very many groups some are read, evenly spread.
-    """
+    """Return what each judge's verdicts teach of it, in some of very many groups; nothing of a listwise judge."""
     if ranking.profiles:
         return list(ranking.profiles)
     calls: defaultdict[str, list[Comparisons]] = defaultdict(list)

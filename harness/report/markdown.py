@@ -7,7 +7,7 @@ neither for CommonMark nor for what GitHub and GitLab make of names and numbers 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideResult
+from harness.core.comparisons import ComparedQuery, Comparison, SideResult
 from harness.core.gates import GateResult
 from harness.core.unicode import visible
 from harness.core.wording import counted
@@ -29,11 +29,16 @@ def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]
     """Return verdict, figures and the ten worst losses as Markdown that holds no HTML."""
     rows = [(row.label, *row.values) for row in sides_rows(comparison.figures)]
     labels = [side.label for side in comparison.figures]
+    sides: list[str] = []
+    for side in comparison.sides:
+        models = f", model {', '.join(map(code, side.models))}" if side.models else ""
+        instructions = f", instructions {code(side.instructions_file)}" if side.instructions_file else ""
+        sides.append(f"- **{side.label}**: agent {code(side.agent)}{models}{instructions}, run {code(side.run)}")
     blocks = [
         f"**{prose(comparison.sentence)}**" if comparison.sentence else "",
         "**Offline self-test**: this comparison says nothing of any LLM." if comparison.offline else "",
         "**Incomplete**: some pairs are not judged yet." if comparison.status == "incomplete" else "",
-        "\n".join(map(_side, comparison.sides)),
+        "\n".join(sides),
         _results(comparison.results),
         _table(("", *labels), rows, right=range(1, 1 + len(labels))) if rows else "",
         *_lost_blocks(comparison, list(queries)),
@@ -71,12 +76,6 @@ def code(text: str, most: int = _TEXT) -> str:
 def prose(text: str) -> str:
     """Return a sentence as it is where nothing in it could mean anything in Markdown, else as a code span."""
     return text if _PROSE.fullmatch(text) and not _REFERENCE.search(text) else code(text)
-
-
-def _side(side: ComparedSide) -> str:
-    models = f", model {', '.join(map(code, side.models))}" if side.models else ""
-    instructions = f", instructions {code(side.instructions_file)}" if side.instructions_file else ""
-    return f"- **{side.label}**: agent {code(side.agent)}{models}{instructions}, run {code(side.run)}"
 
 
 def _results(results: Sequence[SideResult]) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_files import write_file
 from harness.core.comparisons import ALPHA, ComparedSide, Comparison, Interval, SideResult
 from harness.core.wording import counted
@@ -84,6 +84,12 @@ def _whole(label: str, r: SideResult) -> ForestLine:
     return ForestLine(label, of, win_rate(r), p, whole=True, doubted=r.shown is None)
 
 
+_TASKS = {
+    "agent": "the agents' instructions and tools, which are the same on all sides",
+    "file": "a file's text (--task)",
+    "nothing": "the query alone, because instructions are not shown (--hide-instructions)",
+}
+_QUERY_ALONE = "the query alone, because the sides' instructions or tools differ"
 _DETAILED = 40
 """Lost queries of two sides that are shown with their transcripts."""
 _LISTED = 1_000
@@ -115,17 +121,11 @@ class InstructionSection:
     lines: list[DiffLine] | None
     """None where they are too long to compare."""
 
-    @property
-    def equal(self) -> bool:
-        """Whether both had the same instructions."""
-        return self.first.instructions == self.second.instructions
-
 
 def write_comparison_page(reader: ComparisonReader, comparison: Comparison, target: Path | None = None) -> Path:
-    """Write the page of a comparison (mode 0600), whole or not at all, and return where it is.
+    """Write the page (mode 0600), whole or not at all, by default as report.html of the comparison's folder.
 
-    Without a target it is the report.html of the comparison's folder. Raises CannotWrite; ArchiveDamaged if a folder
-    stands there, or a text of a transcript is missing.
+    Raises CannotWrite, and ArchiveDamaged if a folder stands there, or a text of a transcript is missing.
     """
     target = target or reader.folder / "report.html"
     write_file(target, render_comparison_page(reader, comparison))
@@ -133,13 +133,14 @@ def write_comparison_page(reader: ComparisonReader, comparison: Comparison, targ
 
 
 def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> str:
-    """Return the page of a comparison: the same archive gives the same text.
-
-    Of each two sides the first 40 lost queries are shown in full, and the page says so.
-    """
+    """Return the page: the same archive gives the same text, with the first 40 lost queries of two sides in full."""
     from harness.report.html.templates import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
 
-    queries = list(reader.queries())
+    info, queries = reader.info, list(reader.queries())
+    task, differ = _TASKS[info.task_from], sum(query.task_differs for query in queries)
+    if differ:
+        on_some = f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {task}"
+        task = _QUERY_ALONE if differ == len(queries) else on_some
     several = len(comparison.results) > 1
     labels = [side.label for side in comparison.sides]
     lost_sections: list[LossSection] = []
@@ -149,8 +150,10 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
         lost = [query for query in met if query.outcome < 0.5]
         shown = lost_queries(lost[: max(1, _DETAILED // len(comparison.results))], places, result.sides, reader)
         lost_sections.append(LossSection(result, len(lost), shown, met))
-    return page_template("comparison_page.html.j2").render(
-        info=reader.info,
+    return page_template(
+        "comparison_page.html.j2"
+    ).render(
+        info=info,
         comparison=comparison,
         forest=forest(comparison),
         figures=[
@@ -166,31 +169,14 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
         ],
         losses=lost_sections,
         listed=_LISTED,
-        about=_about(reader.info, comparison, sum(query.task_differs for query in queries), len(queries)),
+        about=[
+            Fact("Comparison", info.id, date(info.created_at)),
+            Fact("Judge", comparison.judge),
+            Fact("Rubric", comparison.rubric),
+            Fact("Task shown", task),
+            Fact("Pairs", f"{counted(info.pairs, 'cross pair')} of samples a query, and the anchors"),
+            Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
+            *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),
+            versions_fact(info.versions),
+        ],
     )
-
-
-_TASKS = {
-    "agent": "the agents' instructions and tools, which are the same on all sides",
-    "file": "a file's text (--task)",
-    "nothing": "the query alone, because instructions are not shown (--hide-instructions)",
-}
-_QUERY_ALONE = "the query alone, because the sides' instructions or tools differ"
-
-
-def _about(info: ComparisonInfo, comparison: Comparison, differ: int, queries: int) -> list[Fact]:
-    """Return how the comparison was made: the particulars at its foot. On `differ` of the `queries` the tasks do."""
-    task = _TASKS[info.task_from]
-    if differ:
-        on_some = f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {task}"
-        task = _QUERY_ALONE if differ == queries else on_some
-    return [
-        Fact("Comparison", info.id, date(info.created_at)),
-        Fact("Judge", comparison.judge),
-        Fact("Rubric", comparison.rubric),
-        Fact("Task shown", task),
-        Fact("Pairs", f"{counted(info.pairs, 'cross pair')} of samples a query, and the anchors"),
-        Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
-        *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),
-        versions_fact(info.versions),
-    ]

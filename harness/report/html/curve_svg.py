@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from harness.core.wording import counted
 from harness.ranking.curve import KEEP, CurvePoint, frontier
@@ -47,6 +46,19 @@ class _Scale:
             yield self.place(value), fixed(round(value, 9) + 0.0, decimals)
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """A point as it is drawn, with the ends of its interval: the topology is its colour, the estimator its shape."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    topology: int
+    estimator: str
+    words: str
+
+
 def curve_svg(curve: JudgingCurve) -> str:
     """Return the drawing: every point, the best ones joined by a line with intervals, and the sentence."""
     from harness.report.html.templates import page_template  # noqa: PLC0415 - jinja2 is loaded for a drawing only
@@ -61,18 +73,17 @@ def curve_svg(curve: JudgingCurve) -> str:
     estimators = list(dict.fromkeys(point.estimator for point in points))
     chosen = curve.curve.chosen
 
-    def mark(point: CurvePoint) -> dict[str, Any]:
-        """Return where a point and the ends of its interval stand, its colour (by topology), shape and words."""
+    def mark(point: CurvePoint) -> _Mark:
         design, tau = design_words(point.design), point.tau
-        return {
-            "x": across.place(point.calls),
-            "y": up.place(tau.value),
-            "low": None if tau.low is None else up.place(tau.low),
-            "high": None if tau.high is None else up.place(tau.high),
-            "topology": topologies.index(point.design.topology),
-            "estimator": point.estimator,
-            "words": f"{design}, {point.estimator}: {counted_calls(point)}, tau {fixed(tau.value)}",
-        }
+        return _Mark(
+            x=across.place(point.calls),
+            y=up.place(tau.value),
+            low=None if tau.low is None else up.place(tau.low),
+            high=None if tau.high is None else up.place(tau.high),
+            topology=topologies.index(point.design.topology),
+            estimator=point.estimator,
+            words=f"{design}, {point.estimator}: {counted_calls(point)}, tau {fixed(tau.value)}",
+        )
 
     return page_template("curve.svg.j2").render(
         sentence=_lines(as_sentence(curve.sentence), _HEADING),

@@ -118,31 +118,28 @@ def instruction_diff(first: str, second: str) -> list[DiffLine] | None:
     before, after = clean(first).splitlines(), clean(second).splitlines()
     if max(len(before), len(after)) > _MOST_LINES:
         return None
-    return list(_Diff(before, after).lines())
+    return list(_Diff().lines(before, after))
 
 
 class _Diff:
-    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
-        self._before, self._after = before, after
+    def __init__(self) -> None:
         self._word_pairs = _WORD_PAIRS
 
-    def lines(self) -> Iterator[DiffLine]:
+    def lines(self, before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
         end = 0
-        matcher = SequenceMatcher(None, self._before, self._after, autojunk=False)
+        matcher = SequenceMatcher(None, before, after, autojunk=False)
         for group in matcher.get_grouped_opcodes(_CONTEXT):
             yield from _skipped(group[0][1] - end)
             for tag, low, high, after_low, after_high in group:
                 if tag == "equal":
-                    yield from (_whole_line("same", line) for line in self._before[low:high])
+                    yield from (_whole_line("same", line) for line in before[low:high])
                 else:
-                    pairs = [
-                        self._by_words(old, young)
-                        for old, young in zip_longest(self._before[low:high], self._after[after_low:after_high])
-                    ]
+                    changed = zip_longest(before[low:high], after[after_low:after_high])
+                    pairs = [self._by_words(old, young) for old, young in changed]
                     yield from (line for line, _ in pairs if line)
                     yield from (line for _, line in pairs if line)
                 end = high
-        yield from _skipped(len(self._before) - end)
+        yield from _skipped(len(before) - end)
 
     def _by_words(self, gone: str | None, new: str | None) -> tuple[DiffLine | None, DiffLine | None]:
         """Return a line that went and the one that came for it, the words marked in which they differ."""

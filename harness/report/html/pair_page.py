@@ -76,10 +76,7 @@ class LeadBar:
 
 
 def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: PairExplanation) -> str:
-    """Return the page of two rollouts: the same archive gives the same text. It names no path of this machine.
-
-    Raises ArchiveDamaged.
-    """
+    """Return the page: the same archive gives the same text, and no path of this machine. Raises ArchiveDamaged."""
     from harness.report.html.templates import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
 
     rollouts, head = {r.index: r for r in pair.group.rollouts}, ranking.head
@@ -96,11 +93,18 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
     )
     ranking_from_a: GroupRanking = pair.ranking.model_copy(update={"matches": turned})
     details = detail_matches(pair.group, ranking_from_a, draw_bracket(pair.group, pair.ranking), reader.verdict)
+    sides: list[ShownSide] = []
+    for at, (side, said) in enumerate(zip((why.a, why.b), why.judge, strict=True)):
+        answer, words = shown[at].answer, side.explanation
+        if said and not (words or why.matches):
+            words = f"{said.text} (match {said.match}, against rollout {said.opponent})"
+        own = pieces[at] if pieces else ((answer.shown, False),)
+        sides.append(ShownSide(side, side.name, answer, own, words))
     return page_template("pair_page.html.j2").render(
         why=why,
         title=as_sentence(why.standing_sentence),
         sentences=[as_sentence(s) for s in (why.lead_sentence, why.matches_sentence) if s],
-        sides=[_side(at, why, shown[at].answer, pieces) for at in (0, 1)],
+        sides=sides,
         compared=pieces is not None,
         answers_equal=pieces is not None and not any(own for side in pieces for _, own in side),
         matches=[d for d in details if {d.match.a, d.match.b} == {pair.a, pair.b}],
@@ -119,16 +123,4 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
             Fact("Tournament", f"{why.topology}, ranked by {why.estimator}"),
             versions_fact(reader.info.versions),
         ],
-    )
-
-
-def _side(at: int, why: PairExplanation, answer: ExcerptText, pieces: tuple[Pieces, Pieces] | None) -> ShownSide:
-    side, said = (why.a, why.b)[at], why.judge[at]
-    words = f"{said.text} (match {said.match}, against rollout {said.opponent})" if said and not why.matches else None
-    return ShownSide(
-        side=side,
-        name=side.name,
-        answer=answer,
-        pieces=pieces[at] if pieces else ((answer.shown, False),),
-        said=side.explanation or words,
     )

@@ -7,7 +7,7 @@ from functools import cache
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.group_cache import cached_group
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout
 from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Unjudged, Unscored
@@ -23,13 +23,7 @@ from harness.report.summary.match_details import (
     draw_bracket,
     seeds_by_anchor,
 )
-from harness.report.summary.match_verdicts import (
-    MATCH_FLAGS,
-    VerdictLookup,
-    rollout_flags,
-    sides_of_verdicts,
-    verdict_keys,
-)
+from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, judged_sides, rollout_flags, verdict_keys
 from harness.report.summary.notes import jury_lines, notes
 from harness.report.summary.pair_table import PairTable, pair_table
 from harness.report.summary.ranking import group_of
@@ -59,7 +53,7 @@ class MarksMatrix:
 def marks_matrix(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> MarksMatrix | None:
     """Return the mean marks of a group's rollouts; None where no match has marks. Repeated matches count once."""
     marks: dict[int, dict[str, list[int]]] = {}
-    for entrant, scores in sides_of_verdicts(ranking, verdicts):
+    for entrant, scores in judged_sides(ranking, verdicts):
         of_one = marks.setdefault(entrant, {})
         for dimension, mark in scores.dimensions.items():
             of_one.setdefault(dimension, []).append(mark)
@@ -86,14 +80,6 @@ class FailedVerdict:
     key: str
     subject: str
     verdict: Unjudged | Unscored | None
-
-
-def failures_by_key(reader: RunReader, rankings: Iterable[GroupRanking]) -> dict[str, Unjudged | Unscored]:
-    """Return the newest failure of each verdict that a group had to do without, by its key."""
-    open_keys = {key for ranking in rankings for key in ranking.failed_verdicts}
-    if not open_keys:
-        return {}
-    return {v.key: v for v in reader.verdicts() if isinstance(v, Unjudged | Unscored) and v.key in open_keys}
 
 
 def failed_verdicts(
@@ -154,12 +140,6 @@ def seeding_lines(group: Group, ranking: GroupRanking) -> list[SeedLabel]:
     return lines + [SeedLabel(None, entrant) for entrant in entrants if entrant not in order]
 
 
-def seeding_scale(matches: Iterable[Match]) -> tuple[int, int]:
-    """Return whole marks below and above every seeding score, for the ends of an axis."""
-    scores = [score for match in matches if match.round == 0 for score in (match.score_a, match.score_b)]
-    return (int(min(scores)), max(int(max(scores)) + 1, int(min(scores)) + 2)) if scores else (0, 10)
-
-
 @dataclass(frozen=True)
 class QuerySection:
     """All that a page shows of one query."""
@@ -178,6 +158,7 @@ class QuerySection:
     failed: list[Rollout]
     seeding: list[SeedLabel]
     scale: tuple[int, int]
+    """Whole marks below and above every seeding score, for the ends of an axis."""
     bracket: BracketDrawing | None
     flags: dict[str, str]
     """The flags of its matches, and what each means."""
@@ -200,13 +181,12 @@ class SectionMaker:
     """Makes the sections of a ranking's queries, each by itself."""
 
     def __init__(self, reader: RunReader, ranking: RankingFile, groups: Iterable[GroupRanking], runs: int) -> None:
-        """Take what sections share. `runs` rollouts stand on one page: the more, the less room each path has.
-
-        `groups` are those of which sections are made.
-        """
+        """Take what the sections of `groups` share: the more `runs` on one page, the less room each path has."""
         self._reader = reader
         self._room = ALONE.each(runs)
-        self._failures = failures_by_key(reader, groups)
+        keys = {key for ranked in groups for key in ranked.failed_verdicts}
+        verdicts = reader.verdicts() if keys else ()
+        self._failures = {v.key: v for v in verdicts if isinstance(v, Unjudged | Unscored) and v.key in keys}
         self._form: TranscriptForm = recorded_form(ranking.head.settings, ranking.head.judge, ranking.head.rendering)
 
     def section(self, number: int, query: Query, ranking: GroupRanking) -> QuerySection:
@@ -223,6 +203,8 @@ class SectionMaker:
         bracket = draw_bracket(group, ranking)
         matches = list(detail_matches(group, ranking, bracket, verdicts))
         flags = {flag for match in matches for flag in match.flags}
+        seeding = [score for m in ranking.matches if m.round == 0 for score in (m.score_a, m.score_b)]
+        low, high = (int(min(seeding)), int(max(seeding))) if seeding else (0, 9)
         lines = standings(group, ranking)
         pairs = pair_table(group, ranking, verdicts)
         return QuerySection(
@@ -237,7 +219,7 @@ class SectionMaker:
             pairs=pairs if pairs.mostly_met and pairs.of > 1 else None,
             failed=[r for r in group.rollouts if r.status == "failed"],
             seeding=seeding_lines(group, ranking),
-            scale=seeding_scale(ranking.matches),
+            scale=(low, max(high + 1, low + 2)),
             bracket=bracket,
             flags={flag: meaning for flag, meaning in MATCH_FLAGS.items() if flag in flags},
             matches=matches,

@@ -71,33 +71,6 @@ class RolloutMatch:
     remarks: tuple[tuple[str, str], ...]
     """Path or answer, and what the judge said of the rollout's, in the first order that has a verdict."""
 
-    @property
-    def margin(self) -> float:
-        """The rollout's score less its opponent's."""
-        return self.score - self.against
-
-
-def matches_by_rollout(matches: Iterable[MatchDetails]) -> dict[int, list[RolloutMatch]]:
-    """Return the matches of each rollout that played, in the order played."""
-    played: dict[int, list[RolloutMatch]] = {}
-    for match in matches:
-        judged = next((order.remarks for order in match.orders if order.verdict), ())
-        remarks = () if match.match.repeated else judged
-        for side in (0, 1):
-            ours, theirs = match.sides[side], match.sides[1 - side]
-            seen = RolloutMatch(
-                number=match.number,
-                title=match.title,
-                opponent=theirs.rollout.index,
-                score=ours.score,
-                against=theirs.score,
-                result="won" if ours.won else "lost" if theirs.won else "tied",
-                flags=match.flags,
-                remarks=tuple((title, pair[side]) for title, pair in remarks if pair[side]),
-            )
-            played.setdefault(ours.rollout.index, []).append(seen)
-    return played
-
 
 @dataclass(frozen=True)
 class RolloutCard:
@@ -115,7 +88,23 @@ def rollout_cards(
     lines: Iterable[StandingsLine], matches: Iterable[MatchDetails], flags: Sequence[RolloutFlag], room: int
 ) -> list[RolloutCard]:
     """Return a card for each line of the ranking; each path has `room` characters."""
-    played = matches_by_rollout(matches)
+    played: dict[int, list[RolloutMatch]] = {}
+    for match in matches:
+        judged = next((order.remarks for order in match.orders if order.verdict), ())
+        remarks = () if match.match.repeated else judged
+        for side in (0, 1):
+            ours, theirs = match.sides[side], match.sides[1 - side]
+            seen = RolloutMatch(
+                number=match.number,
+                title=match.title,
+                opponent=theirs.rollout.index,
+                score=ours.score,
+                against=theirs.score,
+                result="won" if ours.won else "lost" if theirs.won else "tied",
+                flags=match.flags,
+                remarks=tuple((title, pair[side]) for title, pair in remarks if pair[side]),
+            )
+            played.setdefault(ours.rollout.index, []).append(seen)
     return [
         RolloutCard(
             line=line,

@@ -13,8 +13,6 @@ from harness.archive.page_folder import opened_pages, page_name, remove_pages
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_files import write_file
-from harness.core.rankings import GroupRanking
-from harness.core.records import Query
 from harness.core.wording import counted
 from harness.report.html.facts import query_page_facts, run_facts, summary_facts
 from harness.report.html.query_section import SectionMaker
@@ -33,20 +31,15 @@ def pages_folder(target: Path) -> Path:
     return target.with_suffix("") if target.suffix else target.with_name(f"{target.name}-pages")
 
 
-def write_query_pages(
+def _write_query_pages(
     reader: RunReader,
     ranking: RankingFile,
     summary: RankingSummary,
     target: Path,
     *,
     anew: bool,
-    on_page: Callable[[int, int], None] | None = None,
+    on_page: Callable[[int, int], None] | None,
 ) -> None:
-    """Write the pages of all queries of the index at `target`, one after the other, and remove those of others.
-
-    `on_page` is told after each how many are done, and of how many.
-    Raises CannotWrite, ArchiveDamaged.
-    """
     from harness.report.html.templates import page_template, sources_digest  # noqa: PLC0415 - only drawing needs jinja2
 
     head, shared = ranking.head, {"offline": is_offline(reader, ranking), "index": target.name}
@@ -60,7 +53,11 @@ def write_query_pages(
     with opened_pages(pages_folder(target), remember=not anew) as pages:
         for at, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=True), 1):
             around = {"before": names[at - 1], "after": names[at + 1]}
-            made_of = _hashed([common_digest, _stand(reader, query, ranked), around, maker.name_failures(ranked)])
+            of_rollouts = sorted(reader.index.rollouts.get(query.id, {}).items())
+            places = [reader.index.queries[query.id], *(rollout.place for _, rollout in of_rollouts)]
+            stand = [[place.path.name, place.offset] for place in places]
+            shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
+            made_of = _hashed([common_digest, stand, shown, around, maker.name_failures(ranked)])
             name = page_name(query.id)
             if not pages.keeps(name, made_of):
                 section = maker.section(1, query, ranked)
@@ -69,14 +66,6 @@ def write_query_pages(
                 pages.write(name, made_of, text)
             if on_page:
                 on_page(at, len(summary.lines))
-
-
-def _stand(reader: RunReader, query: Query, ranked: GroupRanking) -> list[Any]:
-    """Return where the records of a query stand in the archive, and what pages show of its ranking."""
-    of_rollouts = sorted(reader.index.rollouts.get(query.id, {}).items())
-    places = [reader.index.queries[query.id], *(rollout.place for _, rollout in of_rollouts)]
-    shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
-    return [[[place.path.name, place.offset] for place in places], shown]
 
 
 def _hashed(value: object) -> str:
@@ -113,11 +102,6 @@ class IndexRow:
     chosen: Mapping[str, str]
     """Its values in the fields that the index can be filtered by, each under the name of an attribute."""
     metadata: Sequence[tuple[str, str]]
-
-    @property
-    def flipped(self) -> bool:
-        """Whether the two orders of any match name opposite winners."""
-        return self.line.flips[0] > 0
 
 
 @dataclass(frozen=True)
@@ -189,13 +173,12 @@ def write_page(
 
     Above 3 queries the page is an index, and a folder beside it, named for it (`report/`), holds a page a query. Of
     these only those are drawn of which anything changed; `anew` draws all, and leaves those alone that are as drawn.
-    `on_page` is told how many of these are done, and of how many.
-
-    Raises CannotWrite; ArchiveDamaged if a folder stands at the page's place, or no plain folder at the folder's.
+    `on_page` is told how many are done, and of how many. Raises CannotWrite; ArchiveDamaged if something else than a
+    file stands at the page's place, or than a plain folder at the folder's.
     """
     summary = _whole(reader, ranking, summary)
     if len(summary.lines) > _INDEX_ABOVE:
-        write_query_pages(reader, ranking, summary, target, anew=anew, on_page=on_page)
+        _write_query_pages(reader, ranking, summary, target, anew=anew, on_page=on_page)
     else:
         remove_pages(pages_folder(target))
     write_file(target, render_page(reader, ranking, summary, pages_folder(target).name))
@@ -204,10 +187,7 @@ def write_page(
 def render_page(
     reader: RunReader, ranking: RankingFile, summary: RankingSummary | None = None, folder: str = "report"
 ) -> str:
-    """Return the page of `ranking`: the same archive gives the same text. Above 3 queries it is an index.
-
-    An index links to the queries' pages in `folder`; its policy admits one script, by its hash.
-    """
+    """Return the page: the same archive gives the same text. Above 3 queries it is an index with links to `folder`."""
     from harness.report.html.templates import page_template  # noqa: PLC0415 - `show`, `ls` and `stats` draw no page
 
     summary = _whole(reader, ranking, summary)

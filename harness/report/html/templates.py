@@ -55,10 +55,7 @@ def _environment() -> Environment:
 
 
 def _cells(row: MarkRow, with_mean: bool) -> Markup:
-    """Return the cells of a row of marks, the higher mark of each two set apart: nothing but digits of ours.
-
-    Half of what the page of a query prints are marks: one text a row is drawn in a third of the time of one a cell.
-    """
+    """Return the cells of a row of marks: one text a row is drawn in a third of the time of one a cell."""
     shown = [(x, y, text.mark(x), text.mark(y)) for x, y in row.pairs]
     if with_mean:
         x, y = row.mean or (None, None)

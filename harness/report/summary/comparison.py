@@ -28,11 +28,6 @@ class MetQuery:
         return f"{fixed(self.outcome * self.pairs, 1).removesuffix('.0')} of {self.pairs:,}"
 
     @property
-    def won_words(self) -> str:
-        """The same with what was won: `1.5 of 2 pairs`."""
-        return f"{self.won} {'pair' if self.pairs == 1 else 'pairs'}"
-
-    @property
     def margin_words(self) -> str:
         """The margin; `failed` where no pair has scores."""
         return "failed" if self.margin is None else signed(self.margin)
@@ -44,10 +39,7 @@ class MetQuery:
 
 
 def met_queries(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> list[MetQuery]:
-    """Return the queries with a pair that counts, the second side's worst first.
-
-    Equal outcomes go by the margin; failures, which have none, come before them.
-    """
+    """Return the queries with a pair that counts, the second side's worst first; failures come before margins."""
     met: list[MetQuery] = []
     for query in queries:
         if (outcome := query.outcome(sides)) is not None:

@@ -137,10 +137,7 @@ def judging_curve(
     labels: Sequence[AnswerLabel] = (),
     seed: int = 0,
 ) -> JudgingCurve:
-    """Play every topology with every estimator on the verdicts of a round robin.
-
-    Raises UsageError for a truth that there is not; NothingRankable without a query that takes part.
-    """
+    """Play every topology with every estimator on a round robin's verdicts. Raises UsageError and NothingRankable."""
     if against is None and truth == "ranking":
         raise UsageError(f"{option('truth', truth)} needs {option('against')}: the ranking that is the truth")
     if against and truth not in (None, "ranking"):

@@ -55,11 +55,8 @@ class JudgeFigures:
 
     def __add__(self, other: "JudgeFigures") -> "JudgeFigures":
         """Add up; a cost with an unknown part is unknown."""
-        return JudgeFigures(
-            *map(add, _COUNTS(self), _COUNTS(other)),
-            tokens=sum_reported((self.tokens, other.tokens)),
-            usd=sum_if_known((self.usd, other.usd)),
-        )
+        tokens, usd = sum_reported((self.tokens, other.tokens)), sum_if_known((self.usd, other.usd))
+        return JudgeFigures(*map(add, _COUNTS(self), _COUNTS(other)), tokens=tokens, usd=usd)
 
 
 _COUNTS = attrgetter(*(f.name for f in fields(JudgeFigures) if f.name not in {"tokens", "usd"}))
@@ -80,20 +77,13 @@ class AgentFigures:
 
     def __add__(self, other: "AgentFigures") -> "AgentFigures":
         """Add up; a cost with an unknown part is unknown."""
-        return AgentFigures(
-            runs=self.runs + other.runs,
-            failed=self.failed + other.failed if other.failed else self.failed,
-            partial=self.partial + other.partial,
-            tokens=sum_reported((self.tokens, other.tokens)),
-            usd=sum_if_known((self.usd, other.usd)),
-        )
+        failed = self.failed + other.failed if other.failed else self.failed
+        tokens, usd = sum_reported((self.tokens, other.tokens)), sum_if_known((self.usd, other.usd))
+        return AgentFigures(self.runs + other.runs, failed, self.partial + other.partial, tokens, usd)
 
 
 def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFigures:
-    """Return the judge's figures in one group, of which `calls` are all, each once. Costs are those of what was bought.
-
-    A match that rests on an earlier one counts once.
-    """
+    """Return the judge's figures in one group, of which `calls` are all; matches on earlier scores do not count."""
     matches = [m for m in ranking.matches if not m.repeated]
     leads = [call.score_first - call.score_second for call in calls]
     return paid_figures(

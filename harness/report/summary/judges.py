@@ -8,18 +8,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rounded import sum_if_known
 from harness.core.wording import counted
-from harness.ranking.judge_stats.side_by_side import (
-    WITHIN,
-    Choice,
-    JudgedQueries,
-    JudgedQuery,
-    JudgingFigures,
-    RankAgreement,
-    choose,
-    judging_figures,
-    rank_agreements,
-    rights,
-)
+from harness.ranking.judge_stats import side_by_side
 from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.group import tallies
 from harness.report.summary.labels import AnswerLabel, Truths
@@ -43,12 +32,12 @@ class RankedBy:
     offline: bool
     by_reward: bool
     """`reward()` itself ranked, and the judge only those that it left level: agreement with it says nothing."""
-    queries: JudgedQueries = field(repr=False)
+    queries: side_by_side.JudgedQueries = field(repr=False)
 
     @cached_property
-    def figures(self) -> JudgingFigures:
+    def figures(self) -> side_by_side.JudgingFigures:
         """The figures of it."""
-        return judging_figures(self.queries)
+        return side_by_side.judging_figures(self.queries)
 
     @property
     def name(self) -> str:
@@ -62,8 +51,8 @@ class JudgesSideBySide:
     """The rankings of a run, what the labels and `reward()` could say, and which ranking's judge to take."""
 
     rankings: Sequence[RankedBy]
-    agreements: Sequence[RankAgreement]
-    choice: Choice | None
+    agreements: Sequence[side_by_side.RankAgreement]
+    choice: side_by_side.Choice | None
     """None where nothing tells which judge is right."""
     older: int
     """Rankings left out: a newer one was made in the same way."""
@@ -86,7 +75,7 @@ class JudgesSideBySide:
             return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
         truth = {"labels": "the labels", "reward": "reward()"}[choice.by]
         best = f"best by agreement with {truth}: {self._judge(choice, choice.best)}"
-        points = f"{100 * WITHIN:.0f} points"
+        points = f"{100 * side_by_side.WITHIN:.0f} points"
         if choice.cheapest is None:
             return f"{best}; which judge within {points} is the cheapest cannot be told: not all prices are known"
         if choice.cheapest == choice.best:
@@ -99,7 +88,7 @@ class JudgesSideBySide:
             return sentence
         return f"{sentence} [{signed(100 * gap.low, 1)}, {signed(100 * gap.high, 1)}]"
 
-    def _judge(self, choice: Choice, at: int) -> str:
+    def _judge(self, choice: side_by_side.Choice, at: int) -> str:
         cost = self.rankings[at].figures.usd
         price = f" at {dollars(cost.value)} a query" if cost else ""
         right = percent_interval(choice.right[at])
@@ -123,14 +112,11 @@ class JudgesSideBySide:
 def judges_side_by_side(
     reader: RunReader, rankings: Iterable[RankingFile], labels: Sequence[AnswerLabel] = ()
 ) -> JudgesSideBySide:
-    """Put rankings, oldest first, side by side; of those made in the same way the newest finished one.
-
-    The rollouts of a query are read once. Raises ArchiveDamaged.
-    """
+    """Put rankings, oldest first, side by side: of each way of judging the newest finished. Raises ArchiveDamaged."""
     every = [ranking for ranking in rankings if len(ranking.groups)]
     newest = _newest_of_each(every)
     truths_of = Truths(labels)
-    queries: list[dict[str, JudgedQuery]] = [{} for _ in newest]
+    queries: list[dict[str, side_by_side.JudgedQuery]] = [{} for _ in newest]
     for query in reader.queries():
         ranked = {
             at: in_ranking
@@ -144,22 +130,37 @@ def judges_side_by_side(
                 ranks = {r.index: r.rank for r in of_query.rollouts if r.rank is not None}
                 keys = [*verdict_keys(of_query.matches), *dict.fromkeys(of_query.verdicts)]
                 bought = [reader.verdict(key) or reader.scored(key) for key in keys]
-                queries[at][query.id] = JudgedQuery(
+                queries[at][query.id] = side_by_side.JudgedQuery(
                     ranks=ranks,
                     tally=sum(tallies(group, of_query, reader.verdict).values(), Tally()),
                     calls=len(keys),
                     usd=sum_if_known(verdict and verdict.price_usd for verdict in bought),
-                    right=rights(truths, ranks),
+                    right=side_by_side.rights(truths, ranks),
                 )
-    judged = [_ranked_by(reader, ranking, of) for ranking, of in zip(newest, queries, strict=True) if of]
+    judged = [
+        RankedBy(
+            ranking=ranking.head.id,
+            judge=judge_of(ranking.head),
+            rubric=ranking.head.rubric,
+            topology=design_of(ranking, "topology"),
+            estimator=design_of(ranking, "estimator"),
+            order=str(ranking.head.settings.get("order") or ""),
+            finished=ranking.finished,
+            offline=is_offline(reader, ranking),
+            by_reward=ranking.head.settings.get("judge_when") == "tied",
+            queries=of,
+        )
+        for ranking, of in zip(newest, queries, strict=True)
+        if of
+    ]
     finished = {at: ranking for at, ranking in enumerate(judged) if ranking.finished} or dict(enumerate(judged))
     by_labels = {at: r.queries for at, r in finished.items() if "labels" in r.figures.right}
     by_reward = {at: r.queries for at, r in finished.items() if "reward" in r.figures.right and not r.by_reward}
-    chosen = choose(by_labels, "labels") if len(by_labels) > 1 else None
+    chosen = side_by_side.choose(by_labels, "labels") if len(by_labels) > 1 else None
     return JudgesSideBySide(
         rankings=judged,
-        agreements=rank_agreements([ranking.queries for ranking in judged]),
-        choice=(chosen or (choose(by_reward, "reward") if len(by_reward) > 1 else None)),
+        agreements=side_by_side.rank_agreements([ranking.queries for ranking in judged]),
+        choice=chosen or (side_by_side.choose(by_reward, "reward") if len(by_reward) > 1 else None),
         older=len(every) - len(newest),
         labels=len(labels),
         used_labels=len(truths_of.used),
@@ -179,19 +180,3 @@ def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:
         if ranking.finished or way not in by_way or not by_way[way].finished:
             by_way[way] = ranking
     return sorted(by_way.values(), key=lambda ranking: ranking.head.created_at)
-
-
-def _ranked_by(reader: RunReader, ranking: RankingFile, queries: JudgedQueries) -> RankedBy:
-    head = ranking.head
-    return RankedBy(
-        ranking=head.id,
-        judge=judge_of(head),
-        rubric=head.rubric,
-        topology=design_of(ranking, "topology"),
-        estimator=design_of(ranking, "estimator"),
-        order=str(head.settings.get("order") or ""),
-        finished=ranking.finished,
-        offline=is_offline(reader, ranking),
-        by_reward=head.settings.get("judge_when") == "tied",
-        queries=queries,
-    )

@@ -87,10 +87,7 @@ class LabelAgreement:
 
 
 def label_agreement(reader: RunReader, ranking: RankingFile, labels: Sequence[AnswerLabel]) -> LabelAgreement | None:
-    """Return how far a ranking agrees with labels; None where there is no label on a pair that it decides.
-
-    A match decides its pair; of a listwise judge, the places do. Raises ArchiveDamaged.
-    """
+    """Return how far a ranking agrees with labels; None without one on a pair it decides. Raises ArchiveDamaged."""
     judged: list[tuple[AnswerLabel, _Label]] = []
     by_query: dict[str, list[AnswerLabel]] = {}
     for label in labels:

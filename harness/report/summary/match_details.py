@@ -216,11 +216,6 @@ class MatchDetails:
     identical: bool
     """Whether both sides are the same text, so that one verdict stands for both orders."""
 
-    @property
-    def margin(self) -> float:
-        """By how many score points the winner is ahead; 0 for a tie."""
-        return abs(self.match.score_a - self.match.score_b)
-
 
 def detail_matches(
     group: Group, ranking: GroupRanking, bracket: BracketDrawing | None, verdicts: VerdictLookup

@@ -98,7 +98,7 @@ class RolloutFlag:
 def rollout_flags(ranking: GroupRanking, verdicts: VerdictLookup) -> list[RolloutFlag]:
     """Return the flags of a group's verdicts, each once a rollout, by rollout."""
     flags: dict[tuple[int, str, str], RolloutFlag] = {}
-    for rollout, scores in sides_of_verdicts(ranking, verdicts):
+    for rollout, scores in judged_sides(ranking, verdicts):
         for flag in scores.flags:
             entry = flags.setdefault((rollout, flag.place, flag.kind), RolloutFlag(rollout, flag))
             for cap in scores.caps:
@@ -119,7 +119,7 @@ def cap_words(caps: Iterable[Cap]) -> str:
     return ", ".join(f"{readable_name(c.dimension)} {c.given} counts as {c.most}" for c in caps)
 
 
-def sides_of_verdicts(ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[tuple[int, SideScores]]:
+def judged_sides(ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[tuple[int, SideScores]]:
     """Yield each rollout that a verdict was on, and its scores; a match that rests on an earlier one counts once."""
     for match in ranking.matches:
         if match.repeated:

@@ -76,10 +76,7 @@ def _as_given(text: str) -> str:
 
 
 def aligned_steps(a: Sequence[Step], b: Sequence[Step]) -> list[StepPair]:
-    """Return the steps of both in order: those of a longest common subsequence side by side, all others alone.
-
-    A tool call that both made counts for more than any number of steps without one: it is never given up for them.
-    """
+    """Return steps in order: those of a longest common subsequence side by side; in it tool calls weigh most."""
     keys = [step_key(step) for step in a], [step_key(step) for step in b]
     start = _same_at_the_start(*keys)
     end = _same_at_the_start(keys[0][start:][::-1], keys[1][start:][::-1])

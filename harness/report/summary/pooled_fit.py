@@ -34,20 +34,14 @@ def is_by_pooled(ranked: GroupRanking) -> bool:
 
 
 def learnt_judge(ranking: RankingFile) -> LearntJudge:
-    """Return the judge as all groups of a ranking show them.
-
-    A profile that was lent to the ranking is the prior, as it was then.
-    """
+    """Return the judge as all groups of a ranking show them; a profile lent to the ranking is the prior."""
     text = ranking.head.settings.get("judge_profile")
     prior = lent_prior(profile_in(str(text), f"ranking {ranking.head.id}") if text else None)
     return judge_behind(ranking.queries, ranking.stored, prior, by_reward=is_by_reward(ranking))
 
 
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
-    """Return the fit behind the probabilities of two rollouts; None where that is not `pooled`, or they cannot meet.
-
-    Also None where the fit does not give the estimates that the archive holds, as those of an earlier version.
-    """
+    """Return the fit behind two rollouts' probabilities; None unless `pooled` gives what the archive holds of them."""
     classes = ranked_classes(ranked, by_reward=is_by_reward(ranking)) if is_by_pooled(ranked) else ()
     for of_class in classes:
         if {a, b} <= set(of_class.entrants):
@@ -67,10 +61,7 @@ def is_by_reward(ranking: RankingFile) -> bool:
 
 
 def pair_odds(ranking: RankingFile) -> Callable[[GroupRanking], Mapping[tuple[int, int], float]]:
-    """Return the odds in the groups of a ranking; `pooled` learns the judge when they are first asked for.
-
-    They are the probability that a is above b, for each two entrants (a, b) of a group that may meet.
-    """
+    """Return what gives, for each two rollouts (a, b) of a group that may meet, the probability that a is above b."""
     judge = cache(lambda: learnt_judge(ranking))
 
     def odds(ranked: GroupRanking) -> Mapping[tuple[int, int], float]:

@@ -27,7 +27,6 @@ from harness.report.summary.group import (
     JudgeFigures,
     ModelNames,
     QueryLine,
-    TimeSpan,
     merged_spans,
     summarize_group,
 )
@@ -82,7 +81,7 @@ class RankingSummary:
     """Those of each group: from when, to when, from when, and so on."""
 
     @property
-    def spans(self) -> list[TimeSpan]:
+    def spans(self) -> list[tuple[float, float]]:
         """When a rollout or a verdict was under way: in order, and none overlaps another."""
         return list(merged_spans(zip(self._spans[::2], self._spans[1::2], strict=True)))
 
@@ -123,10 +122,7 @@ def by_signal(groups: Mapping[str, int]) -> dict[str, int]:
 
 
 def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, way: str | None = None) -> RankingSummary:
-    """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged.
-
-    Groups that are cached under the fingerprint `way` of a judging save reading the rollouts and verdicts.
-    """
+    """Sum up a ranking; `owed` as in `ranked_queries`, `way`: fingerprint of cached groups. Raises ArchiveDamaged."""
     summary = RankingSummary()
     with reader.group_cache(way) as extracts:
         for query, ranked in ranked_queries(reader, ranking, owed=owed):
@@ -138,10 +134,7 @@ def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, wa
 
 
 def ranked_queries(reader: RunReader, ranking: RankingFile, *, owed: bool) -> Iterator[tuple[Query, GroupRanking]]:
-    """Yield the queries of a ranking; with `owed`, an unfinished ranking's other queries too, as incomplete groups.
-
-    Raises ArchiveDamaged if one that is ranked is no longer in the archive.
-    """
+    """Yield ranked queries; `owed`: an unfinished ranking's others too, as incomplete groups. Raises ArchiveDamaged."""
     settings, there = ranking.head.settings, reader.index.queries
     if lost := next((name for name in ranking.queries if name not in there), None):
         raise _lost(reader, f"query {lost!r}")

@@ -23,10 +23,7 @@ def rounds_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def earlier_rounds(reader: RunReader, ranking: RankingFile) -> JudgeFigures:
-    """Return what the rounds of batches before a ranking paid; of a ranking that was judged otherwise, nothing.
-
-    These are the rankings that stopped to wait for replies, and that this one went on with.
-    """
+    """Return what rounds of batches before a ranking paid: rankings that stopped to wait, and that it went on with."""
     head, paid = ranking.head, JudgeFigures()
     heads = reader.heads() if head.settings.get("judge_batch") and not head.free else []
     ids = [other.id for other in heads]

@@ -107,10 +107,7 @@ def rollout_label(rollout: Rollout) -> str:
 
 
 def samples_above_anchor(anchors: Collection[int], ranking: GroupRanking) -> tuple[int, int]:
-    """Return how many ranked samples stand above the anchor, and how many ranked samples there are.
-
-    `anchors` are the rollouts that are the anchor: one, or none.
-    """
+    """Return how many ranked samples stand above the anchor, and how many there are; `anchors` is its index, if any."""
     ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
     anchor = next((ranks[index] for index in anchors if index in ranks), None)
     samples = [rank for index, rank in ranks.items() if index not in anchors]

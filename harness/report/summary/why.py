@@ -25,7 +25,7 @@ from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cy
 from harness.report.summary.paths import first_parting
 from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
-from harness.report.summary.rollouts import PlacedRollout, place_of, placed_rollouts, score_name, with_a_rank
+from harness.report.summary.rollouts import place_of, placed_rollouts, score_name, with_a_rank
 from harness.report.summary.why_records import (
     CommonOpponent,
     DimensionLead,
@@ -130,10 +130,7 @@ def judged_ranking(reader: RunReader, ranking_id: str | None = None) -> RankingF
 def find_pair(
     reader: RunReader, ranking: RankingFile, query: Query, a: int | None = None, b: int | None = None
 ) -> ChosenPair:
-    """Return two rollouts of a query: by default the first two places, beside one that is named the best other.
-
-    Raises UsageError for a rollout that there is not, or one named twice; NothingRankable where nothing was judged.
-    """
+    """Return two rollouts of a query, by default the first two places. Raises UsageError and NothingRankable."""
     ranked = ranking.of(query.id)
     if ranked is None or not (ranked.matches or ranked.verdicts):
         topology = {"topology": "arena"} if ranking.head.settings.get("topology") == "none" else {}
@@ -161,8 +158,7 @@ def find_pair(
 def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> PairExplanation:
     """Return why one of two rollouts is above the other, without what would make them meet if they never did."""
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
-    placed = {p.rollout.index: p for p in placed_rollouts(group, ranked)}
-    a, b = (_side(placed[index], list(placed.values())) for index in (pair.a, pair.b))
+    a, b = _side(pair, pair.a), _side(pair, pair.b)
     met = [(number, match) for number, match in enumerate(ranked.matches, 1) if {match.a, match.b} == {pair.a, pair.b}]
     pooled = pooled_fit(ranking, ranked, pair.a, pair.b)
     by_differences = pair_of_fit(pooled.by_differences, pooled.entrants, pair.a, pair.b) if pooled else None
@@ -179,6 +175,13 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         if not match.repeated  # else its scores were used before
         for x, y in marks_of_sides(match, verdicts)
     ]
+    meetings: list[Meeting] = []
+    for number, match in met:
+        sided = [scores for _, scores in sided_scores(match, pair.a, verdicts)]
+        scores = tuple(sided) if len(sided) == len(match.shown_first) else ()
+        mean = score_of(match, pair.a), score_of(match, pair.b)
+        flags = match.flipped, match.inconsistent, match.repeated
+        meetings.append(Meeting(number, match.round, match.shown_first, scores, mean, match.winner, *flags))
     cycles = win_cycles(judged_pairs(ranked.matches, verdicts).values())
     return PairExplanation(
         run=reader.info.id,
@@ -196,7 +199,7 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         sd=round(estimate.sd, _DIGITS) if estimate else None,
         p_above=round(estimate.p_above, _DIGITS) if estimate else None,
         by_differences=round(by_differences.difference, _DIGITS) + 0.0 if by_differences else None,
-        matches=tuple(_meeting(number, match, pair, verdicts) for number, match in met),
+        matches=tuple(meetings),
         dimensions=dimension_leads(marks),
         first_parting=first_parting(paths[pair.a], paths[pair.b]),
         judge=_sentences(pair, verdicts),
@@ -209,32 +212,19 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
     )
 
 
-def _side(placed: PlacedRollout, group: Sequence[PlacedRollout]) -> PairSide:
+def _side(pair: ChosenPair, index: int) -> PairSide:
+    every = placed_rollouts(pair.group, pair.ranking)
+    placed = next(p for p in every if p.rollout.index == index)
     rollout, ranked = placed.rollout, placed.ranked
     return PairSide(
-        index=rollout.index,
+        index=index,
         role=rollout.role,
-        place=place_of(placed, group),
+        place=place_of(placed, every),
         rank=ranked.rank,
         score=ranked.score,
         uncertainty=ranked.uncertainty,
         failure=rollout.failure.kind if rollout.failure else None,
         explanation=ranked.explanation,
-    )
-
-
-def _meeting(number: int, match: Match, pair: ChosenPair, verdicts: VerdictLookup) -> Meeting:
-    sided = list(sided_scores(match, pair.a, verdicts))
-    return Meeting(
-        number=number,
-        round=match.round,
-        shown_first=match.shown_first,
-        scores=tuple(scores for _, scores in sided) if len(sided) == len(match.shown_first) else (),
-        mean=(score_of(match, pair.a), score_of(match, pair.b)),
-        winner=match.winner,
-        flipped=match.flipped,
-        inconsistent=match.inconsistent,
-        repeated=match.repeated,
     )
 
 

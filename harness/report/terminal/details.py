@@ -45,10 +45,7 @@ _FLIPPED = "*"
 
 
 def pair_table_lines(table: PairTable, width: int) -> RenderableType:
-    """Return the table `width` characters wide: by how much each row leads each column, in mean score points.
-
-    Where there is room, both orders stand with the mean.
-    """
+    """Return by how many mean score points each row leads each column; both orders too where `width` has room."""
     indexes = [rollout.index for rollout in table.rollouts]
     full, means = (
         [[str(row), *(_cell(table, row, column, both_orders=both) for column in indexes)] for row in indexes]
@@ -108,10 +105,7 @@ def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, 
 def match_lines(
     group: Group, ranking: GroupRanking, verdicts: VerdictLookup, number: int, form: TranscriptForm | None, width: int
 ) -> RenderableType:
-    """Return match `number` (from 1): its scores, the judge's words, and both transcripts as the judge had them.
-
-    Without a `form` the transcripts are left out.
-    """
+    """Return match `number` (from 1): its scores, the judge's words, and with a `form` both transcripts as judged."""
     every = detail_matches(group, ranking, draw_bracket(group, ranking), verdicts)
     details = next(d for d in every if d.number == number)
     a, b = details.sides
@@ -122,7 +116,20 @@ def match_lines(
     for index, shown in [(side.rollout.index, form(side.rollout.trajectory)) for side in details.sides] if form else ():
         transcripts += [visible_text(f"\nrollout {index}, path", style="bold"), visible_text(shown.path)]
         transcripts += [visible_text(f"\nrollout {index}, answer", style="bold"), visible_text(shown.answer)]
-    return Lines(*head, *_scores(details, width), *_judgements(details), *transcripts)
+    said: list[Text] = []
+    for order in details.orders:
+        shown_first = f"\nrollout {order.first} shown first"
+        if order.verdict is None:
+            said.append(visible_text(f"{shown_first}: the verdict is no longer in the archive"))
+            continue
+        winner = "a tie" if order.winner is None else f"rollout {order.winner}"
+        said.append(visible_text(f"{shown_first}: {winner}, says {order.verdict.judge}", style="bold"))
+        remarks = [(title, s, remark) for title, pair in order.remarks for s, remark in zip((a, b), pair, strict=True)]
+        said += [visible_text(f"{title} of {s.rollout.index}: {remark}") for title, s, remark in remarks if remark]
+        for flag in order.flags:
+            lowered = f" ({flag.lowered})" if flag.lowered else ""
+            said.append(visible_text(f"flag on rollout {flag.side}: {flag.words}{lowered}"))
+    return Lines(*head, *_scores(details, width), *said, *transcripts)
 
 
 def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
@@ -144,20 +151,3 @@ def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
             rows.append(TableRow((row.label, *pairs), "bold" if row.overall else ""))
         yield visible_text(f"\nscores 0–10, says {judge}", style="bold")
         yield from table_lines(columns, rows, width)
-
-
-def _judgements(details: MatchDetails) -> Iterator[Text]:
-    """Yield what the judge said in each order."""
-    for order in details.orders:
-        if order.verdict is None:
-            yield visible_text(f"\nrollout {order.first} shown first: the verdict is no longer in the archive")
-            continue
-        winner = "a tie" if order.winner is None else f"rollout {order.winner}"
-        yield visible_text(f"\nrollout {order.first} shown first: {winner}, says {order.verdict.judge}", style="bold")
-        for title, pair in order.remarks:
-            for side, remark in zip(details.sides, pair, strict=True):
-                if remark:
-                    yield visible_text(f"{title} of {side.rollout.index}: {remark}")
-        for flag in order.flags:
-            lowered = f" ({flag.lowered})" if flag.lowered else ""
-            yield visible_text(f"flag on rollout {flag.side}: {flag.words}{lowered}")

@@ -108,25 +108,10 @@ def curve_lines(curve: JudgingCurve, width: int) -> Iterator[Text]:
     yield visible_text(f"round robin {curve.ranking} ({curve.by}), {queries}", style="bold")
     yield visible_text(curve.truth_words)
     yield visible_text("")
-    yield from table_lines(_COLUMNS, _rows(curve), width)
-    yield visible_text("")
-    plays = counted(curve.curve.plays, "time")
-    yield visible_text(f"{MEASURE}. Each design was played {plays} on each query (seed {curve.seed}).", style="dim")
-    yield visible_text(
-        "bold: nothing agrees better for as few calls; cyclic: calls as a share of the pairs; "
-        "keeps: of what the most calls give",
-        style="dim",
-    )
-    yield from (visible_text(f"note: {note}") for note in curve.notes())
-    yield visible_text(as_sentence(curve.sentence), style="bold")
-
-
-def _rows(curve: JudgingCurve) -> Iterator[TableRow]:
-    points = curve.curve.points
     by_design: dict[object, list[CurvePoint]] = {}
-    for point in points:
+    for point in curve.curve.points:
         by_design.setdefault(point.design, []).append(point)
-    best_of_all = {id(point) for point in frontier(points)}
+    best_of_all, rows = {id(point) for point in frontier(curve.curve.points)}, list[TableRow]()
     for of_design in by_design.values():
         best = max(of_design, key=lambda point: point.tau.value)
         low, high = best.tau.low, best.tau.high
@@ -139,4 +124,15 @@ def _rows(curve: JudgingCurve) -> Iterator[TableRow]:
             "" if low is None or high is None else f"[{fixed(low)}, {fixed(high)}]",
             f"{100 * best.keeps.value:.0f} %" if best.keeps else "",
         )
-        yield TableRow(cells, "bold" if id(best) in best_of_all else "")
+        rows.append(TableRow(cells, "bold" if id(best) in best_of_all else ""))
+    yield from table_lines(_COLUMNS, rows, width)
+    yield visible_text("")
+    plays = counted(curve.curve.plays, "time")
+    yield visible_text(f"{MEASURE}. Each design was played {plays} on each query (seed {curve.seed}).", style="dim")
+    yield visible_text(
+        "bold: nothing agrees better for as few calls; cyclic: calls as a share of the pairs; "
+        "keeps: of what the most calls give",
+        style="dim",
+    )
+    yield from (visible_text(f"note: {note}") for note in curve.notes())
+    yield visible_text(as_sentence(curve.sentence), style="bold")

@@ -24,9 +24,10 @@ from harness.core.records import Group, Rollout
 from harness.core.unicode import visible_name
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import mean_agreement
+from harness.report import text
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.group import JudgeFigures, QueryLine, calls_by_judge, judge_figures
-from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
+from harness.report.summary.match_verdicts import rollout_flags
 from harness.report.summary.notes import agreement_line, jury_lines, notes, open_reasons
 from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
 from harness.report.summary.rankings import earlier_rounds
@@ -41,17 +42,6 @@ from harness.report.summary.rollouts import (
     score_name,
 )
 from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
-from harness.report.text import (
-    EMPTY_ANSWER,
-    SIGNAL_WORDS,
-    dollars,
-    enumeration,
-    fixed,
-    money,
-    percent,
-    probability,
-    seconds,
-)
 
 _LISTED = 20
 """Queries that a table of many lists unless it is to list all."""
@@ -92,7 +82,13 @@ def query_lines(lines: Sequence[QueryLine], table: QueryTable, width: int) -> It
     for name in table.columns:
         if name not in fields:
             raise _unknown(name, "--columns", fields)
-    ordered = _sorted(lines, table.sort, fields)
+    key = table.sort.removeprefix("-")
+    if key not in {*_KEYS, *fields}:
+        raise _unknown(key, "--sort", [*_KEYS, *fields])
+    values: list[Any] = [_KEYS[key](line) if key in _KEYS else _field_key(line.metadata.get(key)) for line in lines]
+    ordered = [at for at, value in enumerate(values) if value is not None]
+    ordered.sort(key=values.__getitem__, reverse=table.sort.startswith("-"))
+    ordered += [at for at, value in enumerate(values) if value is None]  # last, whichever way the others go
     shown = [lines[at] for at in (ordered if table.all else ordered[:_LISTED])]
     columns = _query_columns({line.score_name for line in lines}, table.columns)
     yield from table_lines(list(columns), ([cell(line) for cell in columns.values()] for line in shown), width)
@@ -110,14 +106,14 @@ def _query_columns(score_names: set[str], fields: Sequence[str]) -> dict[Column,
         Column("id", 1, wish=16): lambda line: visible_name(line.id),
         Column("winner", 2): _winner,
         Column(min(score_names) if len(score_names) == 1 else "score", 3, right=True): lambda line: (
-            fixed(line.score) or "–"
+            text.fixed(line.score) or "–"
         ),
-        Column("p(best)", 4, right=True): lambda line: probability(line.p_best),
-        Column("signal", 5): lambda line: SIGNAL_WORDS[line.signal] if line.first else "–",
+        Column("p(best)", 4, right=True): lambda line: text.probability(line.p_best),
+        Column("signal", 5): lambda line: text.SIGNAL_WORDS[line.signal] if line.first else "–",
         Column("flips", 7, right=True): lambda line: "{:,} of {:,}".format(*line.flips) if line.flips[1] else "–",
         Column("tokens", 9, right=True): lambda line: "–" if line.tokens is None else f"{line.tokens:,}",
-        Column("cost", 8, right=True): lambda line: dollars(line.usd),
-        Column("time", 10, right=True): lambda line: seconds(line.seconds),
+        Column("cost", 8, right=True): lambda line: text.dollars(line.usd),
+        Column("time", 10, right=True): lambda line: text.seconds(line.seconds),
         **{Column(on_one_line(name), 4, wish=16): field_cell(name) for name in fields},
         Column("query", 6, wish=16): lambda line: on_one_line(line.title),
     }
@@ -129,17 +125,6 @@ def _winner(line: QueryLine) -> str:
     if len(line.first) == 1:
         return f"{line.first_role} {line.first[0]}{', by a tie' if line.by_tie else ''}"
     return f"tie: {', '.join(map(str, line.first))}" if len(line.first) <= 3 else f"tie of {len(line.first)}"
-
-
-def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list[int]:
-    """Return where the lines stand, in the order of a key; those without a value last, whichever way the others go."""
-    name = key.removeprefix("-")
-    if name not in {*_KEYS, *fields}:
-        raise _unknown(name, "--sort", [*_KEYS, *fields])
-    values: list[Any] = [_KEYS[name](line) if name in _KEYS else _field_key(line.metadata.get(name)) for line in lines]
-    valued = [at for at, value in enumerate(values) if value is not None]
-    ordered = sorted(valued, key=values.__getitem__, reverse=key.startswith("-"))
-    return ordered + [at for at, value in enumerate(values) if value is None]
 
 
 def _field_key(value: float | str | None) -> tuple[bool, float, str] | None:
@@ -178,12 +163,12 @@ def _rollout_columns(
 
     def answer(rollout: Rollout) -> str:
         if rollout.status == "ok":
-            return rollout.trajectory.answer if rollout.trajectory.answer.strip() else EMPTY_ANSWER
+            return rollout.trajectory.answer if rollout.trajectory.answer.strip() else text.EMPTY_ANSWER
         return f"failed: {rollout.failure.kind}" if rollout.failure else ""
 
     return {
         Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
-        Column("p(best)", 4, right=True): lambda _, ranked: probability(ranked.p_best),
+        Column("p(best)", 4, right=True): lambda _, ranked: text.probability(ranked.p_best),
         Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
         Column("role", 3): lambda rollout, _: rollout.role,
         Column(score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
@@ -191,16 +176,24 @@ def _rollout_columns(
         Column("advantage", 9, right=True): lambda _, ranked: number(ranked.advantage, "+z.2f"),
         Column("second fit", 11, right=True): lambda _, ranked: second_fit.get(ranked.index, "–"),
         Column("tokens", 8, right=True): lambda rollout, _: number(rollout.usage.tokens, ","),
-        Column("cost", 7, right=True): lambda rollout, _: dollars(rollout.price_usd),
+        Column("cost", 7, right=True): lambda rollout, _: text.dollars(rollout.price_usd),
         Column("answer", 6, wish=24): lambda rollout, _: on_one_line(answer(rollout)),
     }
 
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
     """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
-    lines = [*filter(None, (_headline(group, ranking, reader.verdict), certainty(group, ranking)))]
+    places, lines = first_places(group, ranking, reader.verdict), list[str]()
+    if len(places.leaders) > 1:
+        first, *others = (rollout_label(r) for r in places.leaders)
+        lines.append(f"tie: {first} shares first place with {text.enumeration(others)}")
+    elif len(places.ranked) > 1:
+        reasons = places.match.reasons("{} {:+.1f}".format, most=3) if places.match else []
+        lines.append("; ".join([places.comparison, *reasons]))
+    if sure := certainty(group, ranking):
+        lines.append(sure)
     calls = calls_by_judge(ranking, reader.verdict)
-    signal = SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
+    signal = text.SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
     lines += [_judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal), *jury_lines(ranking)]
     explained = [r for r in ranking.rollouts if r.rank is not None and r.explanation]
     for ranked in sorted(explained, key=lambda r: r.rank or 0.0)[:2]:  # a listwise judge's reasons
@@ -226,7 +219,7 @@ def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> It
         yield from (f"  {times:,} x {on_one_line(reason, 160)}" for reason, times in reasons.most_common(3))
         yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
     if asked := [batches[key] for key in ranking.failed_verdicts if key in batches]:
-        question = f"{counted(len(asked), 'question')} (batch {enumeration(sorted({*asked}))})"
+        question = f"{counted(len(asked), 'question')} (batch {text.enumeration(sorted({*asked}))})"
         yield f"waiting: the provider has {question}, {so}; `harness resume RUN` collects the replies"
     if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
         yield (
@@ -235,23 +228,12 @@ def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> It
         )
 
 
-def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> str | None:
-    places = first_places(group, ranking, verdicts)
-    if len(places.ranked) < 2:
-        return None
-    if len(places.leaders) > 1:
-        first, *others = (rollout_label(r) for r in places.leaders)
-        return f"tie: {first} shares first place with {enumeration(others)}"
-    reasons = places.match.reasons("{} {:+.1f}".format, most=3) if places.match else []
-    return "; ".join([places.comparison, *reasons])
-
-
 def _judge_line(figures: JudgeFigures, signal: str) -> str:
     """Return how often matches changed with the order and the first position won, with the signal."""
     matches = counted(figures.both_orders, "match", "matches")
     parts = [f"changed with order {figures.flips:,} of {matches}"] if figures.both_orders else []
     if figures.decided:
-        parts.append(f"first position wins {percent(figures.first_wins, figures.decided)}")
+        parts.append(f"first position wins {text.percent(figures.first_wins, figures.decided)}")
     return " · ".join([*parts, f"signal {signal}"])
 
 
@@ -262,11 +244,7 @@ _TABLES_UP_TO = 3
 def overview(
     reader: RunReader, ranking: RankingFile, summary: RankingSummary, width: int, queries: QueryTable | None = None
 ) -> RenderableType:
-    """Return what a run prints on stdout, `width` characters wide, without the next commands.
-
-    With `queries` there is a table of the queries, however few there are. Raises UsageError for a key or a column that
-    no query has.
-    """
+    """Return what a run prints on stdout; with `queries` a table of these, however few there are. Raises UsageError."""
     parts: list[RenderableType] = []
     if queries or len(summary.lines) > _TABLES_UP_TO:
         parts += query_lines(summary.lines, queries or QueryTable(), width)
@@ -286,11 +264,9 @@ def overview(
     judge, agent = summary.judge + before, summary.agents
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
-    bought = (
-        f"judge{of_what}: {counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {money(judge.usd)}"
-    )
-    ran = f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
-    return Lines(*parts, visible_text(f"{bought} · {ran}"))
+    bought = f"{counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {text.money(judge.usd)}"
+    ran = f"{counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {text.money(agent.usd)}"
+    return Lines(*parts, visible_text(f"judge{of_what}: {bought} · agent: {ran}"))
 
 
 def parts_line(info: RunInfo, ranking: RankingFile, summary: RankingSummary) -> Text:
@@ -316,10 +292,11 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     of = f"{counted(queries, 'query', 'queries')}, {counted(agents.runs, 'rollout')}"
     yield f"{of}: {agents.runs - failed:,} ok, {failed:,} failed" + (f" ({causes})" if causes else "")
     incomplete = f"; incomplete: {summary.incomplete:,}" if summary.incomplete else ""
-    yield f"groups with a clear signal: {percent(signals['ok'], queries)}{incomplete}"
+    yield f"groups with a clear signal: {text.percent(signals['ok'], queries)}{incomplete}"
     above, samples = summary.above_anchor
-    yield f"samples above their anchor: {above:,} of {samples:,}" + (f" ({percent(above, samples)})" if samples else "")
-    in_words = (f"{SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
+    share = f" ({text.percent(above, samples)})" if samples else ""
+    yield f"samples above their anchor: {above:,} of {samples:,}{share}"
+    in_words = (f"{text.SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
     yield _judge_line(summary.judge, ", ".join(in_words))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"

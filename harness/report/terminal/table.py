@@ -58,10 +58,7 @@ class Column:
     """Characters that a text gets before a less important column gets any; None: the cells are never cut."""
 
     def fit(self, widest: int, room: int) -> int | None:
-        """Return the width for cells of up to `widest` characters where there is `room`; None if there is too little.
-
-        The heading is one of the cells.
-        """
+        """Return the width for cells of up to `widest` characters, heading included; None if `room` is too little."""
         wanted = widest if self.wish is None else min(widest, max(self.wish, self._least))
         if wanted <= room:
             return wanted

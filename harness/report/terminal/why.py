@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.report.summary.pair_table import cycles_sentence
-from harness.report.summary.why_records import Meeting, PairExplanation, call_words
+from harness.report.summary.why_records import PairExplanation, call_words
 from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
 from harness.report.text import as_sentence, fixed, readable_name, signed
 
@@ -18,6 +18,7 @@ _SIDES = (
     Column("score", 3, right=True),
     Column("status", 5, wish=24),
 )
+_NOTES = ("changed with order", "inconsistent", "met before")
 _NOTE = "the new ranking is of these two alone, and the newest: `--ranking` names this one then"
 
 
@@ -47,7 +48,18 @@ def _matches(why: PairExplanation, width: int) -> Iterator[Text]:
         orders = [Column(f"{a} : {b}, {first} first", 2 + at, right=True) for at, first in enumerate((a, b))]
         mean, winner = Column("mean", 4, right=True), Column("winner", 5, right=True)
         columns = [Column("match", 1, right=True), *orders, mean, winner, Column("notes", 6)]
-        yield from table_lines(columns, (_meeting_cells(meeting, (a, b)) for meeting in why.matches), width)
+        met: list[list[str]] = []
+        for meeting in why.matches:
+            scores: dict[int, list[str]] = {a: [], b: []}
+            for first, (x, y) in zip(meeting.shown_first, meeting.scores, strict=False):
+                scores[first].append(f"{x:g} : {y:g}")
+            of_orders = (", ".join(each) or "–" for each in scores.values())
+            holds = (meeting.flipped, meeting.inconsistent, meeting.repeated)
+            notes = (name for name, held in zip(_NOTES, holds, strict=True) if held)
+            won = "tie" if meeting.winner is None else str(meeting.winner)
+            met.append([str(meeting.number), *of_orders, _scores(meeting.mean), won, ", ".join(notes)])
+        yield from table_lines(columns, met, width)
+
     if why.dimensions:
         yield visible_text("\nMean marks; * decided:")
         rows: list[TableRow] = []
@@ -59,21 +71,6 @@ def _matches(why: PairExplanation, width: int) -> Iterator[Text]:
         marks = [Column(str(a), 3, right=True), Column(str(b), 4, right=True)]
         columns = [Column("dimension", 1), *marks, Column(f"{a} less {b}", 2, right=True)]
         yield from table_lines(columns, rows, width)
-
-
-def _meeting_cells(meeting: Meeting, sides: tuple[int, int]) -> list[str]:
-    by_first: dict[int, list[str]] = {side: [] for side in sides}
-    for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
-        by_first[first].append(f"{a:g} : {b:g}")
-    winner = "tie" if meeting.winner is None else str(meeting.winner)
-    names = {
-        "changed with order": meeting.flipped,
-        "inconsistent": meeting.inconsistent,
-        "met before": meeting.repeated,
-    }
-    orders = (", ".join(scores) or "–" for scores in by_first.values())
-    notes = ", ".join(name for name, held in names.items() if held)
-    return [str(meeting.number), *orders, _scores(meeting.mean), winner, notes]
 
 
 def _not_met(why: PairExplanation, width: int) -> Iterator[Text]:
