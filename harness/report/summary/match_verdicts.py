@@ -122,9 +122,6 @@ def cap_words(caps: Iterable[Cap]) -> str:
 def judged_sides(ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[tuple[int, SideScores]]:
     """Yield each rollout that a verdict was on, and its scores; a match that rests on an earlier one counts once."""
     for match in ranking.matches:
-        if match.repeated:
-            continue
-        for first, verdict in judged_orders(match, verdicts):
-            if verdict:
-                yield first, verdict.a
-                yield opponent_of(match, first), verdict.b
+        for a, b in () if match.repeated else marks_of_sides(match, verdicts):
+            yield match.a, a
+            yield match.b, b

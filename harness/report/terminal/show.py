@@ -253,15 +253,13 @@ def overview(
         for group, ranked in ranked_groups(reader, ranking):
             parts += [visible_text("")] if parts else []
             parts += [*group_table(group, ranked, width), *group_lines(group, ranked, reader)]
-
     parts += [visible_text(line) for line in judge_lines(summary.tallies, str(ranking.head.settings.get("order")))]
     if not (ranking.finished or ranking.groups):
         return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
     before = earlier_rounds(reader, ranking)
-    of_what = " in this ranking" if len(reader.heads()) > 1 else ""
+    judge, agent, of_what = summary.judge, summary.agents, " in this ranking" if len(reader.heads()) > 1 else ""
     if before.calls:
-        of_what = " in all rounds of batches"
-    judge, agent = summary.judge + before, summary.agents
+        judge, of_what = judge + before, " in all rounds of batches"
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     bought = f"{counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {text.money(judge.usd)}"
