@@ -9,14 +9,14 @@ from harness.cli.console import print_lines
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld
 from harness.core.wording import call
-from harness.report.terminal.runs import ComparisonRow, RunLine, comparison_row, run_line, runs_table, unreadable_lines
+from harness.report.terminal.runs import RunLine, comparison_line, run_line, runs_table, unreadable_lines
 
 
 def ls(caller: Caller) -> None:
     """Print the runs and comparisons, oldest first."""
     folder = runs_folder(caller)
     infos: list[dict[str, object]] = []
-    rows: list[RunLine | ComparisonRow] = []
+    rows: list[RunLine] = []
     unreadable: dict[Path, HarnessError] = {}
     links = linked_runs(folder)
     for archived in list_archived(folder):
@@ -29,7 +29,7 @@ def ls(caller: Caller) -> None:
                 from harness.archive.comparison_reader import ComparisonReader
 
                 with ComparisonReader(path) as comparison:
-                    line = comparison_row(comparison)
+                    line = comparison_line(comparison)
             rows.append(line)
             if caller.as_json:  # which takes its time
                 left_out = {"rubric_text", "instructions", "task"}

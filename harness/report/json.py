@@ -1,27 +1,26 @@
 """What `--json` prints: one object a run. Fields may be added, never renamed."""
 
-from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.core.rankings import GroupRanking
-from harness.core.records import Group
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.records import Group, Rollout
 from harness.ranking.curve import CurvePoint
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.side_by_side import RankAgreement
 from harness.ranking.query_figures import QueryFigure
 from harness.report.judge_quality import JudgeQuality
-from harness.report.summary.curve import MEASURE, JudgingCurve, curve_notes, curve_sentence, truth_words
+from harness.report.summary.curve import MEASURE, JudgingCurve
 from harness.report.summary.group import AgentFigures, JudgeFigures
-from harness.report.summary.judges import JudgesSideBySide, RankedBy, choice_sentence, side_notes
+from harness.report.summary.judges import JudgesSideBySide
 from harness.report.summary.labels import LabelAgreement
 from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
 from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
 from harness.report.summary.ranking import is_offline, ranked_groups
 from harness.report.summary.ranking_figures import RankingFigures
 from harness.report.summary.rankings import rounds_json
-from harness.report.summary.rollouts import PlacedRollout, placed_rollouts
+from harness.report.summary.rollouts import placed_rollouts
 
 
 def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
@@ -38,47 +37,35 @@ def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     } | rounds_json(reader, ranking)
 
 
+_OF_GROUP = (
+    "topology estimator status signal provisional secondary_fit judged reused reward_from first_side first_side_sd "
+    "sigma reliability judge_usd"
+).split()
+_OF_RANKED = ("rank", "reward", "advantage", "score", "margin", "uncertainty", "p_best", "p_above_mean")
+_OF_ROLLOUT = ("price_usd", "origin", "origin_id", "given_reward")
+
+
 def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict[str, Any]:
     flags = rollout_flags(ranking, verdicts)
     placed = sorted(placed_rollouts(group, ranking), key=lambda p: p.rollout.index)
-    return {
-        "query": group.query.text,
-        "id": group.query.id,
-        "metadata": dict(group.query.metadata),
-        "topology": ranking.topology,
-        "estimator": ranking.estimator,
-        "status": ranking.status,
-        "signal": ranking.signal,
-        "provisional": ranking.provisional,
-        "secondary_fit": ranking.secondary_fit,
-        "judged": ranking.judged,
-        "reused": ranking.reused,
-        "reward_from": ranking.reward_from,
-        "first_side": ranking.first_side,
-        "first_side_sd": ranking.first_side_sd,
-        "sigma": ranking.sigma,
-        "reliability": ranking.reliability,
-        "judge_usd": ranking.judge_usd,
-        "judge_usage": ranking.judge_usage.model_dump(mode="json"),
-        "anchor_is_greedy": anchor_is_greedy(group),
-        "notes": notes(group, ranking),
-        "agreement": [pair.model_dump(mode="json") for pair in ranking.agreement],
-        "rollouts": [
-            _rollout(p)
-            | {
-                "flags": [
-                    flag.flag.model_dump(mode="json") | {"caps": flag.caps, "judge_marks": flag.judge_marks}
-                    for flag in flags
-                    if flag.rollout == p.rollout.index
-                ]
-            }
-            for p in placed
-        ],
-    }
+    query = {"query": group.query.text, "id": group.query.id, "metadata": dict(group.query.metadata)}
+    return (
+        query
+        | {name: getattr(ranking, name) for name in _OF_GROUP}
+        | {
+            "judge_usage": ranking.judge_usage.model_dump(mode="json"),
+            "anchor_is_greedy": anchor_is_greedy(group),
+            "notes": notes(group, ranking),
+            "agreement": [pair.model_dump(mode="json") for pair in ranking.agreement],
+            "rollouts": [
+                _rollout(p.rollout, p.ranked) | {"flags": [f.as_json() for f in flags if f.rollout == p.rollout.index]}
+                for p in placed
+            ],
+        }
+    )
 
 
-def _rollout(placed: PlacedRollout) -> dict[str, Any]:
-    rollout, ranked = placed.rollout, placed.ranked
+def _rollout(rollout: Rollout, ranked: Ranked) -> dict[str, Any]:
     return {
         "index": rollout.index,
         "role": rollout.role,
@@ -87,14 +74,7 @@ def _rollout(placed: PlacedRollout) -> dict[str, Any]:
         "failure": rollout.failure.model_dump(mode="json") if rollout.failure else None,
         "capture": rollout.capture,
         "capture_gaps": list(rollout.capture_gaps),
-        "rank": ranked.rank,
-        "reward": ranked.reward,
-        "advantage": ranked.advantage,
-        "score": ranked.score,
-        "margin": ranked.margin,
-        "uncertainty": ranked.uncertainty,
-        "p_best": ranked.p_best,
-        "p_above_mean": ranked.p_above_mean,
+        **{name: getattr(ranked, name) for name in _OF_RANKED},
         "verified": rollout.verified,
         "explanation": ranked.explanation,
         "answer": rollout.trajectory.answer,
@@ -103,10 +83,7 @@ def _rollout(placed: PlacedRollout) -> dict[str, Any]:
         "retries": rollout.retries,
         "tokens": rollout.usage.tokens,
         "cached": rollout.usage.cached,
-        "price_usd": rollout.price_usd,
-        "origin": rollout.origin,
-        "origin_id": rollout.origin_id,
-        "given_reward": rollout.given_reward,
+        **{name: getattr(rollout, name) for name in _OF_ROLLOUT},
         "metadata": dict(rollout.metadata),
     }
 
@@ -133,18 +110,16 @@ def quality_json(quality: JudgeQuality) -> dict[str, Any]:
         "self_noise": {"sd": t.self_noise, "other_winner": share_json(t.disagreements)},
         "repaired": t.repaired,
         "failed": t.failed,
-        "one_order": (
-            {
-                "verdict": advice.verdict,
-                "ratio": advice.ratio,
-                "var_position": t.orders.var_position,
-                "var_residual": t.orders.var_residual,
-                "pairs": t.orders.pairs,
-                "rough": advice.rough,
-                "saves_calls": advice.saves,
-                "of_calls": advice.of,
-            }
-        ),
+        "one_order": {
+            "verdict": advice.verdict,
+            "ratio": advice.ratio,
+            "var_position": t.orders.var_position,
+            "var_residual": t.orders.var_residual,
+            "pairs": t.orders.pairs,
+            "rough": advice.rough,
+            "saves_calls": advice.saves,
+            "of_calls": advice.of,
+        },
         "readings": {figure.name: figure.meaning for figure in quality.figures},
     }
 
@@ -176,7 +151,7 @@ def figures_json(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigu
         "flat": dict(figures.flat),
         "weak": figures.weak,
         "above_anchor": figure_record(figures.above_anchor),
-        "dimensions": {each.name: share_json(each.decides) for each in figures.dimensions},
+        "dimensions": {name: share_json(decides) for name, decides in figures.dimensions.items()},
         "never_part": [list(pair) for pair in figures.never_part],
         "length": {name: figure_record(figure) for name, figure in figures.length.items()},
         "took": {
@@ -190,8 +165,30 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
     """Return the judges of a run side by side. Differences and shares are 0..1 here; people read per cent."""
     ids, choice = [ranking.ranking for ranking in side.rankings], side.choice
     return {
-        "rankings": [_ranked_by(ranking) for ranking in side.rankings],
-        "agreements": [_agreement(ids, agreement) for agreement in side.agreements],
+        "rankings": [
+            {name: getattr(ranking, name) for name in ("ranking", "judge", "rubric", "topology", "estimator")}
+            | {
+                "order": ranking.order or None,
+                "finished": ranking.finished,
+                "offline": ranking.offline,
+                "queries": len(ranking.queries),
+                "right": {truth: figure_record(figure) for truth, figure in ranking.figures.right.items()},
+                "flips": figure_record(ranking.figures.flips),
+                "self_noise": figure_record(ranking.figures.self_noise),
+                "length_correlation": figure_record(ranking.figures.length),
+                "calls": figure_record(ranking.figures.calls),
+                "usd": figure_record(ranking.figures.usd),
+            }
+            for ranking in side.rankings
+        ],
+        "agreements": [
+            {
+                "rankings": [ids[each.first], ids[each.second]],
+                "tau": figure_record(each.tau),
+                "same_best": figure_record(each.same_best),
+            }
+            for each in side.agreements
+        ],
         "by": choice and choice.by,
         "best": choice and ids[choice.best],
         "cheapest": ids[choice.cheapest] if choice and choice.cheapest is not None else None,
@@ -199,37 +196,8 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
         "difference": figure_record(choice.difference) if choice else None,
         "labels": side.labels,
         "used_labels": side.used_labels,
-        "notes": list(side_notes(side)),
-        "sentence": choice_sentence(side),
-    }
-
-
-def _ranked_by(ranking: RankedBy) -> dict[str, Any]:
-    figures = ranking.figures
-    return {
-        "ranking": ranking.ranking,
-        "judge": ranking.judge,
-        "rubric": ranking.rubric,
-        "topology": ranking.topology,
-        "estimator": ranking.estimator,
-        "order": ranking.order or None,
-        "finished": ranking.finished,
-        "offline": ranking.offline,
-        "queries": len(ranking.queries),
-        "right": {truth: figure_record(figure) for truth, figure in figures.right.items()},
-        "flips": figure_record(figures.flips),
-        "self_noise": figure_record(figures.self_noise),
-        "length_correlation": figure_record(figures.length),
-        "calls": figure_record(figures.calls),
-        "usd": figure_record(figures.usd),
-    }
-
-
-def _agreement(ids: Sequence[str], agreement: RankAgreement) -> dict[str, Any]:
-    return {
-        "rankings": [ids[agreement.first], ids[agreement.second]],
-        "tau": figure_record(agreement.tau),
-        "same_best": figure_record(agreement.same_best),
+        "notes": list(side.notes()),
+        "sentence": side.sentence,
     }
 
 
@@ -240,7 +208,7 @@ def curve_json(curve: JudgingCurve) -> dict[str, Any]:
         "ranking": curve.ranking,
         "truth": curve.truth,
         "against": curve.against,
-        "truth_words": truth_words(curve),
+        "truth_words": curve.truth_words,
         "measure": MEASURE,
         "offline": curve.offline,
         "queries": curve.queries,
@@ -251,8 +219,8 @@ def curve_json(curve: JudgingCurve) -> dict[str, Any]:
         "points": [_point(point) for point in points.points],
         "reference": _point(points.reference),
         "chosen": points.chosen and _point(points.chosen),
-        "notes": list(curve_notes(curve)),
-        "sentence": curve_sentence(curve),
+        "notes": list(curve.notes()),
+        "sentence": curve.sentence,
     }
 
 
@@ -271,6 +239,4 @@ def _point(point: CurvePoint) -> dict[str, Any]:
 
 def figure_record(figure: QueryFigure | None) -> dict[str, Any] | None:
     """Return a figure over queries; None where nothing is known. One query has no interval: null."""
-    if figure is None:
-        return None
-    return {"value": figure.value, "low": figure.low, "high": figure.high, "queries": figure.queries}
+    return None if figure is None else asdict(figure)

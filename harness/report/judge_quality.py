@@ -21,7 +21,7 @@ from harness.report.text import count, signed
 
 if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels and no comparison
     from harness.archive.comparison_reader import ComparisonFile, ComparisonReader
-    from harness.core.comparisons import ComparedQuery, CrossMatch
+    from harness.core.comparisons import CrossMatch
     from harness.report.summary.labels import LabelAgreement
 
 _ALWAYS_FROM = 3
@@ -30,6 +30,7 @@ _LINKED = 0.5
 """A rank correlation from here on is worth a warning."""
 _CHANCE_CYCLES = 0.25
 """Share of cyclic triples that coin tosses give."""
+_NO_VERDICT = "there is no verdict on two different answers"
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,8 @@ def judge_quality(judge: str, rubric: str, tally: Tally, order: str) -> JudgeQua
 def failures(
     reader: FolderReader, open_keys: AbstractSet[str], absent: AbstractSet[str] = frozenset()
 ) -> dict[str, Tally]:
-    """Count failed verdicts by judge: those that matches wait for, and those `absent` for which other jurors' stand.
-
-    The archive is read only if there are any.
-    """
-    asked = open_keys | absent
-    if not asked:
+    """Count failed verdicts by judge: those that matches wait for, and `absent` ones for which other jurors' stand."""
+    if not (asked := open_keys | absent):
         return {}
     judges = {v.key: v.judge for v in reader.verdicts() if isinstance(v, Unjudged) and v.key in asked}
     stood_in = Counter(judge for key, judge in judges.items() if key not in open_keys)
@@ -111,67 +108,44 @@ def position_decides(t: Tally) -> bool:
     return t.flips.part == t.flips.whole >= _ALWAYS_FROM or t.flips.interval[0] > 0.5
 
 
-def quality_figures(t: Tally, order: str) -> list[QualityFigure]:
-    """Return every figure with a line on what it means."""
-    return [*_position_figures(t, order), *_mark_figures(t), *_reply_figures(t)]
-
-
-def _position_figures(t: Tally, order: str) -> list[QualityFigure]:
-    """Return what the order shown does, and whether verdicts make a ranking."""
+def quality_figures(t: Tally, order: str) -> Iterator[QualityFigure]:
+    """Yield every figure with a line on what it means: of the order shown, of the marks, and of the replies."""
     effect = f"{signed(t.first_side[0])} points (sd {t.first_side[1]:.2f})" if t.first_side else "no verdicts"
     ties = "most: it cannot tell these answers apart" if 2 * t.ties.part > t.ties.whole else "the others name a winner"
-    no_verdict = "there is no verdict on two different answers"
-    return [
-        QualityFigure("flips", "Changed with order", share_words(t.flips, "pair"), _flips(t)),
-        QualityFigure(
-            "first_wins", "First shown wins", share_words(t.first_wins, "decided verdict"), first_wins_meaning(t)
-        ),
-        QualityFigure("first_side", "Position bias", effect, _bias(t, order)),
-        QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), ties if t.ties.whole else no_verdict),
-        QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triple"), _cycles(t)),
-    ]
+    first_wins = share_words(t.first_wins, "decided verdict")
+    yield QualityFigure("flips", "Changed with order", share_words(t.flips, "pair"), _flips(t))
+    yield QualityFigure("first_wins", "First shown wins", first_wins, first_wins_meaning(t))
+    yield QualityFigure("first_side", "Position bias", effect, _bias(t, order))
+    yield QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), ties if t.ties.whole else _NO_VERDICT)
+    yield QualityFigure("cycles", "Cycles", share_words(t.cycles, "judged triple"), _cycles(t))
 
-
-def _mark_figures(t: Tally) -> list[QualityFigure]:
-    """Return what sways the marks, how they use the scale, and whether they are what the judge claims."""
     value, answers = t.length_correlation, t.length.answers
     length = "cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"
     histogram = ", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items())
     winners = f", {count(t.claimed_winners)} of them another winner" if t.claimed_winners else ""
     claims = f"its sums are not those of its scores{winners}; the scores count"
-    no_other = "what it claims is what its scores come to"
-    return [
-        QualityFigure("length", "Score and length", length, _length_meaning(t)),
-        QualityFigure("marks", "Scores", histogram or "none", _marks(t)),
-        QualityFigure(
-            "claims",
-            "Claims against its scores",
-            share_words(t.claims, "verdict"),
-            claims if t.claims.part else no_other,
-        ),
-    ]
+    claims = claims if t.claims.part else "what it claims is what its scores come to"
+    yield QualityFigure("length", "Score and length", length, _length_meaning(t))
+    marks = f"combined scores, rounded, from {min(t.marks)} to {max(t.marks)}" if t.marks else _NO_VERDICT
+    if t.marks and t.flat_mark:
+        mark, share = t.flat_mark
+        marks = f"it gives {mark} to {100 * share:.0f} % of the answers: it hardly uses the scale"
+    yield QualityFigure("marks", "Scores", histogram or "none", marks)
+    yield QualityFigure("claims", "Claims against its scores", share_words(t.claims, "verdict"), claims)
 
-
-def _reply_figures(t: Tally) -> list[QualityFigure]:
-    """Return how far the judge agrees with itself, which replies were of no use, and which orders to ask for."""
-    again = f"{count(t.disagreements.part)} of {counted(t.disagreements.whole, 'time')}"
-    noise, noisy = (
-        ("not measured", "--judge-repeats 2 asks everything twice and measures it")
-        if t.self_noise is None
-        else (f"sd {t.self_noise:.2f} points", f"asked the very same again, it named another winner {again}")
-    )
-    repaired = (
-        "replies that could be used only when asked again" if t.repaired else "every reply could be used as it came"
-    )
+    noise, noisy = "not measured", "--judge-repeats 2 asks everything twice and measures it"
+    if t.self_noise is not None:
+        again = f"{count(t.disagreements.part)} of {counted(t.disagreements.whole, 'time')}"
+        noise, noisy = f"sd {t.self_noise:.2f} points", f"asked the very same again, it named another winner {again}"
+    of_no_use = "replies that could be used only when asked again"
+    repaired = of_no_use if t.repaired else "every reply could be used as it came"
     advice, pairs = t.orders.advice, f"{counted(t.orders.pairs, 'pair')} in both orders"
     ratio = "no residual" if advice.ratio is None else f"ratio {advice.ratio:.2f}"
     orders = pairs if advice.verdict == "too few" else f"{ratio} from {pairs}"
-    return [
-        QualityFigure("self_noise", "Own noise", noise, noisy),
-        QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", repaired),
-        QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t)),
-        QualityFigure("one_order", "One order or two", orders, _advice(t)),
-    ]
+    yield QualityFigure("self_noise", "Own noise", noise, noisy)
+    yield QualityFigure("repaired", "Repaired replies", f"{count(t.repaired)} of {count(t.verdicts)}", repaired)
+    yield QualityFigure("failed", "Failed verdicts", count(t.failed), _failed(t))
+    yield QualityFigure("one_order", "One order or two", orders, _advice(t))
 
 
 def share_words(s: Share, of: str) -> str:
@@ -199,11 +173,8 @@ def _flips(t: Tally) -> str:
         return "more often than coin tosses: the position decides, and the ranking is noise"
     if t.flips.holds(0.5):
         return "coin tosses give 50 %: these pairs do not show that the judge is better"
-    return (
-        "rarely: the order shown hardly matters"
-        if t.flips.value <= 0.1
-        else "at times: it takes both orders, or many pairs"
-    )
+    seldom = t.flips.value <= 0.1
+    return "rarely: the order shown hardly matters" if seldom else "at times: it takes both orders, or many pairs"
 
 
 def first_wins_meaning(t: Tally) -> str:
@@ -251,15 +222,6 @@ def _length_meaning(t: Tally) -> str:
     return f"{'longer' if value > 0 else 'shorter'} answers score higher: see whether they are better, or just that"
 
 
-def _marks(t: Tally) -> str:
-    if not t.marks:
-        return "there is no verdict on two different answers"
-    if t.flat_mark:
-        mark, share = t.flat_mark
-        return f"it gives {mark} to {100 * share:.0f} % of the answers: it hardly uses the scale"
-    return f"combined scores, rounded, from {min(t.marks)} to {max(t.marks)}"
-
-
 def _failed(t: Tally) -> str:
     if not t.failed:
         return "none is missing"
@@ -286,35 +248,29 @@ def _advice(t: Tally) -> str:
     return f"keep both orders{rough}: the position's effect differs from pair to pair (ratio 1.3 or more)"
 
 
-_Place = tuple[int, int]
-
-
 def compared_qualities(reader: ComparisonReader, file: ComparisonFile) -> list[JudgeQuality]:
     """Return what is to be said of every judge of a comparison. Raises ArchiveDamaged."""
-    open_keys: set[str] = set()
     parts: list[Tallies] = []
-    for query in file.queries:
-        parts.append(_tallies(reader, query))
-        open_keys.update(query.failed_verdicts)
+    for query in file.queries:  # as a group whose rollouts are numbered side after side
+        placed = [(side, rollout) for side, listed in enumerate(query.rollouts) for rollout in listed]
+        numbers = {(side, rollout.index): number for number, (side, rollout) in enumerate(placed)}
+        matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
+        words = {
+            number: len(reader.blobs.get(rollout.answer_blob).split())
+            for number, (_, rollout) in enumerate(placed)
+            if rollout.answer_blob
+        }
+        group = GroupRanking(
+            query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches
+        )
+        calls = calls_by_judge(group, reader.verdict, words)
+        parts.append({judge: tally(made) for judge, made in calls.items()})
+    open_keys = {key for query in file.queries for key in query.failed_verdicts}
     sums = add_tallies([*parts, failures(reader, open_keys)])
-    return [judge_quality(judge, reader.info.rubric, sums[judge], "both") for judge in sums]
+    return [judge_quality(judge, reader.info.rubric, tally, "both") for judge, tally in sums.items()]
 
 
-def _tallies(reader: ComparisonReader, query: ComparedQuery) -> dict[str, Tally]:
-    """Sum up a query's cross matches by judge, as those of a group whose rollouts are numbered side after side."""
-    placed = [(side, rollout) for side, listed in enumerate(query.rollouts) for rollout in listed]
-    numbers = {(side, rollout.index): number for number, (side, rollout) in enumerate(placed)}
-    matches = tuple(_as_match(match, numbers) for match in query.matches if match.score_first is not None)
-    words = {
-        number: len(reader.blobs.get(rollout.answer_blob).split())
-        for number, (_, rollout) in enumerate(placed)
-        if rollout.answer_blob
-    }
-    group = GroupRanking(query=query.query, topology="", estimator="", status="complete", signal="ok", matches=matches)
-    return {judge: tally(calls) for judge, calls in calls_by_judge(group, reader.verdict, words).items()}
-
-
-def _as_match(match: CrossMatch, numbers: dict[_Place, int]) -> Match:
+def _as_match(match: CrossMatch, numbers: dict[tuple[int, int], int]) -> Match:
     first, second = numbers[match.sides[0], match.first], numbers[match.sides[1], match.second]
     shown = [side == "first" for side in match.shown_first]
     return Match(

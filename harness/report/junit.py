@@ -14,11 +14,7 @@ _TEXT = 300
 
 
 def junit_xml(gate: GateResult, queries: Iterable[ComparedQuery]) -> str:
-    """Return a gate and its queries as JUnit XML.
-
-    Only the gate's own test can fail: a query that was lost fails nothing. A gate that cannot tell and may pass is
-    skipped, which CI servers show.
-    """
+    """Return a gate and its queries as JUnit XML: only the gate's test can fail; if it cannot tell, it is skipped."""
     met = met_queries(queries, (0, 1))
     suite = Element("testsuite", name=_SUITE, tests=str(len(met) + 1))
     first, second = (side.label for side in gate.comparison.sides[:2])
@@ -31,8 +27,8 @@ def junit_xml(gate: GateResult, queries: Iterable[ComparedQuery]) -> str:
     SubElement(own, "system-out").text = _shown(f"{gate.sentence}\n{gate.comparison.sentence}")
     for query in met:
         test = SubElement(suite, "testcase", classname=f"{_SUITE}.queries", name=_shown(query.name))
-        label = gate.comparison.sides[1].label
-        SubElement(test, "system-out").text = _shown(f"{label} won {query.won_words}: {query.query.text[:_TEXT]}")
+        won = f"{gate.comparison.sides[1].label} won {query.won} {'pair' if query.pairs == 1 else 'pairs'}"
+        SubElement(test, "system-out").text = _shown(f"{won}: {query.query.text[:_TEXT]}")
     suite.attrib |= {"failures": str(int(not gate.passed)), "errors": "0", "skipped": str(int(unsure))}
     return _document(suite)
 

@@ -48,32 +48,24 @@ def voice_words(voices: VoicesOfJurors, juror: str) -> list[str]:
     """Return in a sentence how much a juror says; nothing of one who gave no verdict."""
     if juror not in voices.shares:
         return []
-    return [f"`pooled` takes {_percent(voices.shares[juror])} of what the jury says from it"]
+    return [f"`pooled` takes {percent_half_up(voices.shares[juror])} % of what the jury says from it"]
 
 
 def jury_words(voices: VoicesOfJurors) -> str:
     """Return in a sentence how far the jurors see the same."""
-    share = _percent(voices.shared)
-    return (
-        f"the jury: {share} of what it sees in the rollouts of a query all jurors see; the rest is a juror's own taste"
-    )
+    share = percent_half_up(voices.shared)
+    seen = f"{share} % of what it sees in the rollouts of a query all jurors see"
+    return f"the jury: {seen}; the rest is a juror's own taste"
 
 
-def _percent(share: float) -> str:
-    return f"{percent_half_up(share)} %"
-
-
-FEW_GROUPS = 8
+_FEW_GROUPS = 8
 """Below this many queries the prior says about as much of the judge as the verdicts do."""
 _LEVELS = ((0.1, "nothing"), (0.35, "a third"), (0.65, "half"), (0.9, "most"), (math.inf, "all"))
 """How much of the absolute level marks carry, in words, up to which share."""
 
 
 def judge_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile]:
-    """Return what each judge's verdicts in a ranking teach of it; nothing of a listwise judge.
-
-    A ranking that keeps it says so itself. Of very many groups some are read, evenly spread.
-    """
+    """Return what each judge's verdicts teach of it, in some of very many groups; nothing of a listwise judge."""
     if ranking.profiles:
         return list(ranking.profiles)
     calls: defaultdict[str, list[Comparisons]] = defaultdict(list)
@@ -82,9 +74,8 @@ def judge_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile
         group = ranking.groups[at * len(ranking.groups) // some]
         for judge, of_group in calls_by_judge(group, reader.verdict).items():
             calls[judge].append(calls_of_judge(of_group))
-    learnt = (
-        learn_profile(groups, judge, ranking.head.rubric, ranking.head.rendering) for judge, groups in calls.items()
-    )
+    head = ranking.head
+    learnt = (learn_profile(groups, judge, head.rubric, head.rendering) for judge, groups in calls.items())
     return [profile for profile in learnt if profile]
 
 
@@ -115,7 +106,7 @@ def profile_words(profile: JudgeProfile) -> list[str]:
     if not profile.converged:
         lines.append("the fit did not come to rest: do not believe these figures")
     queries = counted(profile.groups, "query", "queries")
-    few = "; so few say little more than what is believed of any judge" if profile.groups < FEW_GROUPS else ""
+    few = "; so few say little more than what is believed of any judge" if profile.groups < _FEW_GROUPS else ""
     return [*lines, f"learnt from {queries} and {counted(profile.calls, 'call')}{few}"]
 
 

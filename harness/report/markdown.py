@@ -7,20 +7,11 @@ neither for CommonMark nor for what GitHub and GitLab make of names and numbers 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideResult
+from harness.core.comparisons import ComparedQuery, Comparison, SideResult
 from harness.core.gates import GateResult
 from harness.core.unicode import visible
 from harness.core.wording import counted
-from harness.report.summary.comparison import (
-    MetQuery,
-    losses,
-    pairing_cells,
-    places_of,
-    rate,
-    result_figures,
-    sides_rows,
-    win_rate,
-)
+from harness.report.summary.comparison import losses, pairing_cells, rate, result_figures, sides_rows, win_rate
 from harness.report.text import count, signed
 
 _LOSSES = 10
@@ -38,13 +29,20 @@ def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]
     """Return verdict, figures and the ten worst losses as Markdown that holds no HTML."""
     rows = [(row.label, *row.values) for row in sides_rows(comparison.figures)]
     labels = [side.label for side in comparison.figures]
+    sides: list[str] = []
+    for side in comparison.sides:
+        models = f", model {', '.join(map(code, side.models))}" if side.models else ""
+        instructions = f", instructions {code(side.instructions_file)}" if side.instructions_file else ""
+        sides.append(f"- **{side.label}**: agent {code(side.agent)}{models}{instructions}, run {code(side.run)}")
     blocks = [
-        *_verdict(comparison),
-        _lines(map(_side, comparison.sides)),
+        f"**{prose(comparison.sentence)}**" if comparison.sentence else "",
+        "**Offline self-test**: this comparison says nothing of any LLM." if comparison.offline else "",
+        "**Incomplete**: some pairs are not judged yet." if comparison.status == "incomplete" else "",
+        "\n".join(sides),
         _results(comparison.results),
-        (_table(("", *labels), rows, right=range(1, 1 + len(labels))) if rows else ""),
+        _table(("", *labels), rows, right=range(1, 1 + len(labels))) if rows else "",
         *_lost_blocks(comparison, list(queries)),
-        _lines(f"- {prose(f'note: {note}')}" for note in comparison.notes),
+        "\n".join(f"- {prose(f'note: {note}')}" for note in comparison.notes),
         f"Comparison {code(comparison.comparison)}, judge {code(comparison.judge)}, rubric {code(comparison.rubric)}.",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -55,7 +53,7 @@ def gate_markdown(gate: GateResult, forecast: Iterable[str], queries: Iterable[C
     looks = [(count(look.queries), rate(win_rate(look)), look.finding) for look in gate.looks]
     blocks = [
         f"### {prose(gate.sentence)}",
-        _lines(f"- {prose(line)}" for line in forecast),
+        "\n".join(f"- {prose(line)}" for line in forecast),
         _table(("queries judged", "preferred", "the look says"), looks, right=(0,)) if gate.planned_looks > 1 else "",
     ]
     return "\n\n".join([*filter(None, blocks), comparison_markdown(gate.comparison, queries)])
@@ -80,18 +78,6 @@ def prose(text: str) -> str:
     return text if _PROSE.fullmatch(text) and not _REFERENCE.search(text) else code(text)
 
 
-def _verdict(comparison: Comparison) -> list[str]:
-    lines = [f"**{prose(comparison.sentence)}**"] if comparison.sentence else []
-    lines += ["**Offline self-test**: this comparison says nothing of any LLM."] * comparison.offline
-    return lines + ["**Incomplete**: some pairs are not judged yet."] * (comparison.status == "incomplete")
-
-
-def _side(side: ComparedSide) -> str:
-    models = f", model {', '.join(map(code, side.models))}" if side.models else ""
-    instructions = f", instructions {code(side.instructions_file)}" if side.instructions_file else ""
-    return f"- **{side.label}**: agent {code(side.agent)}{models}{instructions}, run {code(side.run)}"
-
-
 def _results(results: Sequence[SideResult]) -> str:
     """Return the figures of two sides; of more, a line for each two of them."""
     if len(results) == 1:
@@ -106,24 +92,19 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[i
     """Return a table; its cells are the harness's words and figures, none of a stranger."""
     at_right = set(right)
     rule = ["--:" if at in at_right else ":--" for at in range(len(head))]
-    return _lines(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
 
 
 def _lost_blocks(comparison: Comparison, queries: Sequence[ComparedQuery]) -> Iterator[str]:
     for result in comparison.results:
-        lost = losses(queries, places_of(comparison, result))
+        lost = losses(comparison, result, queries)
         if lost:
             first, second = result.sides
             worst = f", the worst {_LOSSES} of them" if len(lost) > _LOSSES else ", worst first"
             of = counted(result.queries, "query", "queries")
             yield f"**{second} lost {len(lost):,} of {of} to {first}**{worst}:"
-            yield _lines(f"{number}. {_loss(met)}" for number, met in enumerate(lost[:_LOSSES], 1))
-
-
-def _loss(met: MetQuery) -> str:
-    margin = "failed" if met.margin is None else f"margin {signed(met.margin)}"
-    return f"{code(met.query.text)} ({code(met.name)}): won {met.won}, {margin}"
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "\n".join(lines)
+            yield "\n".join(
+                f"{number}. {code(met.query.text)} ({code(met.name)}): won {met.won}, "
+                + ("failed" if met.margin is None else f"margin {signed(met.margin)}")
+                for number, met in enumerate(lost[:_LOSSES], 1)
+            )

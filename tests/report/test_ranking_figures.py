@@ -51,17 +51,14 @@ def test_the_figures_are_those_of_a_plain_reading(archive: str, tmp_path: Path):
         above, samples = summary.above_anchor
         assert (figures.above_anchor.value if figures.above_anchor else None) == (above / samples if samples else None)
         verdicts = verdicts_of(reader, ranking)
-        for dimension in figures.dimensions:
+        for name, decides in figures.dimensions.items():
             marks = [
-                (
-                    sign(v.a.dimensions[dimension.name] - v.b.dimensions[dimension.name]),
-                    sign(v.a.combined - v.b.combined),
-                )
+                (sign(v.a.dimensions[name] - v.b.dimensions[name]), sign(v.a.combined - v.b.combined))
                 for v in verdicts
                 if v.a.combined != v.b.combined
             ]
-            assert (dimension.decides.part, dimension.decides.whole) == (sum(a == b for a, b in marks), len(marks))
-        names = [dimension.name for dimension in figures.dimensions]
+            assert (decides.part, decides.whole) == (sum(a == b for a, b in marks), len(marks))
+        names = list(figures.dimensions)
         leads = {n: [sign(v.a.dimensions[n] - v.b.dimensions[n]) for v in verdicts] for n in names}
         alike = {(a, b) for a, b in combinations(names, 2) if leads[a] == leads[b] and any(leads[a])}
         assert set(figures.never_part) == alike

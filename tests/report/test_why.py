@@ -16,7 +16,7 @@ from harness.core.records import Step
 from harness.ranking.topologies import TOPOLOGIES
 from harness.report.summary.paths import aligned_steps, first_parting
 from harness.report.summary.why import decided, explain_pair, find_pair, first_sentence
-from harness.report.summary.why_records import Meeting, lead_sentence, matches_sentence
+from harness.report.summary.why_records import Meeting
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 
@@ -227,10 +227,10 @@ def test_of_pooled_the_difference_is_that_of_its_scores_and_its_own_fit_says_how
         ranking, query = reader.ranking(), next(query for query in reader.queries() if query.id == "one")
         why = explain_pair(reader, ranking, find_pair(reader, ranking, query, 0, 2))
     level = replace(why, difference=0.8, by_differences=-0.25)
-    assert "level of the marks" not in lead_sentence(replace(level, by_differences=0.25))
-    assert lead_sentence(level).startswith("rollout 0 (anchor) leads by 0.80")
+    assert "level of the marks" not in replace(level, by_differences=0.25).lead_sentence
+    assert level.lead_sentence.startswith("rollout 0 (anchor) leads by 0.80")
     alone = "; the level of the marks decides: by their differences alone, rollout 2 leads by 0.25"
-    assert lead_sentence(level).endswith(alone)
+    assert level.lead_sentence.endswith(alone)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_the_swap_is_said_to_keep_the_winner_only_where_both_orders_name_it(
         replace(one, **own, shown_first=(0,), scores=(a_first,), mean=a_first),
         replace(one, **own, shown_first=(1,), scores=(b_first,), mean=b_first),
     )
-    assert f": {says}" in matches_sentence(replace(why, matches=(one,) if matches == 1 else two))
+    assert f": {says}" in replace(why, matches=(one,) if matches == 1 else two).matches_sentence
 
 
 def test_what_two_of_many_queries_take_to_meet_is_only_their_own_calls(tmp_path: Path) -> None:

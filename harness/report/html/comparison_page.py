@@ -1,24 +1,21 @@
 """A comparison's page, drawn from its archive and what it says, and written to a file."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_files import write_file
-from harness.core.comparisons import ALPHA, ComparedQuery, ComparedSide, Comparison, Interval, SideResult
+from harness.core.comparisons import ALPHA, ComparedSide, Comparison, Interval, SideResult
 from harness.core.wording import counted
 from harness.report.html.diffs import DiffLine, instruction_diff
 from harness.report.html.facts import Fact, versions_fact
 from harness.report.html.lost_queries import LostQuery, lost_queries
 from harness.report.summary.comparison import (
     MetQuery,
-    losses,
+    chance_words,
     met_queries,
     method_words,
-    places_of,
-    probability_of_chance,
     rate,
     result_figures,
     sides_rows,
@@ -75,18 +72,24 @@ def forest(comparison: Comparison) -> list[ForestLine]:
     lines += [ForestLine(label, of, interval) for label, of, interval in parts if interval]
     for part in comparison.slices:
         if part.win_rate:
-            p, of = "" if part.p is None else probability_of_chance(part.p), counted(part.queries, "query", "queries")
+            p, of = "" if part.p is None else chance_words(part.p), counted(part.queries, "query", "queries")
             doubted = (part.p or 0.0) > ALPHA
             lines.append(ForestLine(f"{part.key}: {part.value}", of, part.win_rate, p, doubted=doubted))
     return lines
 
 
 def _whole(label: str, r: SideResult) -> ForestLine:
-    p = probability_of_chance(r.p if r.p_holm is None else r.p_holm)
+    p = chance_words(r.p if r.p_holm is None else r.p_holm)
     of = f"{counted(r.pairs, 'pair')}, {method_words(r)}"
     return ForestLine(label, of, win_rate(r), p, whole=True, doubted=r.shown is None)
 
 
+_TASKS = {
+    "agent": "the agents' instructions and tools, which are the same on all sides",
+    "file": "a file's text (--task)",
+    "nothing": "the query alone, because instructions are not shown (--hide-instructions)",
+}
+_QUERY_ALONE = "the query alone, because the sides' instructions or tools differ"
 _DETAILED = 40
 """Lost queries of two sides that are shown with their transcripts."""
 _LISTED = 1_000
@@ -118,17 +121,11 @@ class InstructionSection:
     lines: list[DiffLine] | None
     """None where they are too long to compare."""
 
-    @property
-    def equal(self) -> bool:
-        """Whether both had the same instructions."""
-        return self.first.instructions == self.second.instructions
-
 
 def write_comparison_page(reader: ComparisonReader, comparison: Comparison, target: Path | None = None) -> Path:
-    """Write the page of a comparison (mode 0600), whole or not at all, and return where it is.
+    """Write the page (mode 0600), whole or not at all, by default as report.html of the comparison's folder.
 
-    Without a target it is the report.html of the comparison's folder. Raises CannotWrite; ArchiveDamaged if a folder
-    stands there, or a text of a transcript is missing.
+    Raises CannotWrite, and ArchiveDamaged if a folder stands there, or a text of a transcript is missing.
     """
     target = target or reader.folder / "report.html"
     write_file(target, render_comparison_page(reader, comparison))
@@ -136,16 +133,27 @@ def write_comparison_page(reader: ComparisonReader, comparison: Comparison, targ
 
 
 def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> str:
-    """Return the page of a comparison: the same archive gives the same text.
-
-    Of each two sides the first 40 lost queries are shown in full, and the page says so.
-    """
+    """Return the page: the same archive gives the same text, with the first 40 lost queries of two sides in full."""
     from harness.report.html.templates import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
 
-    queries = list(reader.queries())
+    info, queries = reader.info, list(reader.queries())
+    task, differ = _TASKS[info.task_from], sum(query.task_differs for query in queries)
+    if differ:
+        on_some = f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {task}"
+        task = _QUERY_ALONE if differ == len(queries) else on_some
     several = len(comparison.results) > 1
-    return page_template("comparison_page.html.j2").render(
-        info=reader.info,
+    labels = [side.label for side in comparison.sides]
+    lost_sections: list[LossSection] = []
+    for result in comparison.results:
+        places = labels.index(result.sides[0]), labels.index(result.sides[1])
+        met = met_queries(queries, places)
+        lost = [query for query in met if query.outcome < 0.5]
+        shown = lost_queries(lost[: max(1, _DETAILED // len(comparison.results))], places, result.sides, reader)
+        lost_sections.append(LossSection(result, len(lost), shown, met))
+    return page_template(
+        "comparison_page.html.j2"
+    ).render(
+        info=info,
         comparison=comparison,
         forest=forest(comparison),
         figures=[
@@ -159,49 +167,16 @@ def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> 
             for first, second in pairwise(comparison.sides)
             if first.instructions is not None and second.instructions is not None
         ],
-        losses=[_losses(reader, comparison, result, queries) for result in comparison.results],
+        losses=lost_sections,
         listed=_LISTED,
-        about=_about(reader.info, comparison, _task_shown(reader.info, queries)),
+        about=[
+            Fact("Comparison", info.id, date(info.created_at)),
+            Fact("Judge", comparison.judge),
+            Fact("Rubric", comparison.rubric),
+            Fact("Task shown", task),
+            Fact("Pairs", f"{counted(info.pairs, 'cross pair')} of samples a query, and the anchors"),
+            Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
+            *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),
+            versions_fact(info.versions),
+        ],
     )
-
-
-def _losses(
-    reader: ComparisonReader, comparison: Comparison, result: SideResult, queries: Sequence[ComparedQuery]
-) -> LossSection:
-    places = places_of(comparison, result)
-    lost = losses(queries, places)
-    most = max(1, _DETAILED // len(comparison.results))
-    shown = lost_queries(lost[:most], places, result.sides, reader.verdict, reader.blobs.get)
-    return LossSection(result=result, lost=len(lost), shown=shown, met=met_queries(queries, places))
-
-
-_TASKS = {
-    "agent": "the agents' instructions and tools, which are the same on all sides",
-    "file": "a file's text (--task)",
-    "nothing": "the query alone, because instructions are not shown (--hide-instructions)",
-}
-_QUERY_ALONE = "the query alone, because the sides' instructions or tools differ"
-
-
-def _task_shown(info: ComparisonInfo, queries: Sequence[ComparedQuery]) -> str:
-    """Return what the judge was shown as the task, beside the query."""
-    differ = sum(query.task_differs for query in queries)
-    if not differ:
-        return _TASKS[info.task_from]
-    if differ == len(queries):
-        return _QUERY_ALONE
-    return f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {_TASKS[info.task_from]}"
-
-
-def _about(info: ComparisonInfo, comparison: Comparison, task_shown: str) -> list[Fact]:
-    """Return how the comparison was made: the particulars at its foot."""
-    return [
-        Fact("Comparison", info.id, date(info.created_at)),
-        Fact("Judge", comparison.judge),
-        Fact("Rubric", comparison.rubric),
-        Fact("Task shown", task_shown),
-        Fact("Pairs", f"{counted(info.pairs, 'cross pair')} of samples a query, and the anchors"),
-        Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
-        *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),
-        versions_fact(info.versions),
-    ]

@@ -1,19 +1,12 @@
 """The drawing of a curve: agreement with the truth against judge calls, as one SVG file without a script."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.core.wording import counted
 from harness.ranking.curve import KEEP, CurvePoint, frontier
-from harness.report.summary.curve import (
-    JudgingCurve,
-    counted_calls,
-    curve_notes,
-    curve_sentence,
-    design_words,
-    truth_words,
-)
+from harness.report.summary.curve import JudgingCurve, counted_calls, design_words
 from harness.report.text import as_sentence, fixed
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 588.0, 92.0, 424.0
@@ -42,13 +35,11 @@ class _Scale:
         return cls(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, start, end, step)
 
     def place(self, value: float) -> float:
-        """Return where a figure stands."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
     @property
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Each tick's place and label."""
         decimals = max(0, math.ceil(-math.log10(self.step) - 1e-9))
         for number in range(round((self.high - self.low) / self.step) + 1):
             value = self.low + number * self.step
@@ -57,17 +48,14 @@ class _Scale:
 
 @dataclass(frozen=True)
 class _Mark:
-    """A point as it is drawn."""
+    """A point as it is drawn, with the ends of its interval: the topology is its colour, the estimator its shape."""
 
     x: float
     y: float
     low: float | None
     high: float | None
-    """Where the ends of its interval stand."""
     topology: int
-    """Which colour."""
     estimator: str
-    """Which shape."""
     words: str
 
 
@@ -84,31 +72,31 @@ def curve_svg(curve: JudgingCurve) -> str:
     topologies = list(dict.fromkeys(point.design.topology for point in sorted(points, key=lambda p: p.design.topology)))
     estimators = list(dict.fromkeys(point.estimator for point in points))
     chosen = curve.curve.chosen
+
+    def mark(point: CurvePoint) -> _Mark:
+        design, tau = design_words(point.design), point.tau
+        return _Mark(
+            x=across.place(point.calls),
+            y=up.place(tau.value),
+            low=None if tau.low is None else up.place(tau.low),
+            high=None if tau.high is None else up.place(tau.high),
+            topology=topologies.index(point.design.topology),
+            estimator=point.estimator,
+            words=f"{design}, {point.estimator}: {counted_calls(point)}, tau {fixed(tau.value)}",
+        )
+
     return page_template("curve.svg.j2").render(
-        sentence=_lines(as_sentence(curve_sentence(curve)), _HEADING),
-        truth=_lines(f"{truth_words(curve)}; {counted(curve.queries, 'query', 'queries')}, {curve.by}"),
-        notes=[line for note in curve_notes(curve) for line in _lines(f"note: {note}")],
+        sentence=_lines(as_sentence(curve.sentence), _HEADING),
+        truth=_lines(f"{curve.truth_words}; {counted(curve.queries, 'query', 'queries')}, {curve.by}"),
+        notes=[line for note in curve.notes() for line in _lines(f"note: {note}")],
         across=across,
         up=up,
-        marks=[_mark(point, across, up, topologies) for point in points],
-        best=[_mark(point, across, up, topologies) for point in best],
-        chosen=chosen and _mark(chosen, across, up, topologies),
+        marks=list(map(mark, points)),
+        best=list(map(mark, best)),
+        chosen=chosen and mark(chosen),
         kept=up.place(KEEP * curve.curve.reference.tau.value) if chosen else None,
         topologies=topologies,
         estimators=sorted(estimators),
-    )
-
-
-def _mark(point: CurvePoint, across: _Scale, up: _Scale, topologies: Sequence[str]) -> _Mark:
-    tau = point.tau
-    return _Mark(
-        x=across.place(point.calls),
-        y=up.place(tau.value),
-        low=None if tau.low is None else up.place(tau.low),
-        high=None if tau.high is None else up.place(tau.high),
-        topology=topologies.index(point.design.topology),
-        estimator=point.estimator,
-        words=f"{design_words(point.design)}, {point.estimator}: {counted_calls(point)}, tau {fixed(tau.value)}",
     )
 
 

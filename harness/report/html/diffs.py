@@ -35,7 +35,11 @@ def word_diff(first: str, second: str) -> tuple[Pieces, Pieces] | None:
     blocks = matcher.get_matching_blocks()
     if matcher.steps_left < 0:
         return None
-    kept = [block for block in blocks if _counts(block, len(before), len(after))]
+    kept = [  # what two texts have in common is more than chance: long enough, or where both begin or end
+        (i, j, size)
+        for i, j, size in blocks
+        if size >= _SHORTEST or (size and (i == j == 0 or (i + size == len(before) and j + size == len(after))))
+    ]
     ours = _pieces(before, [(i, i + size) for i, _, size in kept])
     theirs = _pieces(after, [(j, j + size) for _, j, size in kept])
     return tuple(_without_moved(ours, second)), tuple(_without_moved(theirs, first))
@@ -79,13 +83,6 @@ def _bare(word: str) -> str:
     return word.strip().rstrip(_POINTS) or word.strip()
 
 
-def _counts(block: Match, before: int, after: int) -> bool:
-    """Tell whether what two texts have in common is more than chance: long enough, or where both begin or end."""
-    i, j, size = block
-    at_an_end = i == j == 0 or (i + size == before and j + size == after)
-    return size > 0 and (at_an_end or size >= _SHORTEST)
-
-
 def _pieces(words: Sequence[str], kept: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bool]]:
     end = 0
     for low, high in [*kept, (len(words), len(words))]:
@@ -105,17 +102,15 @@ _WORD_PAIRS = 12_000_000
 _ALIKE = 0.4
 """Share of equal words from which a changed line is marked word by word."""
 _TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
-_Opcodes = Sequence[tuple[str, int, int, int, int]]
-
-Kind = Literal["same", "gone", "new", "skipped"]
+_Kind = Literal["same", "gone", "new", "skipped"]
 
 
 @dataclass(frozen=True)
 class DiffLine:
     """A line of a diff, in pieces; a piece is marked where only a part of the line changed."""
 
-    kind: Kind
-    pieces: tuple[tuple[str, bool], ...]
+    kind: _Kind
+    pieces: Pieces
 
 
 def instruction_diff(first: str, second: str) -> list[DiffLine] | None:
@@ -123,44 +118,39 @@ def instruction_diff(first: str, second: str) -> list[DiffLine] | None:
     before, after = clean(first).splitlines(), clean(second).splitlines()
     if max(len(before), len(after)) > _MOST_LINES:
         return None
-    groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)
-    return list(_Diff(before, after).lines([list(group) for group in groups]))
+    return list(_Diff().lines(before, after))
 
 
 class _Diff:
-    def __init__(self, before: Sequence[str], after: Sequence[str]) -> None:
-        self._before, self._after = before, after
+    def __init__(self) -> None:
         self._word_pairs = _WORD_PAIRS
 
-    def lines(self, groups: Sequence[_Opcodes]) -> Iterator[DiffLine]:
+    def lines(self, before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
         end = 0
-        for group in groups:
+        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        for group in matcher.get_grouped_opcodes(_CONTEXT):
             yield from _skipped(group[0][1] - end)
             for tag, low, high, after_low, after_high in group:
                 if tag == "equal":
-                    yield from (_whole_line("same", line) for line in self._before[low:high])
+                    yield from (_whole_line("same", line) for line in before[low:high])
                 else:
-                    pairs = [
-                        self._by_words(old, young)
-                        for old, young in zip_longest(self._before[low:high], self._after[after_low:after_high])
-                    ]
+                    changed = zip_longest(before[low:high], after[after_low:after_high])
+                    pairs = [self._by_words(old, young) for old, young in changed]
                     yield from (line for line, _ in pairs if line)
                     yield from (line for _, line in pairs if line)
                 end = high
-        yield from _skipped(len(self._before) - end)
+        yield from _skipped(len(before) - end)
 
     def _by_words(self, gone: str | None, new: str | None) -> tuple[DiffLine | None, DiffLine | None]:
         """Return a line that went and the one that came for it, the words marked in which they differ."""
+        whole = None if gone is None else _whole_line("gone", gone), None if new is None else _whole_line("new", new)
         if gone is None or new is None:
-            return (
-                None if gone is None else _whole_line("gone", gone),
-                None if new is None else _whole_line("new", new),
-            )
+            return whole
         before, after = _TOKENS.findall(gone), _TOKENS.findall(new)
         self._word_pairs -= len(before) * len(after)
         matcher = SequenceMatcher(None, before, after, autojunk=False)
         if self._word_pairs < 0 or matcher.ratio() < _ALIKE:
-            return _whole_line("gone", gone), _whole_line("new", new)
+            return whole
         codes = matcher.get_opcodes()
         left = tuple(("".join(before[low:high]), tag != "equal") for tag, low, high, _, _ in codes if high > low)
         right = tuple(("".join(after[low:high]), tag != "equal") for tag, _, _, low, high in codes if high > low)
@@ -172,5 +162,6 @@ def _skipped(count: int) -> Iterator[DiffLine]:
         yield _whole_line("skipped", f"{count:,} equal line{'s' if count > 1 else ''}")
 
 
-def _whole_line(kind: Kind, text: str) -> DiffLine:
+def _whole_line(kind: _Kind, text: str) -> DiffLine:
+
     return DiffLine(kind, ((text, False),))

@@ -78,34 +78,25 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
     """Cut the longest texts of a path until the path fits into `room` characters; the answer has as much again."""
     path = list(numbered_steps(trajectory.path))
     several_agents = len({step.agent for _, step in path if step.agent}) > 1
-    texts = [_texts(step) for _, step in path]
+    texts: list[list[ExcerptText]] = []
+    for _, s in path:
+        labels = {"Reasoning": s.reasoning, "Input": s.tool_input, "Output": s.tool_output, "Error": s.error}
+        given = ((label, text) for label, text in labels.items() if text is not None)
+        texts.append([ExcerptText(label, clean(text).strip(), code=label == "Input") for label, text in given])
     limit = _limit([len(text.shown) for of_step in texts for text in of_step], room)
-    steps = (
+    steps = tuple(
         ExcerptStep(
-            number=number,
-            step=step,
-            agent=step.agent if several_agents else None,
-            texts=tuple(cut_excerpt(text, limit) for text in of_step),
+            number, step, step.agent if several_agents else None, tuple(cut_excerpt(text, limit) for text in of_step)
         )
         for (number, step), of_step in zip(path, texts, strict=True)
     )
-    return Excerpt(steps=tuple(steps), answer=answer_excerpt(trajectory, max(room, _ANSWER)), limit=limit)
+    return Excerpt(steps, answer_excerpt(trajectory, max(room, _ANSWER)), limit)
 
 
 def answer_excerpt(trajectory: Trajectory, most: int) -> ExcerptText:
     """Return an answer, cut to `most` characters."""
     answer = ExcerptText("Answer", clean(trajectory.answer).strip(), code=trajectory.answer_type == "json")
     return cut_excerpt(answer, most)
-
-
-def _texts(step: Step) -> list[ExcerptText]:
-    labelled = [
-        ("Reasoning", step.reasoning, False),
-        ("Input", step.tool_input, True),
-        ("Output", step.tool_output, False),
-        ("Error", step.error, False),
-    ]
-    return [ExcerptText(label, clean(text).strip(), code=code) for label, text, code in labelled if text is not None]
 
 
 def _limit(lengths: Sequence[int], room: int) -> int | None:

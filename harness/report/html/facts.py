@@ -95,8 +95,17 @@ def group_facts(group: GroupSummary, ranking: GroupRanking, verdicts_usd: float 
     """Return the figures of one query: which verdicts were bought for this ranking changes none."""
     judge = group.judge
     failed = f"{count(judge.failed)} failed" if judge.failed else "none failed"
+    noise: list[Fact] = []
+    if ranking.first_side is not None and ranking.first_side_sd is not None and ranking.sigma is not None:
+        side = f"{signed(ranking.first_side)} \N{PLUS-MINUS SIGN} {fixed(ranking.first_side_sd)}"
+        reliability = fixed(ranking.reliability)
+        noise = [
+            Fact("Position bias", side, "score points that standing first is worth in a verdict's margin"),
+            Fact("Noise of a verdict", fixed(ranking.sigma), "score points of its margin"),
+            Fact("Reliability", reliability, "share of the estimates' spread that is not uncertainty"),
+        ]
     return [
-        *_noise_facts(ranking),
+        *noise,
         Fact("Verdicts", count(judge.bought + judge.reused), failed),
         Fact("Judging cost", dollars(verdicts_usd), "of these verdicts, whenever they were bought"),
         *_order_facts(judge),
@@ -127,18 +136,6 @@ def _order_facts(judge: JudgeFigures) -> list[Fact]:
         share, decided = percent(judge.first_wins, judge.decided), counted(judge.decided, "decided verdict")
         facts.append(Fact("First shown wins", share, f"of {decided}; 50 % is unbiased"))
     return facts
-
-
-def _noise_facts(ranking: GroupRanking) -> list[Fact]:
-    """Return what the fit shows of the judge."""
-    if ranking.first_side is None or ranking.first_side_sd is None or ranking.sigma is None:
-        return []
-    side = f"{signed(ranking.first_side)} \N{PLUS-MINUS SIGN} {fixed(ranking.first_side_sd)}"
-    return [
-        Fact("Position bias", side, "score points that standing first is worth in a verdict's margin"),
-        Fact("Noise of a verdict", fixed(ranking.sigma), "score points of its margin"),
-        Fact("Reliability", fixed(ranking.reliability), "share of the estimates' spread that is not uncertainty"),
-    ]
 
 
 def _wall_time(spans: Iterable[TimeSpan]) -> Fact:

@@ -1,19 +1,16 @@
 """The queries that a side lost, each with its pairs: scores in both orders, the judge's words, both transcripts."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.archive.comparison_reader import ComparisonReader
 from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
-from harness.core.verdicts import Judged
 from harness.report.html.excerpts import BESIDE_A_MATCH, ExcerptText, cut_excerpt
 from harness.report.summary.comparison import MetQuery
-from harness.report.summary.match_details import MarkRow, OtherRemarks, Remarks, judge_remarks, mark_rows, shown_flags
-from harness.report.summary.match_verdicts import VerdictLookup
+from harness.report.summary.match_details import JudgedOrder, MarkRow, judged_order, mark_rows
 from harness.transcripts.clean_text import clean
 
-TextLookup = Callable[[str], str]
-"""Returns a blob's text by its name. Raises ArchiveDamaged."""
 _ANSWER = 4_000
 """Characters of an answer that are shown on the largest page too."""
 
@@ -31,21 +28,6 @@ class PairedSide:
 
 
 @dataclass(frozen=True)
-class ShownOrder:
-    """One verdict of a pair: who was shown first, and what the judge said."""
-
-    first: str
-    """The label of the side that was shown first, so that the judge calls it A."""
-    second: str
-    winner: str | None
-    """The label of the side that it names; None for a tie."""
-    verdict: Judged | None
-    remarks: Remarks
-    other_remarks: OtherRemarks
-    flags: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class LostPair:
     """A pair of rollouts of two sides."""
 
@@ -54,9 +36,9 @@ class LostPair:
     outcome: str
     sides: tuple[PairedSide, PairedSide]
     marks: tuple[MarkRow, ...]
-    judged: tuple[ShownOrder, ...]
+    judged: tuple[JudgedOrder[str], ...]
     """The orders whose verdicts are in the archive: one for each pair of columns of `marks`."""
-    orders: tuple[ShownOrder, ...]
+    orders: tuple[JudgedOrder[str], ...]
 
 
 @dataclass(frozen=True)
@@ -73,95 +55,61 @@ class LostQuery:
         return [(key, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for key, v in members]
 
 
-@dataclass(frozen=True)
-class ArchivedTexts:
-    """Where verdicts and texts come from, and how much of a text is shown."""
-
-    verdict: VerdictLookup
-    text: TextLookup
-    room: int
-    """Characters of a path."""
-
-
 def lost_queries(
-    lost: Sequence[MetQuery], sides: tuple[int, int], labels: tuple[str, str], verdict: VerdictLookup, text: TextLookup
+    lost: Sequence[MetQuery], sides: tuple[int, int], labels: tuple[str, str], reader: ComparisonReader
 ) -> list[LostQuery]:
-    """Return the queries with their pairs; the more pairs, the less room each transcript has."""
-    matches = [[*sorted(met.query.pairs(sides), key=_worst_first), *met.query.pairs(sides, "anchor")] for met in lost]
-    archived = ArchivedTexts(verdict, text, BESIDE_A_MATCH.each(2 * sum(map(len, matches))))
+    """Return the queries with their pairs; the more pairs, the less room each transcript has. Raises ArchiveDamaged."""
+
+    def worst_first(match: CrossMatch) -> tuple[bool, float, float]:
+        return match.outcome is None, match.outcome or 0.0, (match.score_second or 0.0) - (match.score_first or 0.0)
+
+    matches = [[*sorted(met.query.pairs(sides), key=worst_first), *met.query.pairs(sides, "anchor")] for met in lost]
+    room = BESIDE_A_MATCH.each(2 * sum(map(len, matches)))
     return [
-        LostQuery(met, tuple(_pair(number, met.query, match, labels, archived) for number, match in enumerate(of, 1)))
+        LostQuery(met, tuple(_pair(at, met.query, match, labels, reader, room) for at, match in enumerate(of, 1)))
         for met, of in zip(lost, matches, strict=True)
     ]
 
 
-def _worst_first(match: CrossMatch) -> tuple[bool, float, float]:
-    return match.outcome is None, match.outcome or 0.0, (match.score_second or 0.0) - (match.score_first or 0.0)
-
-
 def _pair(
-    number: int, query: ComparedQuery, match: CrossMatch, labels: tuple[str, str], archived: ArchivedTexts
+    number: int, query: ComparedQuery, match: CrossMatch, labels: tuple[str, str], reader: ComparisonReader, room: int
 ) -> LostPair:
-    shown = tuple(_orders(match, labels, archived.verdict))
-    verdicts = [(order, order.verdict) for order in shown if order.verdict]
-    scores = [(v.a, v.b) if order.first == labels[0] else (v.b, v.a) for order, v in verdicts]
+    first, second = labels
+    orders = tuple(
+        judged_order(first, second, reader.verdict(key), left_first=True)
+        if shown_first == "first"
+        else judged_order(second, first, reader.verdict(key), left_first=False)
+        for key, shown_first in zip(match.verdicts, match.shown_first, strict=True)
+    )
+    verdicts = [(order, order.verdict) for order in orders if order.verdict]
+    scores = [(v.a, v.b) if order.first == first else (v.b, v.a) for order, v in verdicts]
+    outcome = {"first": f"{first} won", "second": f"{second} won", "tie": "a tie"}.get(match.winner or "")
+    if match.forfeit:
+        outcome = f"{first if match.forfeit == 'first' else second} failed, and so lost without being judged"
     return LostPair(
         title="Anchors, not in the win rate" if match.role == "anchor" else f"Pair {number}",
         match=match,
-        outcome=_outcome(match, labels),
-        sides=(_side(query, match, 0, labels, archived), _side(query, match, 1, labels, archived)),
+        outcome="both failed: a tie" if match.forfeit == "both" else outcome or "not judged: a verdict is missing",
+        sides=(_side(query, match, 0, first, reader, room), _side(query, match, 1, second, reader, room)),
         marks=tuple(mark_rows(scores)),
         judged=tuple(order for order, _ in verdicts),
-        orders=shown,
+        orders=orders,
     )
-
-
-def _outcome(match: CrossMatch, labels: tuple[str, str]) -> str:
-    first, second = labels
-    if match.forfeit == "both":
-        return "both failed: a tie"
-    if match.forfeit:
-        return f"{first if match.forfeit == 'first' else second} failed, and so lost without being judged"
-    if match.winner is None:
-        return "not judged: a verdict is missing"
-    return {"first": f"{first} won", "second": f"{second} won", "tie": "a tie"}[match.winner]
 
 
 def _side(
-    query: ComparedQuery, match: CrossMatch, at: int, labels: tuple[str, str], archived: ArchivedTexts
+    query: ComparedQuery, match: CrossMatch, at: int, label: str, reader: ComparisonReader, room: int
 ) -> PairedSide:
     index = (match.first, match.second)[at]
     rollout = next(r for r in query.rollouts[match.sides[at]] if r.index == index)
+    answer, path = (
+        clean(reader.blobs.get(blob)).strip() if blob else "" for blob in (rollout.answer_blob, rollout.path_blob)
+    )
     return PairedSide(
-        label=labels[at],
+        label=label,
         rollout=rollout,
         score=(match.score_first, match.score_second)[at],
         won=match.outcome == float(at),
-        answer=_excerpt("Answer", rollout.answer_blob, archived, max(archived.room, _ANSWER)),
-        path=_excerpt("Path", rollout.path_blob, archived, archived.room),
+        answer=cut_excerpt(ExcerptText("Answer", answer), max(room, _ANSWER)),
+        path=cut_excerpt(ExcerptText("Path", path), room),
     )
-
-
-def _excerpt(label: str, blob: str | None, archived: ArchivedTexts, room: int) -> ExcerptText:
-    text = clean(archived.text(blob)).strip() if blob else ""
-    return cut_excerpt(ExcerptText(label, text), room)
-
-
-def _orders(match: CrossMatch, labels: tuple[str, str], verdicts: VerdictLookup) -> Iterator[ShownOrder]:
-    for key, shown_first in zip(match.verdicts, match.shown_first, strict=True):
-        verdict = verdicts(key)
-        first, second = labels if shown_first == "first" else labels[::-1]
-        remarks, others = judge_remarks(verdict, left_first=shown_first == "first")
-        flags = [
-            f"{flag.side}: {flag.words}" + (f"; so the rubric caps {flag.lowered}" if flag.lowered else "")
-            for flag in shown_flags(first, second, verdict)
-        ]
-        yield ShownOrder(
-            first=first,
-            second=second,
-            winner={"A": first, "B": second}.get(verdict.winner) if verdict else None,
-            verdict=verdict,
-            remarks=remarks,
-            other_remarks=others,
-            flags=tuple(flags),
-        )

@@ -8,6 +8,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.rounded import sum_if_known
 from harness.core.wording import counted
+from harness.report import text
 from harness.report.html.excerpts import ExcerptText, answer_excerpt
 from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words
 from harness.report.summary.group import AgentFigures
@@ -21,16 +22,6 @@ from harness.report.summary.rollouts import (
     rollout_label,
     score_name,
     with_a_rank,
-)
-from harness.report.text import (
-    SIGNAL_WORDS,
-    as_sentence,
-    dollars,
-    enumeration,
-    fixed,
-    probability,
-    readable_name,
-    signed,
 )
 
 _ANSWER = 1_400
@@ -54,33 +45,34 @@ class Outcome:
     figures: tuple[Fact, ...]
 
 
-@dataclass(frozen=True)
-class QuerySpending:
-    """What one query took: its rollouts, and the verdicts that its ranking rests on or waits for."""
-
-    agents: AgentFigures
-    verdicts_usd: float | None
-    failed_verdicts: int
-
-
-def outcome(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, spent: QuerySpending) -> Outcome:
-    """Return what a ranking came to."""
+def outcome(
+    group: Group,
+    ranking: GroupRanking,
+    verdicts: VerdictLookup,
+    agents: AgentFigures,
+    verdicts_usd: float | None,
+) -> Outcome:
+    """Return what a ranking came to, and what it took: `verdicts_usd` for those that it rests on or waits for."""
     places = first_places(group, ranking, verdicts)
     kind, title = _kind_and_title(places)
     sentence, because = headline(places)
     sure = certainty(group, ranking)
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
     judged = ranking.status == "complete"
-    signal, meaning = (SIGNAL_WORDS[ranking.signal], SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
+    signal, meaning = (text.SIGNAL_WORDS[ranking.signal], SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
+    parts = f"agent {text.dollars(agents.usd)}, verdicts {text.dollars(verdicts_usd)}"
+    runs, missing = agents.failed.total(), len(ranking.failed_verdicts)
+    failed = [counted(n, what) for n, what in ((runs, "rollout"), (missing, "verdict")) if n]
     return Outcome(
         kind=kind,
         title=title,
-        sentences=tuple(filter(None, (sentence, because, sure and as_sentence(sure)))),
+        sentences=tuple(filter(None, (sentence, because, sure and text.as_sentence(sure)))),
         answers=tuple((r, answer_excerpt(r.trajectory, _ANSWER // len(shown))) for r in shown),
         figures=(
             *_winner_figures(with_a_rank(group, ranking), places, ranking),
             Fact("Signal", signal, meaning),
-            *_spent_figures(spent),
+            Fact("Cost", text.dollars(sum_if_known((agents.usd, verdicts_usd))), parts),
+            Fact("Failed", text.enumeration(failed) if failed else "nothing", failed_words(agents) if runs else ""),
         ),
     )
 
@@ -91,17 +83,17 @@ def headline(places: FirstPlaces) -> tuple[str, str]:
     if not best:
         return "No rollout has a place.", ""
     if len(best) == 1:
-        return as_sentence(f"{rollout_label(best[0])} stands alone"), ""
+        return text.as_sentence(f"{rollout_label(best[0])} stands alone"), ""
     if len(leaders) == len(best):
         return f"All {len(best)} rollouts share one rank.", "The judging shows no difference."
     if len(leaders) > 1:
-        return f"Rollouts {enumeration([str(r.index) for r in leaders])} share first place.", ""
+        return f"Rollouts {text.enumeration([str(r.index) for r in leaders])} share first place.", ""
     if places.match is None:
         others_failed = best[1].status == "failed"
-        first = f"#1 {rollout_label(best[0])}." if others_failed else as_sentence(places.comparison)
+        first = f"#1 {rollout_label(best[0])}." if others_failed else text.as_sentence(places.comparison)
         return first, "All others failed." if others_failed else ""
-    reasons = places.match.reasons(lambda dimension, marks: f"{readable_name(dimension)} {signed(marks, 1)}")
-    return as_sentence(places.comparison), as_sentence("; ".join(reasons) or "level on every dimension")
+    reasons = places.match.reasons(lambda dimension, marks: f"{text.readable_name(dimension)} {text.signed(marks, 1)}")
+    return text.as_sentence(places.comparison), text.as_sentence("; ".join(reasons) or "level on every dimension")
 
 
 def _kind_and_title(places: FirstPlaces) -> tuple[Literal["won", "seeded", "tie", "none"], str]:
@@ -125,16 +117,7 @@ def _winner_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, rankin
     if scores:
         note = score_name(ranking)
         if len(scores) > 1:
-            note += f"; {signed(scores[0][1] - scores[1][1])} against rollout {scores[1][0]}, the second"
-        yield Fact("Score", fixed(scores[0][1]), note)
+            note += f"; {text.signed(scores[0][1] - scores[1][1])} against rollout {scores[1][0]}, the second"
+        yield Fact("Score", text.fixed(scores[0][1]), note)
     if len(placed) > 1 and placed[0].ranked.p_best is not None:
-        yield Fact("Probably the best", probability(placed[0].ranked.p_best), f"by {fit_behind(ranking)}")
-
-
-def _spent_figures(spent: QuerySpending) -> Iterator[Fact]:
-    agents, failed = spent.agents, spent.agents.failed.total()
-    parts = f"agent {dollars(agents.usd)}, verdicts {dollars(spent.verdicts_usd)}"
-    yield Fact("Cost", dollars(sum_if_known((agents.usd, spent.verdicts_usd))), parts)
-    what_failed = [counted(failed, "rollout")] if failed else []
-    what_failed += [counted(spent.failed_verdicts, "verdict")] if spent.failed_verdicts else []
-    yield Fact("Failed", enumeration(what_failed) if what_failed else "nothing", failed_words(agents) if failed else "")
+        yield Fact("Probably the best", text.probability(placed[0].ranked.p_best), f"by {fit_behind(ranking)}")

@@ -1,19 +1,19 @@
 """What a page shows of one query, put together from its records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.group_cache import cached_group
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout
 from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Unjudged, Unscored
 from harness.report.html.excerpts import ALONE
 from harness.report.html.facts import Fact, group_facts
-from harness.report.html.outcome import Outcome, QuerySpending, outcome
+from harness.report.html.outcome import Outcome, outcome
 from harness.report.html.rollout_cards import RolloutCard, StandingsLine, rollout_cards, standings
 from harness.report.summary.group import summarize_group
 from harness.report.summary.match_details import (
@@ -23,7 +23,7 @@ from harness.report.summary.match_details import (
     draw_bracket,
     seeds_by_anchor,
 )
-from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, marks_of_sides, verdict_keys
+from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, judged_sides, rollout_flags, verdict_keys
 from harness.report.summary.notes import jury_lines, notes
 from harness.report.summary.pair_table import PairTable, pair_table
 from harness.report.summary.ranking import group_of
@@ -52,35 +52,25 @@ class MarksMatrix:
 
 def marks_matrix(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> MarksMatrix | None:
     """Return the mean marks of a group's rollouts; None where no match has marks. Repeated matches count once."""
-    marks = _marks_by_rollout(ranking, verdicts)
+    marks: dict[int, dict[str, list[int]]] = {}
+    for entrant, scores in judged_sides(ranking, verdicts):
+        of_one = marks.setdefault(entrant, {})
+        for dimension, mark in scores.dimensions.items():
+            of_one.setdefault(dimension, []).append(mark)
     dimensions = tuple(dict.fromkeys(name for of_one in marks.values() for name in of_one))
     if not dimensions:
         return None
     means = {index: {name: sum(m) / len(m) for name, m in of_one.items()} for index, of_one in marks.items()}
     columns = {name: [of_one[name] for of_one in means.values() if name in of_one] for name in dimensions}
+
+    def mean_mark(index: int, name: str) -> MeanMark | None:
+        if (mean := means[index].get(name)) is None:
+            return None
+        worst, best = min(columns[name]), max(columns[name])
+        return MeanMark(mean, best=worst < best == mean, worst=mean == worst < best)
+
     placed = [p.rollout.index for p in placed_rollouts(group, ranking) if p.rollout.index in means]
-    rows = ((index, tuple(_mark(means[index].get(name), columns[name]) for name in dimensions)) for index in placed)
-    return MarksMatrix(dimensions, tuple(rows))
-
-
-def _marks_by_rollout(ranking: GroupRanking, verdicts: VerdictLookup) -> Mapping[int, Mapping[str, list[int]]]:
-    marks: dict[int, dict[str, list[int]]] = {}
-    for match in ranking.matches:
-        if match.repeated:
-            continue
-        for sides in marks_of_sides(match, verdicts):
-            for entrant, side in zip((match.a, match.b), sides, strict=True):
-                of_one = marks.setdefault(entrant, {})
-                for dimension, mark in side.dimensions.items():
-                    of_one.setdefault(dimension, []).append(mark)
-    return marks
-
-
-def _mark(mean: float | None, column: Sequence[float]) -> MeanMark | None:
-    if mean is None:
-        return None
-    differ = min(column) < max(column)
-    return MeanMark(mean, best=differ and mean == max(column), worst=differ and mean == min(column))
+    return MarksMatrix(dimensions, tuple((at, tuple(mean_mark(at, name) for name in dimensions)) for at in placed))
 
 
 @dataclass(frozen=True)
@@ -90,14 +80,6 @@ class FailedVerdict:
     key: str
     subject: str
     verdict: Unjudged | Unscored | None
-
-
-def failures_by_key(reader: RunReader, rankings: Iterable[GroupRanking]) -> dict[str, Unjudged | Unscored]:
-    """Return the newest failure of each verdict that a group had to do without, by its key."""
-    open_keys = {key for ranking in rankings for key in ranking.failed_verdicts}
-    if not open_keys:
-        return {}
-    return {v.key: v for v in reader.verdicts() if isinstance(v, Unjudged | Unscored) and v.key in open_keys}
 
 
 def failed_verdicts(
@@ -113,17 +95,17 @@ def failed_verdicts(
         for transcript in {part.hash for part in parts}:
             indexes.setdefault(transcript, []).append(str(rollout.index))
     labels = {transcript: f"rollout {' or '.join(names)}" for transcript, names in indexes.items()}
-    return [
-        FailedVerdict(key=key, subject=_subject(failures.get(key), labels), verdict=failures.get(key))
-        for key in ranking.failed_verdicts
-    ]
-
-
-def _subject(verdict: Unjudged | Unscored | None, labels: Mapping[str, str]) -> str:
-    if isinstance(verdict, Unjudged):
-        first, second = (labels.get(t, "a transcript no longer here") for t in (verdict.first, verdict.second))
-        return f"{first} against {second}"
-    return f"a list of {len(verdict.transcripts)}" if verdict else "a verdict no longer here"
+    failed: list[FailedVerdict] = []
+    for key in ranking.failed_verdicts:
+        verdict = failures.get(key)
+        subject = "a verdict no longer here"
+        if isinstance(verdict, Unjudged):
+            first, second = (labels.get(t, "a transcript no longer here") for t in (verdict.first, verdict.second))
+            subject = f"{first} against {second}"
+        elif verdict:
+            subject = f"a list of {len(verdict.transcripts)}"
+        failed.append(FailedVerdict(key, subject, verdict))
+    return failed
 
 
 @dataclass(frozen=True)
@@ -140,29 +122,22 @@ class SeedLabel:
 
 def seeding_lines(group: Group, ranking: GroupRanking) -> list[SeedLabel]:
     """Return the seeding matches as lines, best seed first; the matches still open last."""
-    played = [(number, match) for number, match in enumerate(ranking.matches, 1) if match.round == 0]
+    played = {m.a: (number, m) for number, m in enumerate(ranking.matches, 1) if m.round == 0}
     if not played:
         return []
     order = seeds_by_anchor(ranking.matches)
-    anchor = played[0][1].b
+    anchor = next(match.b for _, match in played.values())
     entrants = [r.index for r in group.rollouts if r.status == "ok" and r.index != anchor]
-    complete = set(entrants) <= set(order)
-    by_sample = {match.a: (number, match) for number, match in played}
-
-    def line(entrant: int, place: int | None) -> SeedLabel:
+    lines: list[SeedLabel] = []
+    for at, entrant in enumerate(order, 1):
+        place = at if set(entrants) <= set(order) else None
         if entrant == anchor:
-            return SeedLabel(place, entrant, score=sum(match.score_b for _, match in played) / len(played))
-        number, match = by_sample[entrant]
-        return SeedLabel(place, entrant, match.score_a, match.score_b, number)
-
-    lines = [line(entrant, place if complete else None) for place, entrant in enumerate(order, 1)]
+            mean = sum(match.score_b for _, match in played.values()) / len(played)
+            lines.append(SeedLabel(place, entrant, score=mean))
+        else:
+            number, match = played[entrant]
+            lines.append(SeedLabel(place, entrant, match.score_a, match.score_b, number))
     return lines + [SeedLabel(None, entrant) for entrant in entrants if entrant not in order]
-
-
-def seeding_scale(matches: Iterable[Match]) -> tuple[int, int]:
-    """Return whole marks below and above every seeding score, for the ends of an axis."""
-    scores = [score for match in matches if match.round == 0 for score in (match.score_a, match.score_b)]
-    return (int(min(scores)), max(int(max(scores)) + 1, int(min(scores)) + 2)) if scores else (0, 10)
 
 
 @dataclass(frozen=True)
@@ -183,6 +158,7 @@ class QuerySection:
     failed: list[Rollout]
     seeding: list[SeedLabel]
     scale: tuple[int, int]
+    """Whole marks below and above every seeding score, for the ends of an axis."""
     bracket: BracketDrawing | None
     flags: dict[str, str]
     """The flags of its matches, and what each means."""
@@ -205,13 +181,12 @@ class SectionMaker:
     """Makes the sections of a ranking's queries, each by itself."""
 
     def __init__(self, reader: RunReader, ranking: RankingFile, groups: Iterable[GroupRanking], runs: int) -> None:
-        """Take what sections share. `runs` rollouts stand on one page: the more, the less room each path has.
-
-        `groups` are those of which sections are made.
-        """
+        """Take what the sections of `groups` share: the more `runs` on one page, the less room each path has."""
         self._reader = reader
         self._room = ALONE.each(runs)
-        self._failures = failures_by_key(reader, groups)
+        keys = {key for ranked in groups for key in ranked.failed_verdicts}
+        verdicts = reader.verdicts() if keys else ()
+        self._failures = {v.key: v for v in verdicts if isinstance(v, Unjudged | Unscored) and v.key in keys}
         self._form: TranscriptForm = recorded_form(ranking.head.settings, ranking.head.judge, ranking.head.rendering)
 
     def section(self, number: int, query: Query, ranking: GroupRanking) -> QuerySection:
@@ -219,30 +194,37 @@ class SectionMaker:
         group = group_of(self._reader, query, ranking)
         verdicts = cache(self._reader.verdict)
         summary = summarize_group(number, cached_group(group, ranking, verdicts), ranking, self._reader.scored)
-        spent = QuerySpending(summary.agents, self._verdicts_usd(ranking), len(ranking.failed_verdicts))
+        bought = [
+            *map(self._reader.verdict, verdict_keys(ranking.matches)),
+            *map(self._reader.scored, ranking.verdicts),
+            *map(self._failures.get, ranking.failed_verdicts),
+        ]
+        verdicts_usd = sum_if_known(verdict.price_usd for verdict in bought if verdict)  # when they were bought
         bracket = draw_bracket(group, ranking)
         matches = list(detail_matches(group, ranking, bracket, verdicts))
         flags = {flag for match in matches for flag in match.flags}
+        seeding = [score for m in ranking.matches if m.round == 0 for score in (m.score_a, m.score_b)]
+        low, high = (int(min(seeding)), int(max(seeding))) if seeding else (0, 9)
         lines = standings(group, ranking)
         pairs = pair_table(group, ranking, verdicts)
         return QuerySection(
             id=f"q{number}",
             query=query,
             ranking=ranking,
-            outcome=outcome(group, ranking, verdicts, spent),
+            outcome=outcome(group, ranking, verdicts, summary.agents, verdicts_usd),
             notes=[*jury_lines(ranking), *notes(group, ranking)],
-            facts=group_facts(summary, ranking, spent.verdicts_usd),
+            facts=group_facts(summary, ranking, verdicts_usd),
             lines=lines,
             matrix=marks_matrix(group, ranking, verdicts),
             pairs=pairs if pairs.mostly_met and pairs.of > 1 else None,
             failed=[r for r in group.rollouts if r.status == "failed"],
             seeding=seeding_lines(group, ranking),
-            scale=seeding_scale(ranking.matches),
+            scale=(low, max(high + 1, low + 2)),
             bracket=bracket,
             flags={flag: meaning for flag, meaning in MATCH_FLAGS.items() if flag in flags},
             matches=matches,
             missing=failed_verdicts(group, ranking, self._failures, self._form),
-            cards=rollout_cards(lines, matches, ranking, verdicts, self._room),
+            cards=rollout_cards(lines, matches, rollout_flags(ranking, verdicts), self._room),
             anchors=frozenset(r.index for r in group.rollouts if r.role == "anchor"),
             score_name=score_name(ranking),
             able=sum(r.status == "ok" for r in group.rollouts),
@@ -254,12 +236,3 @@ class SectionMaker:
         """Name the failures of the verdicts that a group had to do without."""
         failures = (self._failures.get(key) for key in ranking.failed_verdicts)
         return [f"{failure.key} {failure.started_at}" for failure in failures if failure]
-
-    def _verdicts_usd(self, ranking: GroupRanking) -> float | None:
-        """Return what the verdicts of a ranking cost when they were bought, failed ones too."""
-        bought = [
-            *map(self._reader.verdict, verdict_keys(ranking.matches)),
-            *map(self._reader.scored, ranking.verdicts),
-            *map(self._failures.get, ranking.failed_verdicts),
-        ]
-        return sum_if_known(verdict.price_usd for verdict in bought if verdict)

@@ -7,7 +7,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.report.html.excerpts import Excerpt, excerpt
 from harness.report.summary.match_details import MatchDetails
-from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
+from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.summary.rollouts import PlacedRollout, place_of, placed_rollouts, places_by_secondary_fit
 from harness.report.text import as_sentence, temperature_words
 
@@ -34,26 +34,25 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     judged = ranking.status == "complete" or ranking.matches
     second_fit = places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
+
+    def effective(rollout: Rollout) -> str | None:
+        if rollout.effective.uniform or not rollout.calls:
+            return None
+        temperature = rollout.effective.temperature
+        same = temperature not in (None, rollout.requested.temperature)
+        return f"{temperature:g}" if same else "not the same in every call"
+
     return [
         StandingsLine(
             row=p,
             place=place_of(p, placed),
             second_fit=second_fit.get(p.rollout.index),
             temperature=temperature_words(p.rollout.requested.temperature),
-            effective=_effective(p.rollout),
+            effective=effective(p.rollout),
             bar=round((p.ranked.advantage or 0.0) / greatest, 3),
         )
         for p in placed
     ]
-
-
-def _effective(rollout: Rollout) -> str | None:
-    if rollout.effective.uniform or not rollout.calls:
-        return None
-    temperature = rollout.effective.temperature
-    if temperature in (None, rollout.requested.temperature):
-        return "not the same in every call"
-    return f"{temperature:g}"
 
 
 @dataclass(frozen=True)
@@ -72,37 +71,6 @@ class RolloutMatch:
     remarks: tuple[tuple[str, str], ...]
     """Path or answer, and what the judge said of the rollout's, in the first order that has a verdict."""
 
-    @property
-    def margin(self) -> float:
-        """The rollout's score less its opponent's."""
-        return self.score - self.against
-
-
-def matches_by_rollout(matches: Iterable[MatchDetails]) -> dict[int, list[RolloutMatch]]:
-    """Return the matches of each rollout that played, in the order played."""
-    played: dict[int, list[RolloutMatch]] = {}
-    for match in matches:
-        for side in (0, 1):
-            played.setdefault(match.sides[side].rollout.index, []).append(_seen_from(match, side))
-    return played
-
-
-def _seen_from(match: MatchDetails, side: int) -> RolloutMatch:
-    ours, theirs = match.sides[side], match.sides[1 - side]
-    judged = next((order for order in match.orders if order.verdict), None)
-    return RolloutMatch(
-        number=match.number,
-        title=match.title,
-        opponent=theirs.rollout.index,
-        score=ours.score,
-        against=theirs.score,
-        result="won" if ours.won else "lost" if theirs.won else "tied",
-        flags=match.flags,
-        remarks=tuple((title, pair[side]) for title, pair in judged.remarks if pair[side])
-        if judged and not match.match.repeated
-        else (),
-    )
-
 
 @dataclass(frozen=True)
 class RolloutCard:
@@ -117,15 +85,26 @@ class RolloutCard:
 
 
 def rollout_cards(
-    lines: Iterable[StandingsLine],
-    matches: Iterable[MatchDetails],
-    ranking: GroupRanking,
-    verdicts: VerdictLookup,
-    room: int,
+    lines: Iterable[StandingsLine], matches: Iterable[MatchDetails], flags: Sequence[RolloutFlag], room: int
 ) -> list[RolloutCard]:
     """Return a card for each line of the ranking; each path has `room` characters."""
-    played = matches_by_rollout(matches)
-    flags = rollout_flags(ranking, verdicts)
+    played: dict[int, list[RolloutMatch]] = {}
+    for match in matches:
+        judged = next((order.remarks for order in match.orders if order.verdict), ())
+        remarks = () if match.match.repeated else judged
+        for side in (0, 1):
+            ours, theirs = match.sides[side], match.sides[1 - side]
+            seen = RolloutMatch(
+                number=match.number,
+                title=match.title,
+                opponent=theirs.rollout.index,
+                score=ours.score,
+                against=theirs.score,
+                result="won" if ours.won else "lost" if theirs.won else "tied",
+                flags=match.flags,
+                remarks=tuple((title, pair[side]) for title, pair in remarks if pair[side]),
+            )
+            played.setdefault(ours.rollout.index, []).append(seen)
     return [
         RolloutCard(
             line=line,

@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from harness.archive.page_folder import PageFolder, opened_pages, page_name, remove_pages
+from harness.archive.page_folder import opened_pages, page_name, remove_pages
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_files import write_file
-from harness.core.rankings import GroupRanking
-from harness.core.records import Query
 from harness.core.wording import counted
-from harness.report.html.facts import Fact, query_page_facts, run_facts, summary_facts
+from harness.report.html.facts import query_page_facts, run_facts, summary_facts
 from harness.report.html.query_section import SectionMaker
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.group import QueryLine
@@ -32,87 +31,41 @@ def pages_folder(target: Path) -> Path:
     return target.with_suffix("") if target.suffix else target.with_name(f"{target.name}-pages")
 
 
-def write_query_pages(
+def _write_query_pages(
     reader: RunReader,
     ranking: RankingFile,
     summary: RankingSummary,
     target: Path,
     *,
     anew: bool,
-    on_page: Callable[[int, int], None] | None = None,
+    on_page: Callable[[int, int], None] | None,
 ) -> None:
-    """Write the pages of all queries of the index at `target`, one after the other, and remove those of others.
+    from harness.report.html.templates import page_template, sources_digest  # noqa: PLC0415 - only drawing needs jinja2
 
-    `on_page` is told after each how many are done, and of how many.
-    Raises CannotWrite, ArchiveDamaged.
-    """
+    head, shared = ranking.head, {"offline": is_offline(reader, ranking), "index": target.name}
+    about = query_page_facts(reader, ranking)
+    most = max((line.runs for line in summary.lines), default=0)
+    common = [sources_digest(), shared, [[f.label, f.value, f.note] for f in about], most]
+    common_digest = _hashed([*common, reader.info_sha256, head.judge, head.rendering])
+    failed = (group for group in ranking.groups if group.failed_verdicts) if summary.failed_verdicts else ()
+    maker = SectionMaker(reader, ranking, failed, most)
+    names = [None, *(page_name(line.id) for line in summary.lines), None]
     with opened_pages(pages_folder(target), remember=not anew) as pages:
-        drawing = _Drawing.of(reader, ranking, summary, target.name)
-        for at, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=True)):
-            drawing.write(pages, at, query, ranked)
+        for at, (query, ranked) in enumerate(ranked_queries(reader, ranking, owed=True), 1):
+            around = {"before": names[at - 1], "after": names[at + 1]}
+            of_rollouts = sorted(reader.index.rollouts.get(query.id, {}).items())
+            places = [reader.index.queries[query.id], *(rollout.place for _, rollout in of_rollouts)]
+            stand = [[place.path.name, place.offset] for place in places]
+            shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
+            made_of = _hashed([common_digest, stand, shown, around, maker.name_failures(ranked)])
+            name = page_name(query.id)
+            if not pages.keeps(name, made_of):
+                section = maker.section(1, query, ranked)
+                template = page_template("query_page.html.j2")
+                text = template.render(info=reader.info, g=section, about=about, **around, **shared)
+                pages.write(name, made_of, text)
             if on_page:
-                on_page(at + 1, len(summary.lines))
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """What the pages of one ranking share."""
-
-    reader: RunReader
-    maker: SectionMaker
-    names: list[str]
-    """The file names of all pages, in the order of the queries."""
-    index: str
-    offline: bool
-    about: list[Fact]
-    common: str
-    """What all pages are made of, hashed."""
-
-    @classmethod
-    def of(cls, reader: RunReader, ranking: RankingFile, summary: RankingSummary, index: str) -> "_Drawing":
-        from harness.report.html.templates import sources_digest  # noqa: PLC0415 - only drawing a page loads jinja2
-
-        offline, about = is_offline(reader, ranking), query_page_facts(reader, ranking)
-        most = max((line.runs for line in summary.lines), default=0)
-        head = ranking.head
-        common = [sources_digest(), index, offline, [[f.label, f.value, f.note] for f in about], most]
-        return cls(
-            reader=reader,
-            maker=SectionMaker(
-                reader,
-                ranking,
-                ((group for group in ranking.groups if group.failed_verdicts) if summary.failed_verdicts else ()),
-                most,
-            ),
-            names=[page_name(line.id) for line in summary.lines],
-            index=index,
-            offline=offline,
-            about=about,
-            common=_hashed([*common, reader.info_sha256, head.judge, head.rendering]),
-        )
-
-    def write(self, pages: PageFolder, at: int, query: Query, ranked: GroupRanking) -> None:
-        """Write the page of the query at a place in the index, unless it is there."""
-        around = (self.names[at - 1] if at else None, self.names[at + 1] if at + 1 < len(self.names) else None)
-        index = self.reader.index
-        places = [index.queries[query.id], *(r.place for _, r in sorted(index.rollouts.get(query.id, {}).items()))]
-        stand = [[place.path.name, place.offset] for place in places]
-        shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
-        made_of = _hashed([self.common, stand, shown, around, self.maker.name_failures(ranked)])
-        if pages.keeps(self.names[at], made_of):
-            return
-        from harness.report.html.templates import page_template  # noqa: PLC0415 - as above
-
-        text = page_template("query_page.html.j2").render(
-            info=self.reader.info,
-            g=self.maker.section(1, query, ranked),
-            before=around[0],
-            after=around[1],
-            index=self.index,
-            offline=self.offline,
-            about=self.about,
-        )
-        pages.write(self.names[at], made_of, text)
+                on_page(at, len(summary.lines))
 
 
 def _hashed(value: object) -> str:
@@ -150,11 +103,6 @@ class IndexRow:
     """Its values in the fields that the index can be filtered by, each under the name of an attribute."""
     metadata: Sequence[tuple[str, str]]
 
-    @property
-    def flipped(self) -> bool:
-        """Whether the two orders of any match name opposite winners."""
-        return self.line.flips[0] > 0
-
 
 @dataclass(frozen=True)
 class Filter:
@@ -175,7 +123,10 @@ def index_filters(lines: Sequence[QueryLine]) -> list[Filter]:
 
 def index_rows(lines: Sequence[QueryLine], filters: Sequence[Filter]) -> list[IndexRow]:
     """Return a row for each line; scores of one kind are drawn on one scale."""
-    scales = _scales(lines)
+    scores: dict[str, list[float]] = {}
+    for line in lines:
+        scores.setdefault(line.score_name, []).extend(line.scores)
+    scales = {name: (min(every), max(every)) for name, every in scores.items() if every}
     return [
         IndexRow(
             line=line,
@@ -192,15 +143,6 @@ def _words(value: float | str) -> str:
     return value[:40] if isinstance(value, str) else f"{value:g}"
 
 
-def _scales(lines: Sequence[QueryLine]) -> dict[str, tuple[float, float]]:
-    scales: dict[str, tuple[float, float]] = {}
-    for line in lines:
-        if line.scores:
-            low, high = scales.get(line.score_name, (min(line.scores), max(line.scores)))
-            scales[line.score_name] = min(low, *line.scores), max(high, *line.scores)
-    return scales
-
-
 def _spread(line: QueryLine, low: float, high: float) -> Spread:
     def place(score: float) -> float:
         share = (score - low) / (high - low) if high > low else 0.5
@@ -211,27 +153,6 @@ def _spread(line: QueryLine, low: float, high: float) -> Spread:
         ticks=tuple(dict.fromkeys(place(score) for score in line.scores)),
         dot=None if line.anchor_score is None else place(line.anchor_score),
         label=f"{counted(len(line.scores), 'score')} from {least} to {most}",
-    )
-
-
-def render_index(reader: RunReader, ranking: RankingFile, summary: RankingSummary, folder: str) -> str:
-    """Return the index, with links into `folder`. Its policy admits one script, by its hash."""
-    from harness.report.html.templates import page_template  # noqa: PLC0415 - `show`, `ls` and `stats` draw no page
-
-    script = page_template("index_controls.js").render()
-    filters = index_filters(summary.lines)
-    return page_template("index_page.html.j2").render(
-        info=reader.info,
-        offline=is_offline(reader, ranking),
-        finished=ranking.finished,
-        about=run_facts(reader, ranking, summary),
-        figures=summary_facts(summary, earlier_rounds(reader, ranking)),
-        filters=filters,
-        rows=index_rows(summary.lines, filters),
-        rollouts=summary.agents.runs,
-        judges=judge_qualities(reader, ranking, summary),
-        folder=folder,
-        script_hash=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
@@ -252,13 +173,12 @@ def write_page(
 
     Above 3 queries the page is an index, and a folder beside it, named for it (`report/`), holds a page a query. Of
     these only those are drawn of which anything changed; `anew` draws all, and leaves those alone that are as drawn.
-    `on_page` is told how many of these are done, and of how many.
-
-    Raises CannotWrite; ArchiveDamaged if a folder stands at the page's place, or no plain folder at the folder's.
+    `on_page` is told how many are done, and of how many. Raises CannotWrite; ArchiveDamaged if something else than a
+    file stands at the page's place, or than a plain folder at the folder's.
     """
     summary = _whole(reader, ranking, summary)
     if len(summary.lines) > _INDEX_ABOVE:
-        write_query_pages(reader, ranking, summary, target, anew=anew, on_page=on_page)
+        _write_query_pages(reader, ranking, summary, target, anew=anew, on_page=on_page)
     else:
         remove_pages(pages_folder(target))
     write_file(target, render_page(reader, ranking, summary, pages_folder(target).name))
@@ -267,29 +187,30 @@ def write_page(
 def render_page(
     reader: RunReader, ranking: RankingFile, summary: RankingSummary | None = None, folder: str = "report"
 ) -> str:
-    """Return the page of `ranking`: the same archive gives the same text. Above 3 queries it is an index.
-
-    An index links to the queries' pages in `folder`.
-    """
+    """Return the page: the same archive gives the same text. Above 3 queries it is an index with links to `folder`."""
     from harness.report.html.templates import page_template  # noqa: PLC0415 - `show`, `ls` and `stats` draw no page
 
     summary = _whole(reader, ranking, summary)
+    whole: dict[str, Any] = {
+        "info": reader.info,
+        "offline": is_offline(reader, ranking),
+        "finished": ranking.finished,
+        "about": run_facts(reader, ranking, summary),
+        "figures": summary_facts(summary, earlier_rounds(reader, ranking)),
+        "rollouts": summary.agents.runs,
+        "judges": judge_qualities(reader, ranking, summary),
+    }
     if len(summary.lines) > _INDEX_ABOVE:
-        return render_index(reader, ranking, summary, folder)
+        script = page_template("index_controls.js").render().encode()
+        script_hash, filters = b64encode(hashlib.sha256(script).digest()).decode(), index_filters(summary.lines)
+        rows = index_rows(summary.lines, filters)
+        index = page_template("index_page.html.j2")
+        return index.render(**whole, filters=filters, rows=rows, folder=folder, script_hash=script_hash)
     queries = list(ranked_queries(reader, ranking, owed=True))
     runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in queries)
     maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs)
-    return page_template("run_page.html.j2").render(
-        info=reader.info,
-        offline=is_offline(reader, ranking),
-        finished=ranking.finished,
-        about=run_facts(reader, ranking, summary),
-        groups=[maker.section(number, query, ranked) for number, (query, ranked) in enumerate(queries, 1)],
-        queries=summary.lines,
-        figures=summary_facts(summary, earlier_rounds(reader, ranking)),
-        rollouts=summary.agents.runs,
-        judges=judge_qualities(reader, ranking, summary),
-    )
+    groups = [maker.section(number, query, ranked) for number, (query, ranked) in enumerate(queries, 1)]
+    return page_template("run_page.html.j2").render(**whole, groups=groups, queries=summary.lines)
 
 
 def _whole(reader: RunReader, ranking: RankingFile, summary: RankingSummary | None) -> RankingSummary:

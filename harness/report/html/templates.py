@@ -44,17 +44,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        beginning=text.beginning,
-        count=text.count,
-        date=text.date,
-        dollars=text.dollars,
-        fixed=text.fixed,
-        probability=text.probability,
-        readable=text.readable_name,
-        seconds=text.seconds,
-        signed=text.signed,
-    )
+    names = ("beginning", "count", "date", "dollars", "fixed", "probability", "seconds", "signed")
+    environment.filters.update({name: getattr(text, name) for name in names}, readable=text.readable_name)
+
     more: dict[str, Any] = {"counted": counted, "signal_words": text.SIGNAL_WORDS.get}
     environment.filters.update(more)
     functions: dict[str, Any] = {"mark_cells": _cells}
@@ -63,10 +55,7 @@ def _environment() -> Environment:
 
 
 def _cells(row: MarkRow, with_mean: bool) -> Markup:
-    """Return the cells of a row of marks, the higher mark of each two set apart: nothing but digits of ours.
-
-    Half of what the page of a query prints are marks: one text a row is drawn in a third of the time of one a cell.
-    """
+    """Return the cells of a row of marks: one text a row is drawn in a third of the time of one a cell."""
     shown = [(x, y, text.mark(x), text.mark(y)) for x, y in row.pairs]
     if with_mean:
         x, y = row.mean or (None, None)

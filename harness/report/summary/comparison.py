@@ -28,11 +28,6 @@ class MetQuery:
         return f"{fixed(self.outcome * self.pairs, 1).removesuffix('.0')} of {self.pairs:,}"
 
     @property
-    def won_words(self) -> str:
-        """The same with what was won: `1.5 of 2 pairs`."""
-        return f"{self.won} {'pair' if self.pairs == 1 else 'pairs'}"
-
-    @property
     def margin_words(self) -> str:
         """The margin; `failed` where no pair has scores."""
         return "failed" if self.margin is None else signed(self.margin)
@@ -43,36 +38,23 @@ class MetQuery:
         return " / ".join(dict.fromkeys(self.query.ids))
 
 
-def places_of(comparison: Comparison, result: SideResult) -> tuple[int, int]:
-    """Return the places in the comparison of a result's two sides."""
-    labels = [side.label for side in comparison.sides]
-    return labels.index(result.sides[0]), labels.index(result.sides[1])
-
-
 def met_queries(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> list[MetQuery]:
-    """Return the queries with a pair that counts, the second side's worst first.
-
-    Equal outcomes go by the margin; failures, which have none, come before them.
-    """
-    met = [_met(query, sides, outcome) for query in queries if (outcome := query.outcome(sides)) is not None]
+    """Return the queries with a pair that counts, the second side's worst first; failures come before margins."""
+    met: list[MetQuery] = []
+    for query in queries:
+        if (outcome := query.outcome(sides)) is not None:
+            pairs = [match for match in query.pairs(sides) if match.outcome is not None]
+            scores = [(match.score_first, match.score_second) for match in pairs]
+            margins = [second - first for first, second in scores if first is not None and second is not None]
+            met.append(MetQuery(query, len(pairs), outcome, sum(margins) / len(margins) if margins else None))
     return sorted(met, key=lambda m: (m.outcome, float("-inf") if m.margin is None else m.margin))
 
 
-def losses(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> list[MetQuery]:
-    """Return the queries that the second side lost, worst first."""
-    return [met for met in met_queries(queries, sides) if met.outcome < 0.5]
-
-
-def _met(query: ComparedQuery, sides: tuple[int, int], outcome: float) -> MetQuery:
-    pairs = [match for match in query.pairs(sides) if match.outcome is not None]
-    margins = [
-        match.score_second - match.score_first
-        for match in pairs
-        if match.score_first is not None and match.score_second is not None
-    ]
-    return MetQuery(
-        query=query, pairs=len(pairs), outcome=outcome, margin=sum(margins) / len(margins) if margins else None
-    )
+def losses(comparison: Comparison, result: SideResult, queries: Iterable[ComparedQuery]) -> list[MetQuery]:
+    """Return the queries that the second side of a result lost, worst first."""
+    labels = [side.label for side in comparison.sides]
+    places = labels.index(result.sides[0]), labels.index(result.sides[1])
+    return [met for met in met_queries(queries, places) if met.outcome < 0.5]
 
 
 _UNKNOWN = "\N{EN DASH}"
@@ -100,25 +82,21 @@ def win_rate(result: SideResult | InterimAnalysis) -> Interval:
     return Interval(value=result.win_rate, low=low, high=high)
 
 
-def pairing_cells(result: SideResult) -> tuple[str, str, str, str, str]:
+def pairing_cells(result: SideResult) -> tuple[str, ...]:
     """Return win rate, queries better, worse and tied, and p, of two sides among several; dashes without a pair."""
     if not result.pairs:
-        return _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN
-    p = probability_of_chance(result.p if result.p_holm is None else result.p_holm)
+        return (_UNKNOWN,) * 5
+    p = chance_words(result.p if result.p_holm is None else result.p_holm)
     return rate(win_rate(result)), str(result.better), str(result.worse), str(result.tied), p
 
 
-def probability_of_chance(p: float) -> str:
+def chance_words(p: float) -> str:
     """Return a p value: three decimals, and never 0."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def result_figures(result: SideResult) -> list[ResultFigure]:
-    """Return what one side's matches against another say; figures that there are not are left out."""
-    return [*_rates(result), *_doubts(result), *_power(result)]
-
-
-def _rates(r: SideResult) -> Iterator[ResultFigure]:
+def result_figures(r: SideResult) -> Iterator[ResultFigure]:
+    """Yield what one side's matches against another say; figures that there are not are left out."""
     first, second = r.sides
     if r.pairs:
         of = f"of {counted(r.pairs, 'pair')}; {method_words(r)}"
@@ -126,14 +104,14 @@ def _rates(r: SideResult) -> Iterator[ResultFigure]:
     if r.margin:
         yield ResultFigure("mean margin", _bracketed(r.margin, signed), f"score points by which {second} leads {first}")
     if r.length_controlled:
-        yield ResultFigure(
-            "at equal length", rate(r.length_controlled), "if the answers were equally long", is_rate=True
-        )
+        equal = "if the answers were equally long"
+        yield ResultFigure("at equal length", rate(r.length_controlled), equal, is_rate=True)
     if r.without_forfeits:
         failed = f"{first} failed in {counted(r.forfeits[0], 'pair')}, {second} in {r.forfeits[1]}"
         yield ResultFigure("without failures", rate(r.without_forfeits), failed, is_rate=True)
     if r.anchors:
         yield ResultFigure("anchors", rate(r.anchors), "at temperature 0; not in the win rate", is_rate=True)
+    yield from _doubts(r)
 
 
 def method_words(r: SideResult) -> str:
@@ -142,32 +120,26 @@ def method_words(r: SideResult) -> str:
 
 
 def _units(r: SideResult) -> str:
-    if r.clusters == r.queries:
-        return counted(r.queries, "query", "queries")
-    return counted(r.clusters, "cluster")
+    return counted(r.queries, "query", "queries") if r.clusters == r.queries else counted(r.clusters, "cluster")
 
 
 def _doubts(r: SideResult) -> Iterator[ResultFigure]:
     if r.pairs:
-        yield ResultFigure("p", probability_of_chance(r.p), "how often chance alone gives as much")
+        yield ResultFigure("p", chance_words(r.p), "how often chance alone gives as much")
     if r.pairs and r.p_holm is not None:
-        yield ResultFigure("p by Holm", probability_of_chance(r.p_holm), "corrected for the number of comparisons")
+        yield ResultFigure("p by Holm", chance_words(r.p_holm), "corrected for the number of comparisons")
     if r.both_orders:
         flips = f"{count(r.flips)} of {count(r.both_orders)}"
         yield ResultFigure("changed with order", flips, "pairs where the order shown decided")
     if r.unjudged:
         low, high = (f"{whole_percent(bound)} %" for bound in r.bounds)
         yield ResultFigure("open pairs", count(r.unjudged), f"all lost, the win rate is {low}; all won, {high}")
-
-
-def _power(r: SideResult) -> Iterator[ResultFigure]:
     if r.detectable is not None:
         points = f"{100 * r.detectable:.0f} points"
         yield ResultFigure("shown from", points, f"what {_units(r)} show with power 0.8")
     if r.enough_queries is not None:
-        yield ResultFigure(
-            "queries needed", f"about {round_number(r.enough_queries)}", "to show a difference of this size"
-        )
+        about = f"about {round_number(r.enough_queries)}"
+        yield ResultFigure("queries needed", about, "to show a difference of this size")
     if r.floor is not None:
         source = f"{r.sides[0]} against itself" if r.floor_from == "runs" else "a stated default"
         yield ResultFigure("noise floor", fixed(r.floor), f"spread of equal agents; {source}")
@@ -183,11 +155,16 @@ class SidesRow:
 
 def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     """Return the figures of the sides beside each other; a figure that no side has is left out."""
+
+    def usd(interval: Interval | None) -> str:
+        decimals = 2 if interval is None or interval.value == 0 or interval.value >= 0.1 else 4
+        return _with(interval, lambda usd: fixed(usd, decimals), "${}")
+
     values: tuple[tuple[str, Callable[[SideFigures], str]], ...] = (
         ("rollouts", lambda side: count(side.rollouts)),
         ("failed", lambda side: _with(side.failed, lambda share: str(percent_half_up(share)), "{} %")),
         ("left out", lambda side: count(side.left_out) if side.left_out else ""),
-        ("cost a rollout", lambda side: _dollars(side.usd)),
+        ("cost a rollout", lambda side: usd(side.usd)),
         ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
         ("time a rollout", lambda side: _with(side.duration_s, lambda s: f"{s:,.1f}", "{} s")),
         ("steps a rollout", lambda side: _with(side.steps, lambda n: f"{n:.1f}")),
@@ -195,13 +172,6 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     )
     rows = [(label, [value_of(side) for side in figures]) for label, value_of in values]
     return [SidesRow(label, tuple(v or _UNKNOWN for v in cells)) for label, cells in rows if any(cells)]
-
-
-def _dollars(interval: Interval | None) -> str:
-    if interval is None:
-        return ""
-    decimals = 2 if interval.value == 0 or interval.value >= 0.1 else 4
-    return _with(interval, lambda usd: fixed(usd, decimals), "${}")
 
 
 def _with(interval: Interval | None, number: Callable[[float], str], unit: str = "{}") -> str:

@@ -1,14 +1,12 @@
 """Accuracy against judge calls of one judged round robin: the curve, and what it says in words."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.errors import NothingRankable, UsageError
-from harness.core.rankings import GroupRanking
-from harness.core.records import Group
 from harness.core.wording import call, counted, option
 from harness.ranking.curve import (
     KEEP,
@@ -31,7 +29,7 @@ from harness.report.text import percent_interval
 
 CurveTruth = Literal["ranking", "labels", "reward", "order", "itself"]
 """What ranks are measured by: another ranking, labels, `reward()`, the verdicts of the other order, or nothing else."""
-_EVERY: tuple[CurveTruth, ...] = get_args(CurveTruth)
+
 _USUAL: tuple[CurveTruth, ...] = ("labels", "reward", "order", "itself")
 """The truth that is taken where the user names none: the first that there is."""
 
@@ -58,6 +56,55 @@ class JudgingCurve:
     silent: int
     """Queries of which the truth says nothing."""
     seed: int
+
+    @property
+    def sentence(self) -> str:
+        """Which share of the full round robin's agreement how many calls keep."""
+        reference, chosen, tau = self.curve.reference, self.curve.chosen, self.curve.reference.tau
+        full, one = counted_calls(reference), calls_words(reference) == "1"
+        if chosen is None:
+            agree = "agrees" if one else "agree"
+            return f"{full} {agree} with the truth no better than chance, so the curve recommends nothing"
+        queries = "one query does" if self.queries == 1 else f"{self.queries:,} queries do"
+        caution = f" (a rough guide: {queries} not show that even these agree with the truth better than chance)"
+        if tau.low is not None and tau.low > 0:
+            caution = ""
+        if chosen.calls >= reference.calls - 1e-9 or chosen.keeps is None:
+            give = "gives" if one else "give"
+            return f"no design keeps {100 * KEEP:.0f} % of what {full} {give} with fewer{caution}"
+        keep = "keeps" if calls_words(chosen) == "1" else "keep"
+        return (
+            f"{counted_calls(chosen)} {keep} {percent_interval(chosen.keeps)} of what {calls_words(reference)} give: "
+            f"{design_words(chosen.design)} by {chosen.estimator}, against {design_words(reference.design)} by "
+            f"{reference.estimator}{caution}"
+        )
+
+    @property
+    def truth_words(self) -> str:
+        """What the ranks are measured by."""
+        return {
+            "ranking": f"truth: ranking {self.against}",
+            "labels": "truth: the labels",
+            "reward": "truth: reward()",
+            "order": "truth: the verdict of the other order, of each pair one that the design did not ask for",
+            "itself": "SELF-AGREEMENT, no truth: the round robin's own scores, of the same verdicts, which flatters "
+            "all",
+        }[self.truth]
+
+    def notes(self) -> Iterator[str]:
+        """Yield what has to be known of the curve."""
+        if self.offline:
+            yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+        if self.shared:
+            yield "the ranking of --against rests on some of the same verdicts: part of this is self-agreement"
+        if not self.both_orders:
+            yield "each pair was judged in one order: every design takes the verdict that is there"
+        if self.left_out:
+            yield f"left out: {counted(self.left_out, 'query', 'queries')} of which a pair has no verdict"
+        if self.silent:
+            yield f"left out: {counted(self.silent, 'query', 'queries')} of which the truth says nothing"
+        if self.truth in {"order", "ranking"}:
+            yield "the truth is noisy itself: compare designs by what they keep, not by tau"
 
 
 @dataclass(frozen=True)
@@ -90,10 +137,7 @@ def judging_curve(
     labels: Sequence[AnswerLabel] = (),
     seed: int = 0,
 ) -> JudgingCurve:
-    """Play every topology with every estimator on the verdicts of a round robin.
-
-    Raises UsageError for a truth that there is not; NothingRankable without a query that takes part.
-    """
+    """Play every topology with every estimator on a round robin's verdicts. Raises UsageError and NothingRankable."""
     if against is None and truth == "ranking":
         raise UsageError(f"{option('truth', truth)} needs {option('against')}: the ranking that is the truth")
     if against and truth not in (None, "ranking"):
@@ -103,14 +147,21 @@ def judging_curve(
     both_orders = ranking.head.settings.get("order") == "both"
     groups = list(_judged_groups(reader, ranking, against, Truths(labels), both_orders=both_orders))
     if not groups:
-        raise NothingRankable(_no_group(reader, ranking))
-    by = _truth_of(groups, truth, against, both_orders=both_orders)
-    tables = [_with_truth(group, by) for group in groups]
-    held = by == "order"
+        how = call("rescore", reader.typed_name, topology="round_robin")
+        raise NothingRankable(
+            f"no query of the round robin {ranking.head.id} has a verdict on every pair of two rollouts or more; "
+            f"{how} asks for the missing ones of judge {judge_of(ranking.head)}"
+        )
+    there = {name for group in groups for name, pairs in group.truths.items() if pairs} | {"itself"}
+    there |= {"order"} if both_orders else set[CurveTruth]()
+    by: CurveTruth = truth or ("ranking" if against else next(name for name in _USUAL if name in there))
+    if by not in there:
+        raise UsageError(_NOT_THERE[by])
+    tables = [replace(group.table, truth=tuple(group.truths.get(by, ()))) for group in groups]
     anchored = any(table.anchor is not None for table in tables)
     sizes = {len(table.entrants) for table in tables}
-    ways = list(designs(sizes, both_orders=both_orders, held_out=held, anchored=anchored))
-    curve = verdict_curve(tables, ways, held=held, seed=seed, plays=plays_for(tables))
+    ways = list(designs(sizes, both_orders=both_orders, held_out=by == "order", anchored=anchored))
+    curve = verdict_curve(tables, ways, held=by == "order", seed=seed, plays=plays_for(tables))
     if curve is None:
         raise NothingRankable(f"{_TRUTHS[by]} prefer no rollout to another on any query of the round robin")
     queries = curve.reference.tau.queries
@@ -130,6 +181,12 @@ def judging_curve(
     )
 
 
+_NOT_THERE: dict[CurveTruth, str] = {
+    "ranking": "the ranking of --against places no two rollouts of the round robin differently",
+    "labels": "no label (labels.jsonl of the run, or --labels FILE) is about two answers of the round robin",
+    "reward": "no reward() of the run tells two rollouts apart",
+    "order": "the round robin judged each pair in one order: there is no verdict of the other order",
+}
 _TRUTHS: dict[CurveTruth, str] = {
     "ranking": "the places of the other ranking",
     "labels": "the labels",
@@ -149,123 +206,22 @@ def _judged_groups(
         if len(entrants) < 2 or not holds_every_pair(scores, entrants, both_orders=both_orders):
             continue
         other = against.of(group.query) if against else None
+        places = {r.index: -r.rank for r in other.rollouts if r.rank is not None} if other else {}
+        margins = {r.index: r.margin for r in ranked.rollouts if r.margin is not None}
+        every: dict[CurveTruth, Sequence[Preference]] = {
+            "ranking": preferences(places),
+            "itself": preferences(margins),
+            **truths(group),
+        }
         anchor = next((r.index for r in group.rollouts if r.role == "anchor" and r.index in entrants), None)
         yield _Judged(
             VerdictTable(entrants, anchor, scores, calls),
-            _all_truths(group, ranked, other, truths, entrants),
+            {name: [pair for pair in pairs if {*pair} <= {*entrants}] for name, pairs in every.items()},
             shared=bool(other and set(verdict_keys(ranked.matches)) & set(verdict_keys(other.matches))),
         )
 
 
-def _all_truths(
-    group: Group, ranked: GroupRanking, other: GroupRanking | None, truths: Truths, entrants: Sequence[int]
-) -> dict[CurveTruth, list[Preference]]:
-    """Return what each truth but the held-out verdicts prefers among the entrants."""
-    preferred = truths(group)
-    places = {r.index: -r.rank for r in other.rollouts if r.rank is not None} if other else {}
-    margins = {r.index: r.margin for r in ranked.rollouts if r.margin is not None}
-    every: dict[CurveTruth, list[Preference]] = {
-        "ranking": preferences(places),
-        "labels": list(preferred["labels"]),
-        "reward": list(preferred["reward"]),
-        "itself": preferences(margins),
-    }
-    return {name: [pair for pair in pairs if {*pair} <= {*entrants}] for name, pairs in every.items()}
-
-
-def _truth_of(
-    groups: Sequence[_Judged], truth: CurveTruth | None, against: RankingFile | None, *, both_orders: bool
-) -> CurveTruth:
-    """Return which truth to take. Raises UsageError for one that there is not."""
-    there = {name for name in _EVERY if any(group.truths.get(name) for group in groups)} | {"itself"}
-    there |= {"order"} if both_orders else set()
-    if truth is None and not against:
-        return next(name for name in _USUAL if name in there)
-    chosen = truth or "ranking"
-    if chosen not in there:
-        raise UsageError(_not_there(chosen))
-    return chosen
-
-
-def _not_there(truth: CurveTruth) -> str:
-    return {
-        "ranking": "the ranking of --against places no two rollouts of the round robin differently",
-        "labels": "no label (labels.jsonl of the run, or --labels FILE) is about two answers of the round robin",
-        "reward": "no reward() of the run tells two rollouts apart",
-    }.get(truth, "the round robin judged each pair in one order: there is no verdict of the other order")
-
-
-def _with_truth(group: _Judged, truth: CurveTruth) -> VerdictTable:
-    table = group.table
-    return VerdictTable(table.entrants, table.anchor, table.scores, table.calls, tuple(group.truths.get(truth, ())))
-
-
-def _no_group(reader: RunReader, ranking: RankingFile) -> str:
-    how = call("rescore", reader.typed_name, topology="round_robin")
-    return (
-        f"no query of the round robin {ranking.head.id} has a verdict on every pair of two rollouts or more; "
-        f"{how} asks for the missing ones of judge {judge_of(ranking.head)}"
-    )
-
-
 MEASURE = "Kendall's tau over the pairs that the truth tells apart (Somers' d): 1 all right, 0 as by chance"
-
-
-def curve_sentence(curve: JudgingCurve) -> str:
-    """Return which share of the full round robin's agreement how many calls keep."""
-    reference, chosen = curve.curve.reference, curve.curve.chosen
-    full, one = counted_calls(reference), calls_words(reference) == "1"
-    if chosen is None:
-        agree = "agrees" if one else "agree"
-        return f"{full} {agree} with the truth no better than chance, so the curve recommends nothing"
-    if chosen.calls >= reference.calls - 1e-9 or chosen.keeps is None:
-        give = "gives" if one else "give"
-        return f"no design keeps {100 * KEEP:.0f} % of what {full} {give} with fewer{_caution(curve)}"
-    keep = "keeps" if calls_words(chosen) == "1" else "keep"
-    return (
-        f"{counted_calls(chosen)} {keep} {percent_interval(chosen.keeps)} of what {calls_words(reference)} give: "
-        f"{design_words(chosen.design)} by {chosen.estimator}, against {design_words(reference.design)} by "
-        f"{reference.estimator}{_caution(curve)}"
-    )
-
-
-def _caution(curve: JudgingCurve) -> str:
-    tau = curve.curve.reference.tau
-    if tau.low is not None and tau.low > 0:
-        return ""
-    queries = "one query does" if curve.queries == 1 else f"{curve.queries:,} queries do"
-    return f" (a rough guide: {queries} not show that even these agree with the truth better than chance)"
-
-
-def truth_words(curve: JudgingCurve) -> str:
-    """Return what the ranks are measured by."""
-    match curve.truth:
-        case "ranking":
-            return f"truth: ranking {curve.against}"
-        case "labels":
-            return "truth: the labels"
-        case "reward":
-            return "truth: reward()"
-        case "order":
-            return "truth: the verdict of the other order, of each pair one that the design did not ask for"
-        case "itself":
-            return "SELF-AGREEMENT, no truth: the round robin's own scores, of the same verdicts, which flatters all"
-
-
-def curve_notes(curve: JudgingCurve) -> Iterator[str]:
-    """Yield what has to be known of a curve."""
-    if curve.offline:
-        yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
-    if curve.shared:
-        yield "the ranking of --against rests on some of the same verdicts: part of this is self-agreement"
-    if not curve.both_orders:
-        yield "each pair was judged in one order: every design takes the verdict that is there"
-    if curve.left_out:
-        yield f"left out: {counted(curve.left_out, 'query', 'queries')} of which a pair has no verdict"
-    if curve.silent:
-        yield f"left out: {counted(curve.silent, 'query', 'queries')} of which the truth says nothing"
-    if curve.truth in {"order", "ranking"}:
-        yield "the truth is noisy itself: compare designs by what they keep, not by tau"
 
 
 def design_words(design: CurveDesign) -> str:

@@ -7,7 +7,7 @@ from itertools import chain
 from operator import add, attrgetter
 
 from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict
-from harness.core.rankings import GroupRanking, Match, Ranked
+from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Role
 from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Scored
@@ -55,11 +55,8 @@ class JudgeFigures:
 
     def __add__(self, other: "JudgeFigures") -> "JudgeFigures":
         """Add up; a cost with an unknown part is unknown."""
-        return JudgeFigures(
-            *map(add, _COUNTS(self), _COUNTS(other)),
-            tokens=sum_reported((self.tokens, other.tokens)),
-            usd=sum_if_known((self.usd, other.usd)),
-        )
+        tokens, usd = sum_reported((self.tokens, other.tokens)), sum_if_known((self.usd, other.usd))
+        return JudgeFigures(*map(add, _COUNTS(self), _COUNTS(other)), tokens=tokens, usd=usd)
 
 
 _COUNTS = attrgetter(*(f.name for f in fields(JudgeFigures) if f.name not in {"tokens", "usd"}))
@@ -80,20 +77,13 @@ class AgentFigures:
 
     def __add__(self, other: "AgentFigures") -> "AgentFigures":
         """Add up; a cost with an unknown part is unknown."""
-        return AgentFigures(
-            runs=self.runs + other.runs,
-            failed=self.failed + other.failed if other.failed else self.failed,
-            partial=self.partial + other.partial,
-            tokens=sum_reported((self.tokens, other.tokens)),
-            usd=sum_if_known((self.usd, other.usd)),
-        )
+        failed = self.failed + other.failed if other.failed else self.failed
+        tokens, usd = sum_reported((self.tokens, other.tokens)), sum_if_known((self.usd, other.usd))
+        return AgentFigures(self.runs + other.runs, failed, self.partial + other.partial, tokens, usd)
 
 
 def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFigures:
-    """Return the judge's figures in one group, of which `calls` are all, each once. Costs are those of what was bought.
-
-    A match that rests on an earlier one counts once.
-    """
+    """Return the judge's figures in one group, of which `calls` are all; matches on earlier scores do not count."""
     matches = [m for m in ranking.matches if not m.repeated]
     leads = [call.score_first - call.score_second for call in calls]
     return paid_figures(
@@ -104,7 +94,6 @@ def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFig
         decided=len(leads) - leads.count(0),
         first_wins=sum([lead > 0 for lead in leads]),
         failed=len(ranking.failed_verdicts),
-        reused=ranking.reused,
     )
 
 
@@ -114,22 +103,12 @@ def paid_figures(ranking: GroupRanking, **others: int) -> JudgeFigures:
     return JudgeFigures(
         **others,
         bought=ranking.judged,
+        reused=ranking.reused,
         calls=usage.requests,
         cached=usage.cached or 0,
         input=usage.input or 0,
         tokens=usage.tokens,
         usd=ranking.judge_usd,
-    )
-
-
-def agent_figures(rollouts: Sequence[CachedRollout]) -> AgentFigures:
-    """Return the agent's figures over rollouts."""
-    return AgentFigures(
-        runs=len(rollouts),
-        failed=Counter(r.failure for r in rollouts if r.failure),
-        partial=sum(r.capture == "partial" and r.failure is None for r in rollouts),
-        tokens=sum_reported(r.tokens for r in rollouts),
-        usd=sum_if_known(r.usd for r in rollouts),
     )
 
 
@@ -249,19 +228,27 @@ def summarize_group(
     by_key = extract.by_key()
     verdicts = [verdict for key in verdict_keys(ranking.matches) if (verdict := by_key.get(key))]
     lists = list(filter(None, map(scored, ranking.verdicts)))
-    calls = _calls(extract.rollouts, verdicts)
-    agents = agent_figures(extract.rollouts)
-    judge = judge_figures(ranking, chain.from_iterable(calls.values()))
-    spans = tuple(merged_spans(_spans(extract.rollouts, verdicts, lists)))
-    return GroupSummary(
-        line=_query_line(number, extract, ranking, _Totals(agents, judge, spans)),
-        agents=agents,
-        judge=judge,
-        calls=calls,
-        models=_model_names(extract.rollouts, [*verdicts, *lists]),
-        spans=spans,
-        sources=Counter(verdict.source for verdict in (*verdicts, *lists) if verdict.source),
+    rollouts, every = extract.rollouts, [*verdicts, *lists]
+    calls = _calls(rollouts, verdicts)
+    agents = AgentFigures(
+        runs=len(rollouts),
+        failed=Counter(r.failure for r in rollouts if r.failure),
+        partial=sum(r.capture == "partial" and r.failure is None for r in rollouts),
+        tokens=sum_reported(r.tokens for r in rollouts),
+        usd=sum_if_known(r.usd for r in rollouts),
     )
+    judge = judge_figures(ranking, chain.from_iterable(calls.values()))
+    timed = [(began := each.started, began + each.seconds) for each in (*rollouts, *verdicts)]
+    timed += [(began := v.started_at.timestamp(), began + v.duration_s) for v in lists]
+    spans = tuple(merged_spans(timed))
+    models = ModelNames(
+        asked=frozenset(chain.from_iterable(r.asked for r in rollouts)),
+        replied=frozenset(chain.from_iterable(r.replied for r in rollouts)),
+        judges=frozenset(v.judge for v in every),
+    )
+    line = _query_line(number, extract, ranking, agents, judge, spans)
+    sources = Counter(verdict.source for verdict in every if verdict.source)
+    return GroupSummary(line, agents, judge, calls, models, spans, sources)
 
 
 def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
@@ -279,13 +266,6 @@ def merged_spans(spans: Iterable[TimeSpan]) -> Iterator[TimeSpan]:
     yield begin, end
 
 
-def _spans(
-    rollouts: Iterable[CachedRollout], verdicts: Iterable[CachedVerdict], lists: Iterable[Scored]
-) -> list[TimeSpan]:
-    of_both = [(began := timed.started, began + timed.seconds) for timed in (*rollouts, *verdicts)]
-    return [*of_both, *((began := v.started_at.timestamp(), began + v.duration_s) for v in lists)]
-
-
 def _calls(rollouts: Iterable[CachedRollout], verdicts: Iterable[CachedVerdict]) -> dict[str, list[JudgeCall]]:
     """Return verdicts as calls, by judge; one on two equal transcripts does not count."""
     shown = {r.number: (r.shown or "", r.answer_words) for r in rollouts}
@@ -299,20 +279,21 @@ def _calls(rollouts: Iterable[CachedRollout], verdicts: Iterable[CachedVerdict])
     return by_judge
 
 
-@dataclass(frozen=True)
-class _Totals:
-    """What agent and judge took for one group."""
-
-    agents: AgentFigures
-    judge: JudgeFigures
-    spans: tuple[TimeSpan, ...]
-
-
-def _query_line(number: int, extract: CachedGroup, ranking: GroupRanking, totals: _Totals) -> QueryLine:
+def _query_line(
+    number: int,
+    extract: CachedGroup,
+    ranking: GroupRanking,
+    agents: AgentFigures,
+    judge: JudgeFigures,
+    spans: Iterable[TimeSpan],
+) -> QueryLine:
     ranked = sorted((r for r in ranking.rollouts if r.rank is not None), key=lambda r: (r.rank or 0.0, r.index))
     roles: dict[int, Role] = {r.number: r.role for r in extract.rollouts}
     anchors = [number for number, role in roles.items() if role == "anchor"]
-    agents, judge = totals.agents, totals.judge
+    by_tie = False
+    if len(ranked) > 1 and ranking.estimator == "tiers" and ranked[0].rank != ranked[1].rank:
+        match = last_meeting(ranking, ranked[0].index, ranked[1].index)
+        by_tie = match is not None and match.winner is None
     return QueryLine(
         number=number,
         id=extract.query,
@@ -321,7 +302,7 @@ def _query_line(number: int, extract: CachedGroup, ranking: GroupRanking, totals
         complete=ranking.status == "complete",
         first=tuple(r.index for r in ranked if r.rank == ranked[0].rank),
         first_role=roles[ranked[0].index] if ranked else None,
-        by_tie=_by_tie(ranked, ranking),
+        by_tie=by_tie,
         score=ranked[0].score if ranked else None,
         score_name=score_name(ranking),
         scores=tuple(r.score for r in ranked if r.score is not None),
@@ -330,24 +311,9 @@ def _query_line(number: int, extract: CachedGroup, ranking: GroupRanking, totals
         flips=(judge.flips, judge.both_orders),
         tokens=sum_reported((agents.tokens, judge.tokens)),
         usd=sum_if_known((agents.usd, judge.usd)),
-        seconds=round(sum(end - start for start, end in totals.spans), 6),
+        seconds=round(sum(end - start for start, end in spans), 6),
         metadata=extract.metadata,
         above_anchor=samples_above_anchor(anchors, ranking),
         runs=agents.runs,
         failed=agents.failed.total(),
-    )
-
-
-def _by_tie(ranked: Sequence[Ranked], ranking: GroupRanking) -> bool:
-    if len(ranked) < 2 or ranking.estimator != "tiers" or ranked[0].rank == ranked[1].rank:
-        return False
-    match = last_meeting(ranking, ranked[0].index, ranked[1].index)
-    return match is not None and match.winner is None
-
-
-def _model_names(rollouts: Sequence[CachedRollout], verdicts: Iterable[CachedVerdict | Scored]) -> ModelNames:
-    return ModelNames(
-        asked=frozenset(chain.from_iterable(r.asked for r in rollouts)),
-        replied=frozenset(chain.from_iterable(r.replied for r in rollouts)),
-        judges=frozenset(v.judge for v in verdicts),
     )

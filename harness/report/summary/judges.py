@@ -8,20 +8,8 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rounded import sum_if_known
 from harness.core.wording import counted
-from harness.ranking.judge_stats.side_by_side import (
-    WITHIN,
-    Choice,
-    JudgedQueries,
-    JudgedQuery,
-    JudgingFigures,
-    RankAgreement,
-    choose,
-    judging_figures,
-    rank_agreements,
-    rights,
-)
+from harness.ranking.judge_stats import side_by_side
 from harness.ranking.judge_stats.tally import Tally
-from harness.ranking.query_figures import QueryFigure
 from harness.report.summary.group import tallies
 from harness.report.summary.labels import AnswerLabel, Truths
 from harness.report.summary.match_verdicts import verdict_keys
@@ -44,12 +32,12 @@ class RankedBy:
     offline: bool
     by_reward: bool
     """`reward()` itself ranked, and the judge only those that it left level: agreement with it says nothing."""
-    queries: JudgedQueries = field(repr=False)
+    queries: side_by_side.JudgedQueries = field(repr=False)
 
     @cached_property
-    def figures(self) -> JudgingFigures:
+    def figures(self) -> side_by_side.JudgingFigures:
         """The figures of it."""
-        return judging_figures(self.queries)
+        return side_by_side.judging_figures(self.queries)
 
     @property
     def name(self) -> str:
@@ -63,8 +51,8 @@ class JudgesSideBySide:
     """The rankings of a run, what the labels and `reward()` could say, and which ranking's judge to take."""
 
     rankings: Sequence[RankedBy]
-    agreements: Sequence[RankAgreement]
-    choice: Choice | None
+    agreements: Sequence[side_by_side.RankAgreement]
+    choice: side_by_side.Choice | None
     """None where nothing tells which judge is right."""
     older: int
     """Rankings left out: a newer one was made in the same way."""
@@ -73,18 +61,62 @@ class JudgesSideBySide:
     used_labels: int
     """Labels about two answers of the run."""
 
+    @property
+    def sentence(self) -> str:
+        """Which judge is the best, and the cheapest within 2 points of it; or why nobody can tell."""
+        choice = self.choice
+        if choice is None:
+            why = (
+                "labels or reward() do not tell answers apart on queries that two finished rankings share"
+                if any(ranking.figures.right for ranking in self.rankings)
+                else "the run has no labels that fit (labels.jsonl, or --labels FILE) and no reward() that tells "
+                "answers apart"
+            )
+            return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
+        truth = {"labels": "the labels", "reward": "reward()"}[choice.by]
+        best = f"best by agreement with {truth}: {self._judge(choice, choice.best)}"
+        points = f"{100 * side_by_side.WITHIN:.0f} points"
+        if choice.cheapest is None:
+            return f"{best}; which judge within {points} is the cheapest cannot be told: not all prices are known"
+        if choice.cheapest == choice.best:
+            return f"{best}; no judge within {points} of it is cheaper"
+        sentence = f"{best}; the cheapest judge within {points} of it: {self._judge(choice, choice.cheapest)}"
+        if (gap := choice.difference) is None:
+            return sentence
+        sentence += f"; difference {signed(100 * gap.value, 1)} points"
+        if gap.low is None or gap.high is None:
+            return sentence
+        return f"{sentence} [{signed(100 * gap.low, 1)}, {signed(100 * gap.high, 1)}]"
+
+    def _judge(self, choice: side_by_side.Choice, at: int) -> str:
+        cost = self.rankings[at].figures.usd
+        price = f" at {dollars(cost.value)} a query" if cost else ""
+        right = percent_interval(choice.right[at])
+        return f"{at + 1} ({self.rankings[at].name}), {right} of the pairs right{price}"
+
+    def notes(self) -> Iterator[str]:
+        """Yield what has to be known of the figures."""
+        if any(ranking.offline for ranking in self.rankings):
+            yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+        if self.labels:
+            used = f"{self.used_labels} of {counted(self.labels, 'label')}"
+            yield f"{used} name a query and two answers of the run; two rollouts of one rank are half right"
+        if cut_short := [str(at) for at, ranking in enumerate(self.rankings, 1) if not ranking.finished]:
+            yield f"not finished, and so not compared in price: {', '.join(cut_short)}"
+        if by_reward := [str(at) for at, ranking in enumerate(self.rankings, 1) if ranking.by_reward]:
+            yield f"ranked by reward() itself (--judge-when tied): {', '.join(by_reward)}"
+        if self.older:
+            yield f"left out: {counted(self.older, 'ranking')} made in the same way as one shown"
+
 
 def judges_side_by_side(
     reader: RunReader, rankings: Iterable[RankingFile], labels: Sequence[AnswerLabel] = ()
 ) -> JudgesSideBySide:
-    """Put rankings, oldest first, side by side; of those made in the same way the newest finished one.
-
-    The rollouts of a query are read once. Raises ArchiveDamaged.
-    """
+    """Put rankings, oldest first, side by side: of each way of judging the newest finished. Raises ArchiveDamaged."""
     every = [ranking for ranking in rankings if len(ranking.groups)]
     newest = _newest_of_each(every)
     truths_of = Truths(labels)
-    queries: list[dict[str, JudgedQuery]] = [{} for _ in newest]
+    queries: list[dict[str, side_by_side.JudgedQuery]] = [{} for _ in newest]
     for query in reader.queries():
         ranked = {
             at: in_ranking
@@ -98,26 +130,44 @@ def judges_side_by_side(
                 ranks = {r.index: r.rank for r in of_query.rollouts if r.rank is not None}
                 keys = [*verdict_keys(of_query.matches), *dict.fromkeys(of_query.verdicts)]
                 bought = [reader.verdict(key) or reader.scored(key) for key in keys]
-                queries[at][query.id] = JudgedQuery(
+                queries[at][query.id] = side_by_side.JudgedQuery(
                     ranks=ranks,
                     tally=sum(tallies(group, of_query, reader.verdict).values(), Tally()),
                     calls=len(keys),
                     usd=sum_if_known(verdict and verdict.price_usd for verdict in bought),
-                    right=rights(truths, ranks),
+                    right=side_by_side.rights(truths, ranks),
                 )
-    judged = [_ranked_by(reader, ranking, of) for ranking, of in zip(newest, queries, strict=True) if of]
+    judged = [
+        RankedBy(
+            ranking=ranking.head.id,
+            judge=judge_of(ranking.head),
+            rubric=ranking.head.rubric,
+            topology=design_of(ranking, "topology"),
+            estimator=design_of(ranking, "estimator"),
+            order=str(ranking.head.settings.get("order") or ""),
+            finished=ranking.finished,
+            offline=is_offline(reader, ranking),
+            by_reward=ranking.head.settings.get("judge_when") == "tied",
+            queries=of,
+        )
+        for ranking, of in zip(newest, queries, strict=True)
+        if of
+    ]
     finished = {at: ranking for at, ranking in enumerate(judged) if ranking.finished} or dict(enumerate(judged))
     by_labels = {at: r.queries for at, r in finished.items() if "labels" in r.figures.right}
     by_reward = {at: r.queries for at, r in finished.items() if "reward" in r.figures.right and not r.by_reward}
-    chosen = choose(by_labels, "labels") if len(by_labels) > 1 else None
+    chosen = side_by_side.choose(by_labels, "labels") if len(by_labels) > 1 else None
     return JudgesSideBySide(
         rankings=judged,
-        agreements=rank_agreements([ranking.queries for ranking in judged]),
-        choice=(chosen or (choose(by_reward, "reward") if len(by_reward) > 1 else None)),
+        agreements=side_by_side.rank_agreements([ranking.queries for ranking in judged]),
+        choice=chosen or (side_by_side.choose(by_reward, "reward") if len(by_reward) > 1 else None),
         older=len(every) - len(newest),
         labels=len(labels),
         used_labels=len(truths_of.used),
     )
+
+
+_WAY = ("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "confidence")
 
 
 def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:
@@ -125,89 +175,8 @@ def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:
     by_way: dict[tuple[str, ...], RankingFile] = {}
     for ranking in rankings:
         settings = ranking.head.settings
-        names = (
-            "order",
-            "budget",
-            "judge_repeats",
-            "jury",
-            "judge_when",
-            "show_instructions",
-            "judge_budget",
-            "confidence",
-        )
         design = [design_of(ranking, name) for name in ("topology", "estimator")]
-        way = (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in names))
+        way = (judge_of(ranking.head), ranking.head.rubric, *design, *(str(settings.get(name)) for name in _WAY))
         if ranking.finished or way not in by_way or not by_way[way].finished:
             by_way[way] = ranking
     return sorted(by_way.values(), key=lambda ranking: ranking.head.created_at)
-
-
-def _ranked_by(reader: RunReader, ranking: RankingFile, queries: JudgedQueries) -> RankedBy:
-    head = ranking.head
-    return RankedBy(
-        ranking=head.id,
-        judge=judge_of(head),
-        rubric=head.rubric,
-        topology=design_of(ranking, "topology"),
-        estimator=design_of(ranking, "estimator"),
-        order=str(head.settings.get("order") or ""),
-        finished=ranking.finished,
-        offline=is_offline(reader, ranking),
-        by_reward=head.settings.get("judge_when") == "tied",
-        queries=queries,
-    )
-
-
-_TRUTHS = {"labels": "the labels", "reward": "reward()"}
-
-
-def choice_sentence(side: JudgesSideBySide) -> str:
-    """Return which judge is the best, and the cheapest within 2 points of it; or why nobody can tell."""
-    choice = side.choice
-    if choice is None:
-        why = (
-            "labels or reward() do not tell answers apart on queries that two finished rankings share"
-            if any(ranking.figures.right for ranking in side.rankings)
-            else "the run has no labels that fit (labels.jsonl, or --labels FILE) and no reward() that tells answers "
-            "apart"
-        )
-        return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
-    best = f"best by agreement with {_TRUTHS[choice.by]}: {_judge(side, choice, choice.best)}"
-    points = f"{100 * WITHIN:.0f} points"
-    if choice.cheapest is None:
-        return f"{best}; which judge within {points} is the cheapest cannot be told: not all prices are known"
-    if choice.cheapest == choice.best:
-        return f"{best}; no judge within {points} of it is cheaper"
-    cheapest = _judge(side, choice, choice.cheapest)
-    return f"{best}; the cheapest judge within {points} of it: {cheapest}{_difference(choice.difference)}"
-
-
-def side_notes(side: JudgesSideBySide) -> Iterator[str]:
-    """Yield what has to be known of the figures."""
-    if any(ranking.offline for ranking in side.rankings):
-        yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
-    if side.labels:
-        used = f"{side.used_labels} of {counted(side.labels, 'label')}"
-        yield f"{used} name a query and two answers of the run; two rollouts of one rank are half right"
-    if cut_short := [str(at) for at, ranking in enumerate(side.rankings, 1) if not ranking.finished]:
-        yield f"not finished, and so not compared in price: {', '.join(cut_short)}"
-    if by_reward := [str(at) for at, ranking in enumerate(side.rankings, 1) if ranking.by_reward]:
-        yield f"ranked by reward() itself (--judge-when tied): {', '.join(by_reward)}"
-    if side.older:
-        yield f"left out: {counted(side.older, 'ranking')} made in the same way as one shown"
-
-
-def _judge(side: JudgesSideBySide, choice: Choice, at: int) -> str:
-    ranking, right = side.rankings[at], choice.right[at]
-    cost = ranking.figures.usd
-    price = f" at {dollars(cost.value)} a query" if cost else ""
-    return f"{at + 1} ({ranking.name}), {percent_interval(right)} of the pairs right{price}"
-
-
-def _difference(difference: QueryFigure | None) -> str:
-    if difference is None:
-        return ""
-    value = f"{signed(100 * difference.value, 1)} points"
-    if difference.low is None or difference.high is None:
-        return f"; difference {value}"
-    return f"; difference {value} [{signed(100 * difference.low, 1)}, {signed(100 * difference.high, 1)}]"

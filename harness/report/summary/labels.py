@@ -1,6 +1,6 @@
 """What says which of two rollouts is better but for a judge, labels and `reward()`, and how far a judge agrees."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -15,6 +15,8 @@ from harness.ranking.topology import exact
 from harness.report.summary.ranking import group_of
 from harness.transcripts.path_text import plain_text
 
+_Label = Literal["a", "b", "tie"]
+
 
 @dataclass(frozen=True)
 class AnswerLabel:
@@ -23,7 +25,7 @@ class AnswerLabel:
     query: str
     a: str
     b: str
-    label: Literal["a", "b", "tie"]
+    label: _Label
     query_id: str | None = None
     rollouts: tuple[int, int] | None = None
     """Of a label that was given in the run itself: which rollouts `a` and `b` are."""
@@ -58,9 +60,6 @@ class Truths:
     def __call__(self, group: Group) -> dict[Truth, Sequence[Preference]]:
         """Return what labels and `reward()` prefer in a group."""
         verified = {r.index: r.verified for r in group.rollouts if r.verified is not None}
-        return {"labels": self._preferences(group), "reward": preferences(verified)}
-
-    def _preferences(self, group: Group) -> list[Preference]:
         labels = self._by_query.get(group.query.text.strip(), [])
         rollouts = rollouts_by_answer(group) if labels else {}
         preferred = list[Preference]()
@@ -70,11 +69,7 @@ class Truths:
                 self.used.add(at)
                 better, worse = (a, b) if label.label == "a" else (b, a)
                 preferred += [(i, j) for i in better for j in worse if i != j and label.label != "tie"]
-        return preferred
-
-
-_Label = Literal["a", "b", "tie"]
-_Pairs = Sequence[tuple[_Label, _Label]]
+        return {"labels": preferred, "reward": preferences(verified)}
 
 
 @dataclass(frozen=True)
@@ -92,24 +87,8 @@ class LabelAgreement:
 
 
 def label_agreement(reader: RunReader, ranking: RankingFile, labels: Sequence[AnswerLabel]) -> LabelAgreement | None:
-    """Return how far a ranking agrees with labels; None where there is no label on a pair that it decides.
-
-    A match decides its pair; of a listwise judge, the places do. Raises ArchiveDamaged.
-    """
-    pairs, control = list[tuple[_Label, _Label]](), list[tuple[_Label, _Label]]()
-    for label, judged in _both(reader, ranking, labels):
-        pairs.append((label.label, judged))
-        if label.is_control:
-            control.append(pairs[-1])
-    if not pairs:
-        return None
-    orders = [own for group in ranking.groups for match in group.matches if (own := _by_order(match))]
-    return LabelAgreement(_alike(pairs), kappa(pairs), _alike(control), _alike(orders))
-
-
-def _both(
-    reader: RunReader, ranking: RankingFile, labels: Sequence[AnswerLabel]
-) -> Iterator[tuple[AnswerLabel, _Label]]:
+    """Return how far a ranking agrees with labels; None without one on a pair it decides. Raises ArchiveDamaged."""
+    judged: list[tuple[AnswerLabel, _Label]] = []
     by_query: dict[str, list[AnswerLabel]] = {}
     for label in labels:
         by_query.setdefault(label.query.strip(), []).append(label)
@@ -117,43 +96,37 @@ def _both(
         ranked, asked = ranking.of(query), by_query.get(query.text.strip(), ())
         if ranked and asked:
             answers = rollouts_by_answer(group_of(reader, query, ranked))
-            for label in asked:
-                if judged := _judged(ranked, label, answers):
-                    yield label, judged
+            judged.extend((label, said) for label in asked if (said := _judged(ranked, label, answers)))
+    if not judged:
+        return None
+    pairs: list[tuple[_Label, _Label]] = [(label.label, said) for label, said in judged]
+    control = [pair for pair, (label, _) in zip(pairs, judged, strict=True) if label.is_control]
+
+    orders = [own for group in ranking.groups for match in group.matches if (own := _by_order(match))]
+    return LabelAgreement(_alike(pairs), kappa(pairs), _alike(control), _alike(orders))
 
 
 def _judged(ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]) -> _Label | None:
     """Return what the ranking says of a label's pair; None where it decides none of the rollouts with these texts."""
-    for i, j in _rollouts(ranked, label, answers):
-        if (first_is_better := _difference(ranked, i, j)) is not None:
-            return "tie" if first_is_better == 0 else "a" if first_is_better > 0 else "b"
-    return None
-
-
-def _rollouts(
-    ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]
-) -> Iterator[tuple[int, int]]:
     if label.rollouts:
-        if label.query_id == ranked.query:
-            yield label.rollouts
-        return
-    a, b = (answers.get(answer_key(answer), []) for answer in (label.a, label.b))
-    yield from ((i, j) for i in a for j in b if i != j)
+        pairs = [label.rollouts] if label.query_id == ranked.query else []
+    else:
+        a, b = (answers.get(answer_key(answer), []) for answer in (label.a, label.b))
+        pairs = [(i, j) for i in a for j in b if i != j]
+    leads = (_lead(ranked, i, j) for i, j in pairs)
+    return next((_named(lead) for lead in leads if lead is not None), None)
 
 
-def _difference(ranked: GroupRanking, i: int, j: int) -> float | None:
+def _lead(ranked: GroupRanking, i: int, j: int) -> float | None:
     """Return by how much the ranking's judge has i above j, in any unit; None where it did not compare the two."""
     if ranked.verdicts:
         ranks: Mapping[int, float | None] = {r.index: r.rank for r in ranked.rollouts}
         above, below = ranks.get(j), ranks.get(i)
         return None if above is None or below is None else above - below
-    matches = [match for match in ranked.matches if {match.a, match.b} == {i, j}]
-    return (
-        None
-        if not matches
-        else (0 if matches[0].winner is None else 1 if matches[0].winner == matches[0].a else -1)
-        * (1 if matches[0].a == i else -1)
-    )
+    match = next((match for match in ranked.matches if {match.a, match.b} == {i, j}), None)
+    if match is None:
+        return None
+    return 0 if match.winner is None else 1 if match.winner == i else -1
 
 
 def _by_order(match: Match) -> tuple[_Label, _Label] | None:
@@ -163,13 +136,12 @@ def _by_order(match: Match) -> tuple[_Label, _Label] | None:
         lead = exact(of_first) - exact(of_second)
         scores[first].append(lead if first == match.a else -lead)
     a_first, b_first = scores[match.a], scores[match.b]
-    return (_named(a_first), _named(b_first)) if a_first and b_first else None
+    return (_named(sum(a_first)), _named(sum(b_first))) if a_first and b_first else None
 
 
-def _named(leads: Sequence[Fraction]) -> _Label:
-    lead = sum(leads)
+def _named(lead: Fraction | float) -> _Label:
     return "tie" if lead == 0 else "a" if lead > 0 else "b"
 
 
-def _alike(pairs: _Pairs) -> Share:
+def _alike(pairs: Sequence[tuple[_Label, _Label]]) -> Share:
     return Share(sum(ours == theirs for ours, theirs in pairs), len(pairs))

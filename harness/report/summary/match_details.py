@@ -1,6 +1,6 @@
 """The matches of one group with every mark and what the judge said, and the geometry of a drawn tournament."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, Literal, TypeVar
@@ -85,17 +85,19 @@ def draw_bracket(group: Group, ranked: GroupRanking) -> BracketDrawing | None:
     }
     entrants = {r.index for r in group.rollouts if r.status == "ok"}
     if ranked.topology in {"arena", "single"} and len(entrants) > 1:
-        for places in (_fold(seeds_by_anchor(ranked.matches)), _unfold(played)):
+        seeds = seeds_by_anchor(ranked.matches)
+        size = 1 << max(0, len(seeds) - 1).bit_length()  # the next power of two, as in the tournament; None is a bye
+        seeded = [seeds[s] if s < len(seeds) else None for s in seeded_order(size)]
+        for places in (seeded, _unfold(played)):
             everyone = {e for e in places if e is not None} == entrants
             if everyone and (bracket := _tree(places, played)):
                 return bracket
-    return _by_round(played) if played else None
-
-
-def _fold(seeds: Sequence[int]) -> _Places:
-    """Put seeds on the places of the next power of two, as the tournament does; None is a bye."""
-    size = 1 << max(0, len(seeds) - 1).bit_length()
-    return [seeds[s] if s < len(seeds) else None for s in seeded_order(size)]
+    rounds = dict[int, list[Cell]]()
+    for number, match in played.values():
+        slots = tuple(Slot(e, None, score_of(match, e), e == match.winner) for e in (match.a, match.b))
+        rounds.setdefault(match.round, []).append(Cell("match", slots, number, match_flags(match)))
+    drawn = tuple(Round(number, f"Round {number}", tuple(rounds[number])) for number in sorted(rounds))
+    return BracketDrawing(drawn, champion=None, tree=False) if played else None
 
 
 def _unfold(played: _Numbered) -> _Places:
@@ -120,60 +122,36 @@ def _unfold(played: _Numbered) -> _Places:
 def _tree(places: _Places, played: _Numbered) -> BracketDrawing | None:
     """Play the bracket again from its first round. Returns None where this does not account for every match."""
     order = seeded_order(len(places))
-    seed = {e: order[i] + 1 for i, e in enumerate(places) if e is not None}
+    seed: dict[int | None, int] = {e: order[i] + 1 for i, e in enumerate(places) if e is not None}
     rounds: list[Round] = []
     used = 0
     while len(places) > 1:
         level = len(rounds) + 1
         cells = [_cell(places[i], places[i + 1], level, seed, played) for i in range(0, len(places), 2)]
         used += sum(cell.kind == "match" for cell in cells)
-        rounds.append(
-            Round(
-                level,
-                {1: "Final", 2: "Semi-finals", 4: "Quarter-finals"}.get(len(cells), f"Round {level}"),
-                tuple(cells),
-            )
-        )
+        title = {1: "Final", 2: "Semi-finals", 4: "Quarter-finals"}.get(len(cells), f"Round {level}")
+        rounds.append(Round(level, title, tuple(cells)))
         places = [next((s.index for s in cell.slots if s.won), None) for cell in cells]
     return BracketDrawing(tuple(rounds), places[0], tree=True) if used == len(played) else None
 
 
-def _cell(a: int | None, b: int | None, level: int, seed: dict[int, int], played: _Numbered) -> Cell:
+def _cell(a: int | None, b: int | None, level: int, seed: dict[int | None, int], played: _Numbered) -> Cell:
     if level == 1 and (a is None or b is None):
         through = a if b is None else b
-        return Cell(kind="bye", slots=(_open_slot(through, seed, won=True),))
+        return Cell("bye", (Slot(through, seed.get(through), won=True),))
     numbered_match = played.get((level, frozenset((a, b)))) if a is not None and b is not None else None
     if numbered_match is None:
-        return Cell(kind="open", slots=(_open_slot(a, seed), _open_slot(b, seed)))
+        return Cell("open", (Slot(a, seed.get(a)), Slot(b, seed.get(b))))
     number, match = numbered_match
     best = match.winner if match.winner is not None else min(match.a, match.b, key=lambda e: seed[e])
     slots = tuple(Slot(e, seed[e], score_of(match, e), e == best) for e in (a, b) if e is not None)
-    return Cell(kind="match", slots=slots, match=number, flags=match_flags(match))
-
-
-def _open_slot(entrant: int | None, seed: dict[int, int], *, won: bool = False) -> Slot:
-    return Slot(entrant, None if entrant is None else seed[entrant], won=won)
-
-
-def _by_round(played: _Numbered) -> BracketDrawing:
-    rounds = dict[int, list[Cell]]()
-    for number, match in played.values():
-        slots = tuple(Slot(e, None, score_of(match, e), e == match.winner) for e in (match.a, match.b))
-        cell = Cell(kind="match", slots=slots, match=number, flags=match_flags(match))
-        rounds.setdefault(match.round, []).append(cell)
-    drawn = tuple(Round(number, f"Round {number}", tuple(rounds[number])) for number in sorted(rounds))
-    return BracketDrawing(drawn, champion=None, tree=False)
+    return Cell("match", slots, number, match_flags(match))
 
 
 Named = TypeVar("Named", int, str)
 """What a side is called: a rollout's number, or a label."""
 Marks = tuple[float | None, float | None]
 """The marks of both sides of a match, in the order of its sides."""
-
-Remarks = tuple[tuple[str, tuple[str, str]], ...]
-"""Title, and the remark on each side of the match."""
-OtherRemarks = tuple[tuple[str, str], ...]
-"""Remarks under names that no prompt of ours asks for."""
 
 
 @dataclass(frozen=True)
@@ -205,19 +183,21 @@ class ShownFlag(Generic[Named]):
 
 
 @dataclass(frozen=True)
-class JudgedOrder:
-    """One order of a match and what the judge said in this order."""
+class JudgedOrder(Generic[Named]):
+    """One order of a match and what the judge said in this order: `first` was shown first, so that it is A there."""
 
-    first: int
-    second: int
+    first: Named
+    second: Named
     verdict: Judged | None
-    remarks: Remarks
-    other_remarks: OtherRemarks
-    flags: tuple[ShownFlag[int], ...] = ()
+    remarks: tuple[tuple[str, tuple[str, str]], ...]
+    """Title, and the remark on each side of the match."""
+    other_remarks: tuple[tuple[str, str], ...]
+    """Remarks under names that no prompt of ours asks for."""
+    flags: tuple[ShownFlag[Named], ...]
 
     @property
-    def winner(self) -> int | None:
-        """The rollout that this order names; None for a tie, or without a verdict."""
+    def winner(self) -> Named | None:
+        """The side that this order names; None for a tie, or without a verdict."""
         return {"A": self.first, "B": self.second}.get(self.verdict.winner) if self.verdict else None
 
 
@@ -232,14 +212,9 @@ class MatchDetails:
     flags: tuple[str, ...]
     sides: tuple[MatchSide, MatchSide]
     marks: tuple[MarkRow, ...]
-    orders: tuple[JudgedOrder, ...]
+    orders: tuple[JudgedOrder[int], ...]
     identical: bool
     """Whether both sides are the same text, so that one verdict stands for both orders."""
-
-    @property
-    def margin(self) -> float:
-        """By how many score points the winner is ahead; 0 for a tie."""
-        return abs(self.match.score_a - self.match.score_b)
 
 
 def detail_matches(
@@ -249,7 +224,10 @@ def detail_matches(
     rollouts = {r.index: r for r in group.rollouts}
     titles = {0: "Seeding"} | {r.number: r.title.removesuffix("s") for r in (bracket.rounds if bracket else ())}
     for number, match in enumerate(ranking.matches, 1):
-        orders = tuple(_judged_order(match, first, verdict) for first, verdict in judged_orders(match, verdicts))
+        orders = tuple(
+            judged_order(first, opponent_of(match, first), verdict, left_first=first == match.a)
+            for first, verdict in judged_orders(match, verdicts)
+        )
         yield MatchDetails(
             number=number,
             title=titles[match.round],
@@ -271,13 +249,8 @@ def mark_rows(sides: Sequence[tuple[SideScores, SideScores]]) -> Iterator[MarkRo
     for dimension in dict.fromkeys(name for pair in sides for scores in pair for name in scores.dimensions):
         pairs = tuple((a.dimensions.get(dimension), b.dimensions.get(dimension)) for a, b in sides)
         yield MarkRow(readable_name(dimension), pairs, _mean(pairs))
-    overalls: tuple[tuple[str, Callable[[SideScores], float | None]], ...] = (
-        ("path", lambda scores: scores.path),
-        ("answer", lambda scores: scores.answer),
-        ("combined", lambda scores: scores.combined),
-    )
-    for label, overall in overalls:
-        pairs = tuple((overall(a), overall(b)) for a, b in sides)
+    for label in ("path", "answer", "combined"):
+        pairs = tuple((getattr(a, label), getattr(b, label)) for a, b in sides)
         if any(mark is not None for pair in pairs for mark in pair):
             yield MarkRow(label, pairs, _mean(pairs), overall=True)
 
@@ -290,24 +263,8 @@ def _mean(pairs: Sequence[Marks]) -> tuple[float, float] | None:
     return sum(a for a, _ in whole) / len(whole), sum(b for _, b in whole) / len(whole)
 
 
-def _judged_order(match: Match, first: int, verdict: Judged | None) -> JudgedOrder:
-    second = opponent_of(match, first)
-    remarks, other_remarks = judge_remarks(verdict, left_first=first == match.a)
-    return JudgedOrder(
-        first=first,
-        second=second,
-        verdict=verdict,
-        remarks=remarks,
-        other_remarks=other_remarks,
-        flags=tuple(shown_flags(first, second, verdict)),
-    )
-
-
-def judge_remarks(verdict: Judged | None, *, left_first: bool) -> tuple[Remarks, OtherRemarks]:
-    """Return what a judge said of path and answer of the left and of the right side, and its other remarks.
-
-    `left_first` tells whether the left side was shown first.
-    """
+def judged_order(first: Named, second: Named, verdict: Judged | None, *, left_first: bool) -> JudgedOrder[Named]:
+    """Return an order; `left_first` tells whether the left side of the match was shown first."""
     left, right = ("A", "B") if left_first else ("B", "A")
     analysis = dict(verdict.analysis) if verdict else {}
     remarks: list[tuple[str, tuple[str, str]]] = []
@@ -315,13 +272,9 @@ def judge_remarks(verdict: Judged | None, *, left_first: bool) -> tuple[Remarks,
         pair = (analysis.pop(f"{title}_{left}", ""), analysis.pop(f"{title}_{right}", ""))
         if any(pair):
             remarks.append((title, pair))
-    return tuple(remarks), tuple(analysis.items())
-
-
-def shown_flags(first: Named, second: Named, verdict: Judged | None) -> Iterator[ShownFlag[Named]]:
-    """Yield what was found in a verdict's transcripts; `first` and `second` are what to call the sides shown."""
-    sides = [(first, verdict.a), (second, verdict.b)] if verdict else []
-    for side, scores in sides:
-        for flag in scores.flags:
-            lowered = cap_words(cap for cap in scores.caps if cap.flag == flag.kind)
-            yield ShownFlag(side=side, words=flag_words(flag), lowered=lowered)
+    flags = [
+        ShownFlag(side, flag_words(flag), cap_words(cap for cap in scores.caps if cap.flag == flag.kind))
+        for side, scores in ([(first, verdict.a), (second, verdict.b)] if verdict else [])
+        for flag in scores.flags
+    ]
+    return JudgedOrder(first, second, verdict, tuple(remarks), tuple(analysis.items()), tuple(flags))

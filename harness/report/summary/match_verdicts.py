@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Cap, Flag, Judged, PairJudgment, SideScores
@@ -47,8 +48,7 @@ def verdict_keys(matches: Iterable[Match]) -> Iterable[str]:
 
 def judged_orders(match: Match, verdicts: VerdictLookup) -> Iterator[tuple[int, Judged | None]]:
     """Yield the rollout that each order showed first, and the verdict of that order."""
-    for first, key in zip(match.shown_first, match.verdicts, strict=True):
-        yield first, verdicts(key)
+    return zip(match.shown_first, map(verdicts, match.verdicts), strict=True)
 
 
 def marks_of_sides(match: Match, verdicts: VerdictLookup) -> Iterator[tuple[SideScores, SideScores]]:
@@ -82,22 +82,23 @@ class RolloutFlag:
     @property
     def sentence(self) -> str:
         """The flag in words, without a full stop."""
-        return f"rollout {self.rollout} flagged: {flag_words(self.flag)}{self._lowered()}"
+        lowered: list[str] = []
+        for dimension, marks in self.judge_marks.items():
+            low, high = min(marks), max(marks)
+            given = f"{low}" if low == high else f"{low}\N{EN DASH}{high}"
+            lowered.append(f"{readable_name(dimension)} {self.caps[dimension]} (judge: {given})")
+        counts = f"; counts as at most {enumeration(lowered)}" if lowered else ""
+        return f"rollout {self.rollout} flagged: {flag_words(self.flag)}{counts}"
 
-    def _lowered(self) -> str:
-        if not self.judge_marks:
-            return ""
-        lowered = [
-            f"{readable_name(dimension)} {self.caps[dimension]} (judge: {_range(marks)})"
-            for dimension, marks in self.judge_marks.items()
-        ]
-        return f"; counts as at most {enumeration(lowered)}"
+    def as_json(self) -> dict[str, Any]:
+        """Return the flag as JSON, and what the flag lowered."""
+        return self.flag.model_dump(mode="json") | {"caps": self.caps, "judge_marks": self.judge_marks}
 
 
 def rollout_flags(ranking: GroupRanking, verdicts: VerdictLookup) -> list[RolloutFlag]:
     """Return the flags of a group's verdicts, each once a rollout, by rollout."""
     flags: dict[tuple[int, str, str], RolloutFlag] = {}
-    for rollout, scores in _sides(ranking, verdicts):
+    for rollout, scores in judged_sides(ranking, verdicts):
         for flag in scores.flags:
             entry = flags.setdefault((rollout, flag.place, flag.kind), RolloutFlag(rollout, flag))
             for cap in scores.caps:
@@ -118,16 +119,9 @@ def cap_words(caps: Iterable[Cap]) -> str:
     return ", ".join(f"{readable_name(c.dimension)} {c.given} counts as {c.most}" for c in caps)
 
 
-def _sides(ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[tuple[int, SideScores]]:
+def judged_sides(ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[tuple[int, SideScores]]:
+    """Yield each rollout that a verdict was on, and its scores; a match that rests on an earlier one counts once."""
     for match in ranking.matches:
-        if match.repeated:
-            continue
-        for first, verdict in judged_orders(match, verdicts):
-            if verdict:
-                yield first, verdict.a
-                yield opponent_of(match, first), verdict.b
-
-
-def _range(marks: list[int]) -> str:
-    low, high = min(marks), max(marks)
-    return str(low) if low == high else f"{low}\N{EN DASH}{high}"
+        for a, b in () if match.repeated else marks_of_sides(match, verdicts):
+            yield match.a, a
+            yield match.b, b

@@ -33,7 +33,9 @@ def provisional_words(estimator: str, *, provisional: bool) -> str:
 
 def notes(group: Group, ranking: GroupRanking) -> list[str]:
     """Return what has to be known of a group before its ranks are believed."""
-    lines = [*([_PROVISIONAL[_part(ranking.estimator)]] if ranking.provisional else []), *ranking.notes]
+    lines = [_PROVISIONAL[_part(ranking.estimator)]] if ranking.provisional else []
+    lines += ranking.notes
+
     if anchor_is_greedy(group) is False:
         lines.append("the anchor was not greedy: the endpoint, or the agent, did not take temperature 0")
     lines += [

@@ -86,9 +86,7 @@ class PairTable:
         better = {rollout.index: at for at, rollout in enumerate(self.rollouts)}
         return {
             "rollouts": list(better),
-            "met": self.met,
-            "of": self.of,
-            "flipped": self.flipped,
+            **{name: getattr(self, name) for name in ("met", "of", "flipped")},
             "pairs": [
                 {
                     "a": pair.row,
@@ -123,7 +121,7 @@ def judged_pairs(matches: Sequence[Match], verdicts: VerdictLookup) -> dict[tupl
 
 def _judged_pair(row: int, column: int, met: Sequence[tuple[int, Match]], verdicts: VerdictLookup) -> JudgedPair:
     played = [match for _, match in met if not match.repeated] or [match for _, match in met]
-    leads = [_lead(match, row) for match in played]
+    leads = [(exact(m.score_a) - exact(m.score_b)) * (1 if m.a == row else -1) for m in played]
     orders = [
         (first, float(exact(score) - exact(other)))
         for match in played
@@ -138,11 +136,6 @@ def _judged_pair(row: int, column: int, met: Sequence[tuple[int, Match]], verdic
         flipped=any(match.flipped for match in played) or (min(sides.values()) < 0 < max(sides.values())),
         matches=tuple(number for number, _ in met),
     )
-
-
-def _lead(match: Match, row: int) -> Fraction:
-    lead = exact(match.score_a) - exact(match.score_b)
-    return lead if match.a == row else -lead
 
 
 def sided_scores(match: Match, side: int, verdicts: VerdictLookup) -> Iterator[tuple[int, tuple[float, float]]]:
@@ -180,26 +173,15 @@ def win_cycles(pairs: Iterable[JudgedPair]) -> tuple[Cycle, ...]:
 def _circle_from(start: int, beats: Mapping[int, set[int]]) -> Cycle | None:
     """Return a shortest circle of wins through `start`, breadth first."""
     ways: dict[int, Cycle] = {start: (start,)}
-    for entrant, way in ((e, ways[e]) for e in _growing(ways, beats)):
+    waiting = [start]
+    for entrant in waiting:  # which grows meanwhile
         if start in beats.get(entrant, ()):
-            return way
-    return None
-
-
-def _growing(ways: dict[int, Cycle], beats: Mapping[int, set[int]]) -> Iterator[int]:
-    waiting = list(ways)
-    while waiting:
-        entrant = waiting.pop(0)
-        yield entrant
+            return ways[entrant]
         for loser in sorted(beats.get(entrant, ())):
             if loser not in ways:
                 ways[loser] = (*ways[entrant], loser)
                 waiting.append(loser)
-
-
-def cycle_words(cycle: Cycle) -> str:
-    """Return a circle of wins in words: `1 beats 4 beats 6 beats 1`."""
-    return " beats ".join(map(str, (*cycle, cycle[0])))
+    return None
 
 
 def cycles_sentence(cycles: Sequence[Cycle]) -> str:
@@ -207,5 +189,5 @@ def cycles_sentence(cycles: Sequence[Cycle]) -> str:
     if not cycles:
         return ""
     more = len(cycles) - _NAMED
-    words = "; ".join(map(cycle_words, cycles[:_NAMED]))
+    words = "; ".join(" beats ".join(map(str, (*cycle, cycle[0]))) for cycle in cycles[:_NAMED])
     return f"wins go in circles: {words}" + (f"; and {more} more" if more > 0 else "")

@@ -43,11 +43,7 @@ class Parting:
 def first_parting(a: Sequence[Step], b: Sequence[Step]) -> Parting | None:
     """Return the first tool call, or handoff, in which two paths differ by name or input; None if they never do."""
     ours, theirs = list(_tool_calls(a)), list(_tool_calls(b))
-    same = 0
-    for (key, _), (other, _) in zip(ours, theirs, strict=False):
-        if key != other:
-            break
-        same += 1
+    same = _same_at_the_start([key for key, _ in ours], [key for key, _ in theirs])
     if same == len(ours) == len(theirs):
         return None
     calls = [calls[same][1] if same < len(calls) else None for calls in (ours, theirs)]
@@ -80,34 +76,23 @@ def _as_given(text: str) -> str:
 
 
 def aligned_steps(a: Sequence[Step], b: Sequence[Step]) -> list[StepPair]:
-    """Return the steps of both in order: those of a longest common subsequence side by side, all others alone.
-
-    A tool call that both made counts for more than any number of steps without one: it is never given up for them.
-    """
+    """Return steps in order: those of a longest common subsequence side by side; in it tool calls weigh most."""
     keys = [step_key(step) for step in a], [step_key(step) for step in b]
     start = _same_at_the_start(*keys)
     end = _same_at_the_start(keys[0][start:][::-1], keys[1][start:][::-1])
-    middle = keys[0][start : len(a) - end], keys[1][start : len(b) - end]
-    return [
-        *((i, i) for i in range(start)),
-        *((i if i is None else i + start, j if j is None else j + start) for i, j in _merged(*middle)),
-        *((len(a) - end + i, len(b) - end + i) for i in range(end)),
-    ]
+    common = _common(keys[0][start : len(a) - end], keys[1][start : len(b) - end])
+    both = [*((i, i) for i in range(start)), *((i + start, j + start) for i, j in common)]
+    both += [(len(a) - end + i, len(b) - end + i) for i in range(end)]
+    places: list[StepPair] = []
+    i = j = 0
+    for k, m in [*both, (len(a), len(b))]:
+        places += [*((at, None) for at in range(i, k)), *((None, at) for at in range(j, m)), (k, m)]
+        i, j = k + 1, m + 1
+    return places[:-1]
 
 
 def _same_at_the_start(a: Sequence[Key], b: Sequence[Key]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _merged(a: Sequence[Key], b: Sequence[Key]) -> list[StepPair]:
-    places: list[StepPair] = []
-    i = j = 0
-    for k, m in [*_common(a, b), (len(a), len(b))]:
-        places += [(at, None) for at in range(i, k)] + [(None, at) for at in range(j, m)]
-        if k < len(a):
-            places.append((k, m))
-        i, j = k + 1, m + 1
-    return places
 
 
 def _common(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:

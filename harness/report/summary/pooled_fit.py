@@ -1,6 +1,6 @@
 """The fit behind a group's probabilities, learnt again from all groups, and how probably one rollout beats another."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -8,7 +8,6 @@ from harness.archive.rankings import RankingFile
 from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Fit
-from harness.ranking.judge_prior import Prior
 from harness.ranking.pair_probability import probabilities_above, probabilities_of_fit
 from harness.ranking.pooled import fit_by, without_level
 from harness.ranking.pooled_judge import LearntJudge
@@ -35,32 +34,25 @@ def is_by_pooled(ranked: GroupRanking) -> bool:
 
 
 def learnt_judge(ranking: RankingFile) -> LearntJudge:
-    """Return the judge as all groups of a ranking show them.
-
-    A profile that was lent to the ranking is the prior, as it was then.
-    """
-    return judge_behind(ranking.queries, ranking.stored, _prior(ranking), by_reward=is_by_reward(ranking))
+    """Return the judge as all groups of a ranking show them; a profile lent to the ranking is the prior."""
+    text = ranking.head.settings.get("judge_profile")
+    prior = lent_prior(profile_in(str(text), f"ranking {ranking.head.id}") if text else None)
+    return judge_behind(ranking.queries, ranking.stored, prior, by_reward=is_by_reward(ranking))
 
 
 def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
-    """Return the fit behind the probabilities of two rollouts; None where that is not `pooled`, or they cannot meet.
-
-    Also None where the fit does not give the estimates that the archive holds, as those of an earlier version.
-    """
+    """Return the fit behind two rollouts' probabilities; None unless `pooled` gives what the archive holds of them."""
     classes = ranked_classes(ranked, by_reward=is_by_reward(ranking)) if is_by_pooled(ranked) else ()
     for of_class in classes:
         if {a, b} <= set(of_class.entrants):
             judge, calls = learnt_judge(ranking), [of_class.calls]
             (fit,), (by_differences,) = fit_by(judge, calls), fit_by(without_level(judge), calls)
-            if _gives(fit, ranked, of_class.entrants):
+            estimates: list[float] = fit.estimates.tolist()
+            kept = {r.index: r.score if ranked.estimator == "pooled" else r.margin for r in ranked.rollouts}
+            held = [(kept[index], estimate) for index, estimate in zip(of_class.entrants, estimates, strict=True)]
+            if all(value is not None and abs(value - estimate) < _ROUNDING for value, estimate in held):
                 return PooledFit(fit, by_differences, of_class.entrants)
     return None
-
-
-def _prior(ranking: RankingFile) -> Prior:
-    text = ranking.head.settings.get("judge_profile")
-    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
-    return lent_prior(profile)
 
 
 def is_by_reward(ranking: RankingFile) -> bool:
@@ -68,19 +60,8 @@ def is_by_reward(ranking: RankingFile) -> bool:
     return ranking.head.settings.get("judge_when") == "tied"
 
 
-def _gives(fit: Fit, ranked: GroupRanking, entrants: Sequence[int]) -> bool:
-    kept = {r.index: r.score if ranked.estimator == "pooled" else r.margin for r in ranked.rollouts}
-    estimates: list[float] = fit.estimates.tolist()
-    pairs = [(kept[index], estimate) for index, estimate in zip(entrants, estimates, strict=True)]
-    return all(value is not None and abs(value - estimate) < _ROUNDING for value, estimate in pairs)
-
-
-PairOdds = Callable[[GroupRanking], Mapping[tuple[int, int], float]]
-"""From a ranked group to the probability that a is above b, for each two of its entrants (a, b) that may meet."""
-
-
-def pair_odds(ranking: RankingFile) -> PairOdds:
-    """Return the odds in the groups of a ranking; `pooled` learns the judge when they are first asked for."""
+def pair_odds(ranking: RankingFile) -> Callable[[GroupRanking], Mapping[tuple[int, int], float]]:
+    """Return what gives, for each two rollouts (a, b) of a group that may meet, the probability that a is above b."""
     judge = cache(lambda: learnt_judge(ranking))
 
     def odds(ranked: GroupRanking) -> Mapping[tuple[int, int], float]:

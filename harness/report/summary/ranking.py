@@ -7,11 +7,11 @@ read one by one, and of each group only a line and the sums are kept.
 import shlex
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
-from typing import Any, get_args
+from typing import get_args
 
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
@@ -27,7 +27,6 @@ from harness.report.summary.group import (
     JudgeFigures,
     ModelNames,
     QueryLine,
-    TimeSpan,
     merged_spans,
     summarize_group,
 )
@@ -40,17 +39,13 @@ class QueryLines(Packed[QueryLine]):
 
     def __init__(self) -> None:
         """No line is in it yet."""
-        super().__init__(_VALUES, _line)
+        super().__init__(_VALUES, lambda values: QueryLine(*values))
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` holds the same lines."""
         return isinstance(other, QueryLines) and list(self) == list(other)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
-
-
-def _line(values: Sequence[Any]) -> QueryLine:
-    return QueryLine(*values)
 
 
 @dataclass
@@ -86,7 +81,7 @@ class RankingSummary:
     """Those of each group: from when, to when, from when, and so on."""
 
     @property
-    def spans(self) -> list[TimeSpan]:
+    def spans(self) -> list[tuple[float, float]]:
         """When a rollout or a verdict was under way: in order, and none overlaps another."""
         return list(merged_spans(zip(self._spans[::2], self._spans[1::2], strict=True)))
 
@@ -99,16 +94,14 @@ class RankingSummary:
         """Add the next group; `reader` has verdicts on lists. Raises ArchiveDamaged."""
         number = len(self.lines) + 1
         group = summarize_group(number, extract, ranking, reader.scored)
-        self.lines.append(group.line)
-        self.signals[group.line.signal] += 1
-        if group.line.complete:
-            self.signals_in_full[group.line.signal] += 1
-        self.above_anchor = (
-            self.above_anchor[0] + group.line.above_anchor[0],
-            self.above_anchor[1] + group.line.above_anchor[1],
-        )
-        if self.best is None and group.line.first:
-            self.best = group.line.id, group.line.first[0]
+        line = group.line
+        self.lines.append(line)
+        self.signals[line.signal] += 1
+        self.signals_in_full[line.signal] += line.complete
+        above, samples = line.above_anchor
+        self.above_anchor = self.above_anchor[0] + above, self.above_anchor[1] + samples
+        if self.best is None and line.first:
+            self.best = line.id, line.first[0]
         self.agents += group.agents
         self.judge += group.judge
         for judge, calls in group.calls.items():
@@ -129,10 +122,7 @@ def by_signal(groups: Mapping[str, int]) -> dict[str, int]:
 
 
 def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, way: str | None = None) -> RankingSummary:
-    """Sum up a ranking in the order of the queries; `owed` is as `ranked_queries` takes it. Raises ArchiveDamaged.
-
-    Groups that are cached under the fingerprint `way` of a judging save reading the rollouts and verdicts.
-    """
+    """Sum up a ranking; `owed` as in `ranked_queries`, `way`: fingerprint of cached groups. Raises ArchiveDamaged."""
     summary = RankingSummary()
     with reader.group_cache(way) as extracts:
         for query, ranked in ranked_queries(reader, ranking, owed=owed):
@@ -144,10 +134,7 @@ def summarize(reader: RunReader, ranking: RankingFile, *, owed: bool = False, wa
 
 
 def ranked_queries(reader: RunReader, ranking: RankingFile, *, owed: bool) -> Iterator[tuple[Query, GroupRanking]]:
-    """Yield the queries of a ranking; with `owed`, an unfinished ranking's other queries too, as incomplete groups.
-
-    Raises ArchiveDamaged if one that is ranked is no longer in the archive.
-    """
+    """Yield ranked queries; `owed`: an unfinished ranking's others too, as incomplete groups. Raises ArchiveDamaged."""
     settings, there = ranking.head.settings, reader.index.queries
     if lost := next((name for name in ranking.queries if name not in there), None):
         raise _lost(reader, f"query {lost!r}")

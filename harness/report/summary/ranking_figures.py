@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -23,17 +23,8 @@ from harness.report.summary.rollouts import samples_above_anchor
 from harness.report.text import count, enumeration, money, number_interval, percent, percent_interval
 
 _SHARE = (0.0, 1.0)
-_Signs = tuple[int, ...]
-"""Which side each dimension prefers: 1, -1, or 0 for none; in the order of the rubric."""
-
-
-@dataclass(frozen=True)
-class DimensionFigure:
-    """How far one dimension alone names the winners."""
-
-    name: str
-    decides: Share
-    """Verdicts whose winner has the higher mark in this dimension, of all verdicts with a winner."""
+_Signs = tuple[tuple[str, int], ...]
+"""Dimensions and which side each prefers: 1, -1, or 0 for none."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,8 @@ class RankingFigures:
     """Queries whose advantages are not zero, but whose judging hardly tells the rollouts apart."""
     above_anchor: QueryFigure | None
     """Share of ranked samples above the anchor."""
-    dimensions: tuple[DimensionFigure, ...]
+    dimensions: Mapping[str, Share]
+    """By dimension, verdicts whose winner has the higher mark in it, of all verdicts with a winner."""
     never_part: tuple[tuple[str, str], ...]
     """Dimensions that prefer the same side in every verdict."""
     length: Mapping[str, QueryFigure]
@@ -74,11 +66,8 @@ class _Sums:
     flat: Counter[str] = field(default_factory=Counter[str])
     weak: int = 0
     above_anchor: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    names: dict[str, None] = field(default_factory=dict[str, None])
-    signs: Counter[tuple[tuple[str, ...], _Signs, int]] = field(
-        default_factory=Counter[tuple[tuple[str, ...], _Signs, int]]
-    )
-    """Verdicts by the names of their dimensions, which side each prefers, and which side won."""
+    signs: Counter[tuple[_Signs, int]] = field(default_factory=Counter[tuple[_Signs, int]])
+    """Verdicts by what the dimensions prefer, and which side won."""
     tallies: dict[str, list[Tally]] = field(default_factory=dict[str, list[Tally]])
 
 
@@ -87,6 +76,13 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
     sums = _Sums()
     for group, ranked in ranked_groups(reader, ranking):
         _add(sums, group, ranked, reader.verdict)
+    verdicts = [(dict(signs), won, times) for (signs, won), times in sums.signs.items()]
+    names = list(dict.fromkeys(name for signs, _, _ in verdicts for name in signs))
+    decided = {name: [(signs[name] == won, n) for signs, won, n in verdicts if won and name in signs] for name in names}
+    both = {
+        (one, other): [(signs[one], signs[other]) for signs, _, _ in verdicts if one in signs and other in signs]
+        for one, other in combinations(names, 2)
+    }
     return RankingFigures(
         ended_well=_mean_count([ended for ended, _, _ in sums.different], sums.most_rollouts),
         answers=_mean_count([answers for _, answers, _ in sums.different], sums.most_rollouts),
@@ -96,8 +92,12 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
         flat=dict(sums.flat.most_common()),
         weak=sums.weak,
         above_anchor=over_queries(sums.above_anchor, quotient, _SHARE),
-        dimensions=tuple(_dimensions(sums)),
-        never_part=tuple(_never_part(sums)),
+        dimensions={
+            name: Share(sum(n for alone, n in each if alone), sum(n for _, n in each)) for name, each in decided.items()
+        },
+        never_part=tuple(
+            pair for pair, each in both.items() if any(a for a, _ in each) and all(a == b for a, b in each)
+        ),
         length={judge: figure for judge, each in sums.tallies.items() if (figure := length_figure(each))},
     )
 
@@ -118,10 +118,9 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
         sums.above_anchor.append((above, samples))
     for key in verdict_keys(ranked.matches):
         if verdict := verdict_of(key):
-            names = tuple(name for name in verdict.a.dimensions if name in verdict.b.dimensions)
-            sums.names.update(dict.fromkeys(names))
-            signs = tuple(_sign(verdict.a.dimensions[name] - verdict.b.dimensions[name]) for name in names)
-            sums.signs[names, signs, _sign(verdict.a.combined - verdict.b.combined)] += 1
+            marks, others = verdict.a.dimensions, verdict.b.dimensions
+            signs = tuple((name, _sign(marks[name] - others[name])) for name in marks if name in others)
+            sums.signs[signs, _sign(verdict.a.combined - verdict.b.combined)] += 1
     for judge, tally in tallies(group, ranked, verdict_of).items():
         sums.tallies.setdefault(judge, []).append(tally)
 
@@ -146,28 +145,6 @@ def _why_flat(ranked: GroupRanking, ended_well: int, answers: int) -> str | None
     return "all answers are the same" if answers == 1 else "the scores are level"
 
 
-def _dimensions(sums: _Sums) -> Iterator[DimensionFigure]:
-    for name in sums.names:
-        decided = [(n, signs[names.index(name)] == won) for (names, signs, won), n in _with(sums, name) if won]
-        yield DimensionFigure(name, Share(sum(n for n, alone in decided if alone), sum(n for n, _ in decided)))
-
-
-def _never_part(sums: _Sums) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of dimensions that prefer the same side throughout, where they prefer any at all."""
-    for one, other in combinations(sums.names, 2):
-        both = [
-            (signs[names.index(one)], signs[names.index(other)])
-            for (names, signs, _), _ in _with(sums, one)
-            if other in names
-        ]
-        if any(a for a, _ in both) and all(a == b for a, b in both):
-            yield one, other
-
-
-def _with(sums: _Sums, name: str) -> Sequence[tuple[tuple[tuple[str, ...], _Signs, int], int]]:
-    return [item for item in sums.signs.items() if name in item[0][0]]
-
-
 def _sign(number: float) -> int:
     return (number > 0) - (number < 0)
 
@@ -176,7 +153,14 @@ def ranking_words(figures: RankingFigures, agents: AgentFigures, judge: JudgeFig
     """Yield the figures of a ranking's groups, each with what it says."""
     yield from _answer_figures(figures)
     if above := figures.above_anchor:
-        yield QualityFigure("above_anchor", "Samples above anchor", percent_interval(above), _sampling(above))
+        pays = "whether most samples are above the anchor is not sure"
+        if above.low is None or above.high is None:
+            pays = "of one query alone, this says nothing of others"
+        elif above.low > 0.5:
+            pays = "a sample is more often above the anchor than below it: sampling pays"
+        elif above.high < 0.5:
+            pays = "most samples are level with the anchor or below it"
+        yield QualityFigure("above_anchor", "Samples above anchor", percent_interval(above), pays)
     if figures.dimensions:
         yield _dimension_figure(figures)
     for name, figure in figures.length.items():
@@ -215,38 +199,23 @@ def _answer_figures(figures: RankingFigures) -> Iterator[QualityFigure]:
     yield QualityFigure("flat", "Advantages all zero", flat, meaning)
 
 
-def _sampling(above: QueryFigure) -> str:
-    if above.low is None or above.high is None:
-        return "of one query alone, this says nothing of others"
-    if above.low > 0.5:
-        return "a sample is more often above the anchor than below it: sampling pays"
-    if above.high < 0.5:
-        return "most samples are level with the anchor or below it"
-    return "whether most samples are above the anchor is not sure"
-
-
 def _dimension_figure(figures: RankingFigures) -> QualityFigure:
     """Return which dimension decides most verdicts, the others, and which of them never part."""
-    ordered = sorted(figures.dimensions, key=lambda d: -(d.decides.value or 0.0))
-    first, *rest = [f"{d.name} {percent(d.decides.part, d.decides.whole)}" for d in ordered]
-    named = max(dimension.decides.whole for dimension in figures.dimensions)
+    ordered = sorted(figures.dimensions.items(), key=lambda item: -(item[1].value or 0.0))
+    first, *rest = [f"{name} {percent(decides.part, decides.whole)}" for name, decides in ordered]
+    named = max(decides.whole for _, decides in ordered)
     decided = [f"share of {counted(named, 'decided verdict')} in which this mark alone names the winner"]
     decided += [f"then {', '.join(rest)}"] if rest else []
-    same = [f"{enumeration(alike)} never part: one would do" for alike in _alike(figures.never_part)]
-    meaning = "; ".join([*(decided if named else ["no verdict is decided: all are ties"]), *same])
-    return QualityFigure("dimensions", "Dimension that decides", first if named else "none", meaning)
-
-
-def _alike(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Return the dimensions of pairs that never part, those together that never part from each other."""
-    sets: list[list[str]] = []
-    for one, other in pairs:
+    sets: list[list[str]] = []  # of dimensions that never part from each other
+    for one, other in figures.never_part:
         together = next((names for names in sets if one in names), None)
         if together is None:
             sets.append([one, other])
         elif other not in together:
             together.append(other)
-    return sets
+    same = [f"{enumeration(alike)} never part: one would do" for alike in sets]
+    meaning = "; ".join([*(decided if named else ["no verdict is decided: all are ties"]), *same])
+    return QualityFigure("dimensions", "Dimension that decides", first if named else "none", meaning)
 
 
 def _took(figures: AgentFigures | JudgeFigures) -> str:

@@ -1,7 +1,7 @@
 """The rankings of a run: a line for each, what rounds of batches paid, what one changed against an earlier one."""
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import RankingHead
-from harness.core.rounded import sum_if_known
 from harness.ranking.rewards import average_ranks, tau_b
 from harness.report.summary.group import JudgeFigures, paid_figures
 
@@ -24,17 +23,8 @@ def rounds_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 
 def earlier_rounds(reader: RunReader, ranking: RankingFile) -> JudgeFigures:
-    """Return what the rounds of batches before a ranking paid; of a ranking that was judged otherwise, nothing."""
-    return sum(map(_paid, _rounds_before(reader, ranking.head)), JudgeFigures())
-
-
-def _paid(ranking: RankingFile) -> JudgeFigures:
-    """Return what was bought for a ranking. Its groups are read, one at a time."""
-    return sum(map(paid_figures, ranking.groups), JudgeFigures())
-
-
-def _rounds_before(reader: RunReader, head: RankingHead) -> Iterator[RankingFile]:
-    """Yield the rankings that stopped to wait for replies, and that this one went on with; the newest first."""
+    """Return what rounds of batches before a ranking paid: rankings that stopped to wait, and that it went on with."""
+    head, paid = ranking.head, JudgeFigures()
     heads = reader.heads() if head.settings.get("judge_batch") and not head.free else []
     ids = [other.id for other in heads]
     for other in reversed(heads[: ids.index(head.id)] if head.id in ids else []):
@@ -43,8 +33,14 @@ def _rounds_before(reader: RunReader, head: RankingHead) -> Iterator[RankingFile
         same = (other.judge, other.rubric) == (head.judge, head.rubric) and other.settings.get("judge_batch")
         earlier = reader.ranking(other.id) if same else None
         if earlier is None or earlier.finished:
-            return
-        yield earlier
+            break
+        paid += _paid(earlier)
+    return paid
+
+
+def _paid(ranking: RankingFile) -> JudgeFigures:
+    """Return what was bought for a ranking. Its groups are read, one at a time."""
+    return sum(map(paid_figures, ranking.groups), JudgeFigures())
 
 
 @dataclass(frozen=True)
@@ -88,13 +84,7 @@ class RankingLine:
 def ranking_line(reader: RunReader, ranking: RankingFile) -> RankingLine:
     """Return the line of a ranking of a run. Its groups are read, one at a time."""
     head = ranking.head
-    calls = judged = reused = 0
-    usd: float | None = 0.0
-    for group in ranking.groups:
-        calls += group.judge_usage.requests
-        judged += group.judged
-        reused += group.reused
-        usd = sum_if_known((usd, group.judge_usd))
+    paid = _paid(ranking)
     return RankingLine(
         ranking=head.id,
         created_at=head.created_at,
@@ -106,10 +96,10 @@ def ranking_line(reader: RunReader, ranking: RankingFile) -> RankingLine:
         complete=len(ranking.groups) - ranking.incomplete,
         provisional=len(ranking.provisional),
         queries=len(reader.index.queries),
-        calls=calls,
-        judged=judged,
-        reused=reused,
-        judge_usd=usd,
+        calls=paid.calls,
+        judged=paid.bought,
+        reused=paid.reused,
+        judge_usd=paid.usd,
         **rounds_json(reader, ranking),
     )
 
@@ -170,14 +160,9 @@ class RankingChange:
 
     def as_json(self) -> dict[str, Any]:
         """Return what `--json` has as `against`."""
-        return {
-            "ranking": self.ranking,
-            "winners_changed": self.winners_changed,
-            "of": self.of,
-            "tau": self.tau,
-            "shift": self.shift,
-            "moves": [{"query": m.query, "rollout": m.rollout, "from": m.before, "to": m.after} for m in self.moves],
-        }
+        moves = [{"query": m.query, "rollout": m.rollout, "from": m.before, "to": m.after} for m in self.moves]
+        figures = {name: getattr(self, name) for name in ("ranking", "winners_changed", "of", "tau", "shift")}
+        return figures | {"moves": moves}
 
 
 def change_against_earlier(reader: RunReader, ranking: RankingFile) -> RankingChange | None:
@@ -199,7 +184,10 @@ def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
             rollouts += len(new)
             taus += [1.0] if len(set(new.values())) > 1 else []
             continue
-        if not (moves := _moves(query, old, new)):
+        both = [rollout for rollout in new if rollout in old]
+        before_and_after = [average_ranks({rollout: -ranks[rollout] for rollout in both}) for ranks in (old, new)]
+        moves = [PlaceMove(query, r, *(float(ranks[r] + 1) for ranks in before_and_after)) for r in both]
+        if not moves:
             continue
         of += 1
         winners_changed += _winners([m.before for m in moves]) != _winners([m.after for m in moves])
@@ -217,13 +205,6 @@ def ranking_change(before: RankingFile, after: RankingFile) -> RankingChange:
         shift=shifts / rollouts if rollouts else 0.0,
         moves=tuple(largest),
     )
-
-
-def _moves(query: str, old: Mapping[int, float], new: Mapping[int, float]) -> list[PlaceMove]:
-    """Return where each rollout of a query stood and stands, among those that both rankings ranked."""
-    both = [rollout for rollout in new if rollout in old]
-    places = [average_ranks({rollout: -ranks[rollout] for rollout in both}) for ranks in (old, new)]
-    return [PlaceMove(query, r, *(float(ranks[r] + 1) for ranks in places)) for r in both]
 
 
 def _winners(places: list[float]) -> set[int]:

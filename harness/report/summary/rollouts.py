@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout, Step
 from harness.ranking.rewards import split_by_reward
-from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, score_of
+from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, opponent_of, score_of
 from harness.report.text import probability
 
 
@@ -46,11 +46,6 @@ def score_name(ranking: GroupRanking | None) -> str:
 def with_a_rank(group: Group, ranking: GroupRanking) -> list[PlacedRollout]:
     """Return the rollouts that have a rank, best first."""
     return [p for p in placed_rollouts(group, ranking) if p.ranked.rank is not None]
-
-
-def sharing_first_place(placed: Sequence[PlacedRollout]) -> list[Rollout]:
-    """Return the rollouts with the best rank, of those ranked, best first."""
-    return [p.rollout for p in placed if p.ranked.rank == placed[0].ranked.rank]
 
 
 def place_of(rollout: PlacedRollout, group: Sequence[PlacedRollout]) -> str:
@@ -112,10 +107,7 @@ def rollout_label(rollout: Rollout) -> str:
 
 
 def samples_above_anchor(anchors: Collection[int], ranking: GroupRanking) -> tuple[int, int]:
-    """Return how many ranked samples stand above the anchor, and how many ranked samples there are.
-
-    `anchors` are the rollouts that are the anchor: one, or none.
-    """
+    """Return how many ranked samples stand above the anchor, and how many there are; `anchors` is its index, if any."""
     ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
     anchor = next((ranks[index] for index in anchors if index in ranks), None)
     samples = [rank for index, rank in ranks.items() if index not in anchors]
@@ -130,8 +122,6 @@ Leads = tuple[tuple[str, float], ...]
 class DecidingMatch:
     """The match of the first two places: scores, whether the orders agree, what the match was won and lost on."""
 
-    first: int
-    second: int
     score_first: float
     score_second: float
     agreement: str
@@ -178,11 +168,12 @@ def first_places(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -
     """Return who came first in a group, and the match of the first two places."""
     best = with_a_rank(group, ranking)
     scores = [p.ranked.score for p in best[:2] if p.ranked.score is not None]
+    match = last_meeting(ranking, *(p.rollout.index for p in best[:2])) if len(best) > 1 else None
     return FirstPlaces(
         ranked=tuple(p.rollout for p in best),
-        leaders=tuple(sharing_first_place(best)),
-        match=_deciding_match(best, ranking, verdicts),
-        list_scores=((scores[0], scores[1]) if len(scores) == 2 else None) if ranking.verdicts else None,
+        leaders=tuple(p.rollout for p in best if p.ranked.rank == best[0].ranked.rank),
+        match=_deciding_match(match, best[0].rollout.index, ranking.estimator, verdicts) if match else None,
+        list_scores=(scores[0], scores[1]) if ranking.verdicts and len(scores) == 2 else None,
     )
 
 
@@ -192,25 +183,22 @@ def last_meeting(ranking: GroupRanking, first: int, second: int) -> Match | None
     return next((m for m in reversed(ranking.matches) if (m.a, m.b) in met), None)
 
 
-def _deciding_match(
-    best: Sequence[PlacedRollout], ranking: GroupRanking, verdicts: VerdictLookup
-) -> DecidingMatch | None:
-    """Return the match between the first two places, the latest if they met more than once; None if they never met."""
-    if len(best) < 2:
-        return None
-    first, second = (p.rollout.index for p in best[:2])
-    match = last_meeting(ranking, first, second)
-    if match is None:
-        return None
-    leads = _leads(match, first, verdicts)
+def _deciding_match(match: Match, first: int, estimator: str, verdicts: VerdictLookup) -> DecidingMatch:
+    """Return the match of the first two places, and by how much the first leads in each dimension, in mean marks."""
+    marks: dict[str, list[int]] = {}
+    for a, b in marks_of_sides(match, verdicts):
+        ours, theirs = (a, b) if first == match.a else (b, a)
+        for dimension, mark in ours.dimensions.items():
+            if dimension in theirs.dimensions:
+                marks.setdefault(dimension, []).append(mark - theirs.dimensions[dimension])
+    leads = [(dimension, sum(each) / len(each)) for dimension, each in marks.items()]
+    leads.sort(key=lambda lead: -abs(lead[1]))
     return DecidingMatch(
-        first=first,
-        second=second,
         score_first=score_of(match, first),
-        score_second=score_of(match, second),
-        agreement=_agreement(match, ranking.estimator),
-        won=_largest_first(lead for lead in leads if lead[1] > 0),
-        lost=_largest_first(lead for lead in leads if lead[1] < 0),
+        score_second=score_of(match, opponent_of(match, first)),
+        agreement=_agreement(match, estimator),
+        won=tuple(lead for lead in leads if lead[1] > 0),
+        lost=tuple(lead for lead in leads if lead[1] < 0),
     )
 
 
@@ -222,18 +210,3 @@ def _agreement(match: Match, estimator: str) -> str:
     if match.flipped:
         return "the two orders name opposite winners"
     return "one order calls it a tie" if match.inconsistent else "both orders agree"
-
-
-def _leads(match: Match, entrant: int, verdicts: VerdictLookup) -> list[tuple[str, float]]:
-    """Return by how much `entrant` leads in each dimension, in mean marks over the match's verdicts."""
-    leads: dict[str, list[int]] = {}
-    for a, b in marks_of_sides(match, verdicts):
-        ours, theirs = (a, b) if entrant == match.a else (b, a)
-        for dimension, mark in ours.dimensions.items():
-            if dimension in theirs.dimensions:
-                leads.setdefault(dimension, []).append(mark - theirs.dimensions[dimension])
-    return [(dimension, sum(marks) / len(marks)) for dimension, marks in leads.items()]
-
-
-def _largest_first(leads: Iterable[tuple[str, float]]) -> Leads:
-    return tuple(sorted(leads, key=lambda lead: -abs(lead[1])))

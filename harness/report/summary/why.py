@@ -23,9 +23,9 @@ from harness.report.summary.match_verdicts import (
 )
 from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cycles
 from harness.report.summary.paths import first_parting
-from harness.report.summary.pooled_fit import PooledFit, pooled_fit
+from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
-from harness.report.summary.rollouts import PlacedRollout, place_of, placed_rollouts, score_name, with_a_rank
+from harness.report.summary.rollouts import place_of, placed_rollouts, score_name, with_a_rank
 from harness.report.summary.why_records import (
     CommonOpponent,
     DimensionLead,
@@ -47,18 +47,18 @@ def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup
     The verdict is the first that names the match's winner, else the first; the sentence is the first on that block,
     answer or path, in which the two are further apart.
     """
+
+    def gap(verdict: Judged, block: str) -> float:
+        a, b = getattr(verdict.a, block), getattr(verdict.b, block)
+        return -1.0 if a is None or b is None else abs(a - b)
+
     judged = [(first, verdict) for first, verdict in judged_orders(match, verdicts) if verdict]
     names = {first: {"A": first, "B": opponent_of(match, first)} for first, _ in judged}
     for first, verdict in sorted(judged, key=lambda order: names[order[0]].get(order[1].winner) != match.winner):
-        for block in sorted(("answer", "path"), key=lambda name: -_gap(verdict, name)):
+        for block in sorted(("answer", "path"), key=lambda name: -gap(verdict, name)):
             if text := first_sentence(verdict.analysis.get(f"{block}_{'A' if first == side else 'B'}", "")):
                 return JudgeSentence(text, number, first, opponent_of(match, side))
     return None
-
-
-def _gap(verdict: Judged, block: str) -> float:
-    a, b = getattr(verdict.a, block), getattr(verdict.b, block)
-    return -1.0 if a is None or b is None else abs(a - b)
 
 
 def first_sentence(text: str) -> str:
@@ -77,7 +77,10 @@ def dimension_leads(sides: Sequence[tuple[SideScores, SideScores]]) -> tuple[Dim
         for name, mark in a.dimensions.items():
             if name in b.dimensions:
                 marks.setdefault(name, []).append((mark, b.dimensions[name]))
-    means = {name: (_mean([a for a, _ in pairs]), _mean([b for _, b in pairs])) for name, pairs in marks.items()}
+    means = {
+        name: (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs))
+        for name, pairs in marks.items()
+    }
     lead = sum(a.combined - b.combined for a, b in sides)
     decisive = decided({name: a - b for name, (a, b) in means.items()}, lead)
     return tuple(DimensionLead(name, pair, name in decisive) for name, pair in means.items())
@@ -100,10 +103,6 @@ def decided(differences: Mapping[str, float], lead: float) -> set[str]:
         chosen.add(name)
         total, smallest = total + difference, difference
     return chosen
-
-
-def _mean(marks: Sequence[int]) -> float:
-    return sum(marks) / len(marks)
 
 
 _DIGITS = 6
@@ -131,15 +130,13 @@ def judged_ranking(reader: RunReader, ranking_id: str | None = None) -> RankingF
 def find_pair(
     reader: RunReader, ranking: RankingFile, query: Query, a: int | None = None, b: int | None = None
 ) -> ChosenPair:
-    """Return two rollouts of a query: by default the first two places, beside one that is named the best other.
-
-    Raises UsageError for a rollout that there is not, or one named twice; NothingRankable where nothing was judged.
-    """
+    """Return two rollouts of a query, by default the first two places. Raises UsageError and NothingRankable."""
     ranked = ranking.of(query.id)
     if ranked is None or not (ranked.matches or ranked.verdicts):
+        topology = {"topology": "arena"} if ranking.head.settings.get("topology") == "none" else {}
         raise NothingRankable(
             f"query {query.id!r} of run {reader.info.id} is not judged in ranking {ranking.head.id}; "
-            f"{call('rescore', reader.typed_name, **_to_judge(ranking))} judges it"
+            f"{call('rescore', reader.typed_name, **topology)} judges it"
         )
     group = group_of(reader, query, ranked)
     there = [r.index for r in group.rollouts]
@@ -153,27 +150,24 @@ def find_pair(
     chosen = [index for index in (a, b) if index is not None]
     chosen += [index for index in best if index not in chosen][: 2 - len(chosen)]
     if len(chosen) < 2:
-        raise UsageError(
-            f"no two rollouts of query {query.id!r} have a place: name two of them; there are: "
-            f"{', '.join(map(str, there))}"
-        )
+        every = ", ".join(map(str, there))
+        raise UsageError(f"no two rollouts of query {query.id!r} have a place: name two of them; there are: {every}")
     return ChosenPair(group, ranked, chosen[0], chosen[1])
-
-
-def _to_judge(ranking: RankingFile) -> dict[str, str]:
-    return {"topology": "arena"} if ranking.head.settings.get("topology") == "none" else {}
 
 
 def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> PairExplanation:
     """Return why one of two rollouts is above the other, without what would make them meet if they never did."""
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
-    placed = placed_rollouts(pair.group, pair.ranking)
-    by_index = {p.rollout.index: _side(p, placed) for p in placed}
-    a, b = by_index[pair.a], by_index[pair.b]
+    a, b = _side(pair, pair.a), _side(pair, pair.b)
     met = [(number, match) for number, match in enumerate(ranked.matches, 1) if {match.a, match.b} == {pair.a, pair.b}]
     pooled = pooled_fit(ranking, ranked, pair.a, pair.b)
-    difference, sd, p_above = _difference(pooled, pair, a, b)
     by_differences = pair_of_fit(pooled.by_differences, pooled.entrants, pair.a, pair.b) if pooled else None
+    estimate = pair_of_fit(pooled.fit, pooled.entrants, pair.a, pair.b) if pooled else None
+    if pooled is None:
+        estimate = pair_estimate(ranked.matches, pair.a, pair.b)
+    difference = estimate.difference if estimate else None
+    if estimate is None and a.score is not None and b.score is not None and not any(m.scores for m in ranked.matches):
+        difference = a.score - b.score
     paths = {r.index: r.trajectory.path for r in group.rollouts}
     marks = [
         (x, y) if match.a == pair.a else (y, x)
@@ -181,6 +175,13 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         if not match.repeated  # else its scores were used before
         for x, y in marks_of_sides(match, verdicts)
     ]
+    meetings: list[Meeting] = []
+    for number, match in met:
+        sided = [scores for _, scores in sided_scores(match, pair.a, verdicts)]
+        scores = tuple(sided) if len(sided) == len(match.shown_first) else ()
+        mean = score_of(match, pair.a), score_of(match, pair.b)
+        flags = match.flipped, match.inconsistent, match.repeated
+        meetings.append(Meeting(number, match.round, match.shown_first, scores, mean, match.winner, *flags))
     cycles = win_cycles(judged_pairs(ranked.matches, verdicts).values())
     return PairExplanation(
         run=reader.info.id,
@@ -194,67 +195,36 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         listwise=bool(ranked.verdicts),
         a=a,
         b=b,
-        difference=difference,
-        sd=sd,
-        p_above=p_above,
+        difference=None if difference is None else round(difference, _DIGITS) + 0.0,
+        sd=round(estimate.sd, _DIGITS) if estimate else None,
+        p_above=round(estimate.p_above, _DIGITS) if estimate else None,
         by_differences=round(by_differences.difference, _DIGITS) + 0.0 if by_differences else None,
-        matches=tuple(_meeting(number, match, pair, verdicts) for number, match in met),
+        matches=tuple(meetings),
         dimensions=dimension_leads(marks),
         first_parting=first_parting(paths[pair.a], paths[pair.b]),
         judge=_sentences(pair, verdicts),
         flags=tuple(flag for flag in rollout_flags(ranked, verdicts) if flag.rollout in {pair.a, pair.b}),
-        common=()
-        if met
-        else tuple(
+        common=tuple(
             CommonOpponent(index, _means(pair, pair.a, index), _means(pair, pair.b, index))
-            for index in _opponents_of_both(pair)
+            for index in ([] if met else _opponents_of_both(pair))
         ),
         cycles=tuple(cycle for cycle in cycles if {pair.a, pair.b} <= set(cycle)),
     )
 
 
-def _side(placed: PlacedRollout, group: Sequence[PlacedRollout]) -> PairSide:
+def _side(pair: ChosenPair, index: int) -> PairSide:
+    every = placed_rollouts(pair.group, pair.ranking)
+    placed = next(p for p in every if p.rollout.index == index)
     rollout, ranked = placed.rollout, placed.ranked
     return PairSide(
-        index=rollout.index,
+        index=index,
         role=rollout.role,
-        place=place_of(placed, group),
+        place=place_of(placed, every),
         rank=ranked.rank,
         score=ranked.score,
         uncertainty=ranked.uncertainty,
         failure=rollout.failure.kind if rollout.failure else None,
         explanation=ranked.explanation,
-    )
-
-
-def _difference(
-    pooled: PooledFit | None, pair: ChosenPair, a: PairSide, b: PairSide
-) -> tuple[float | None, float | None, float | None]:
-    """Return A less B, its standard deviation and the probability that A is above, as far as anything tells."""
-    if pooled:
-        estimate = pair_of_fit(pooled.fit, pooled.entrants, pair.a, pair.b)
-    else:
-        estimate = pair_estimate(pair.ranking.matches, pair.a, pair.b)
-    if estimate:
-        figures = (estimate.difference, estimate.sd, estimate.p_above)
-        return round(figures[0], _DIGITS) + 0.0, round(figures[1], _DIGITS), round(figures[2], _DIGITS)
-    if a.score is None or b.score is None or any(match.scores for match in pair.ranking.matches):
-        return None, None, None
-    return round(a.score - b.score, _DIGITS) + 0.0, None, None
-
-
-def _meeting(number: int, match: Match, pair: ChosenPair, verdicts: VerdictLookup) -> Meeting:
-    sided = list(sided_scores(match, pair.a, verdicts))
-    return Meeting(
-        number=number,
-        round=match.round,
-        shown_first=match.shown_first,
-        scores=tuple(scores for _, scores in sided) if len(sided) == len(match.shown_first) else (),
-        mean=(score_of(match, pair.a), score_of(match, pair.b)),
-        winner=match.winner,
-        flipped=match.flipped,
-        inconsistent=match.inconsistent,
-        repeated=match.repeated,
     )
 
 
@@ -265,10 +235,8 @@ def _sentences(pair: ChosenPair, verdicts: VerdictLookup) -> tuple[JudgeSentence
     other = next(iter(_opponents_of_both(pair)), None)
 
     def said(side: int, opponent: int | None) -> JudgeSentence | None:
-        """Return a sentence of the side's latest match with an opponent that has one on it."""
-        met = [(n, m) for n, m in numbered if {m.a, m.b} == {side, opponent}]
-        sentences = (judge_sentence(match, number, side, verdicts) for number, match in reversed(met))
-        return next(filter(None, sentences), None)
+        met = [(n, m) for n, m in reversed(numbered) if {m.a, m.b} == {side, opponent}]  # the latest first
+        return next(filter(None, (judge_sentence(match, number, side, verdicts) for number, match in met)), None)
 
     return said(pair.a, pair.b if they_met else other), said(pair.b, pair.a if they_met else other)
 

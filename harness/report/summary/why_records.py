@@ -10,7 +10,8 @@ from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.summary.paths import Parting, ToolCall
 from harness.report.text import beginning, fixed, probability
 
-SideName = Literal["a", "b"]
+_LEVEL = 1e-9
+"""Mean scores that differ by less differ by how sums are rounded."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,16 @@ class PairSide:
     explanation: str | None
     """Why a listwise judge scored it so."""
 
+    @property
+    def name(self) -> str:
+        """What a sentence calls the side: `rollout 3`, with a word for the anchor."""
+        return f"rollout {self.index}" + (" (anchor)" if self.role == "anchor" else "")
+
     def as_json(self) -> dict[str, Any]:
         """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
         number = self.place.removeprefix("=")
-        shared = self.place.startswith("=")
-        return asdict(self) | {"place": int(number) if number.isdecimal() else None, "shared": shared}
+        place = int(number) if number.isdecimal() else None
+        return asdict(self) | {"place": place, "shared": self.place.startswith("=")}
 
 
 @dataclass(frozen=True)
@@ -142,39 +148,99 @@ class PairExplanation:
     """Why no rescoring makes the two meet, where they never did."""
 
     @property
-    def above(self) -> SideName | None:
+    def above(self) -> Literal["a", "b"] | None:
         """Which of the two has the better place; None where they share one, or one of them has none."""
-        ranks = self.a.rank, self.b.rank
-        if ranks[0] is None or ranks[1] is None or ranks[0] == ranks[1]:
+        if self.a.rank is None or self.b.rank is None or self.a.rank == self.b.rank:
             return None
-        return "a" if ranks[0] < ranks[1] else "b"
+        return "a" if self.a.rank < self.b.rank else "b"
+
+    @property
+    def standing_sentence(self) -> str:
+        """How the two stand: who is above, by places."""
+        a, b = self.a, self.b
+        if self.above is None:
+            if a.rank is not None and a.rank == b.rank:
+                return f"{a.name} and {b.name} share place {a.place.lstrip('=')}"
+            without = " and ".join(side.name for side in (a, b) if side.rank is None)
+            return f"{a.name} and {b.name}: no place for {without}"
+        high, low = (a, b) if self.above == "a" else (b, a)
+        return f"#{high.place.lstrip('=')} {high.name} stands above #{low.place.lstrip('=')} {low.name}"
+
+    @property
+    def lead_sentence(self) -> str:
+        """By how much one side leads and how sure that is; "" where nothing compares them."""
+        if self.difference is None:
+            return ""
+        high, low = (self.a, self.b) if self.difference >= 0 else (self.b, self.a)
+        lead = fixed(abs(self.difference))
+        if self.sd is None or self.p_above is None:
+            return f"{high.name} leads by {lead} ({self.score_name})"
+        if abs(self.difference) < _LEVEL:
+            return f"level by all judged calls, ± {fixed(self.sd)} score points"
+        sure = probability(max(self.p_above, 1 - self.p_above))
+        sentence = (
+            f"{high.name} leads by {lead} ± {fixed(self.sd)} score points, by all judged calls of the group, and is "
+            f"above {low.name} with a probability of {sure}"
+        )
+        alone = self.by_differences
+        if alone is None or alone * self.difference > 0 or abs(alone) < _LEVEL:
+            return sentence
+        ahead = f"{(self.a if alone > 0 else self.b).name} leads by {fixed(abs(alone))}"
+        return f"{sentence}; the level of the marks decides: by their differences alone, {ahead}"
+
+    @property
+    def matches_sentence(self) -> str:
+        """Whether and how they met: who won, and whether the swap changed the winner."""
+        if self.listwise:
+            return "one judge scored the group as a list: the two met in no match"
+        played = [meeting for meeting in self.matches if not meeting.repeated]
+        if not played:
+            return "the two never met"
+        times = {1: "once", 2: "twice"}.get(len(played), f"{len(played)} times")
+        again = " (and once more on the same scores)" if len(played) < len(self.matches) else ""
+        lead = sum(meeting.mean[0] - meeting.mean[1] for meeting in played) / len(played)
+        level, ahead = abs(lead) < _LEVEL, "a" if lead > 0 else "b"
+        won = "a tie" if level else f"{(self.a if lead > 0 else self.b).name} ahead by {fixed(abs(lead))}"
+        surprise = "" if level or self.above in (None, ahead) else "; the matches with others turn it round"
+        return f"they met {times}{again}: {won}, {_swap(played)}{surprise}"
+
+    @property
+    def parting_sentence(self) -> str:
+        """Where the two paths part."""
+        parting = self.first_parting
+        if parting is None:
+            return "both paths take the same tool calls"
+        if parting.before is None:
+            return "the paths part at the first tool call"
+        tool = beginning(parting.before.tool, 80)
+        return f"the paths part at tool call {parting.call}, after {tool} with the same input"
+
+    @property
+    def meeting_sentence(self) -> str:
+        """What makes the two meet; "" where they have met."""
+        if self.unable:
+            return f"nothing makes them meet: {self.unable}"
+        if self.meet is None:
+            return ""
+        if not self.meet.calls:
+            return "the verdicts on them are there, and no judge call makes them meet"
+        return f"{counted(self.meet.calls, 'judge call')} make{'s' if self.meet.calls == 1 else ''} them meet"
 
     def as_json(self) -> dict[str, Any]:
         """Return what `harness why --json` prints. Ranks and rollouts count from 0."""
         return {
-            "run": self.run,
-            "ranking": self.ranking,
-            "offline": self.offline,
+            **{name: getattr(self, name) for name in ("run", "ranking", "offline")},
             "query": self.query.id,
-            "topology": self.topology,
-            "estimator": self.estimator,
-            "score_name": self.score_name,
-            "signal": self.signal,
+            **{name: getattr(self, name) for name in ("topology", "estimator", "score_name", "signal")},
             "a": self.a.as_json(),
             "b": self.b.as_json(),
-            "difference": self.difference,
-            "sd": self.sd,
-            "p_above": self.p_above,
-            "by_differences": self.by_differences,
+            **{name: getattr(self, name) for name in ("difference", "sd", "p_above", "by_differences")},
             "matches": [asdict(meeting) for meeting in self.matches],
             "dimensions": {lead.name: lead.difference for lead in self.dimensions},
             "decided_by": [lead.name for lead in self.dimensions if lead.decided],
             "first_parting": self.first_parting and self.first_parting.as_json(),
             "judge": {side: said and asdict(said) for side, said in zip("ab", self.judge, strict=True)},
-            "flags": [
-                {"rollout": f.rollout, **f.flag.model_dump(mode="json"), "caps": f.caps, "judge_marks": f.judge_marks}
-                for f in self.flags
-            ],
+            "flags": [{"rollout": flag.rollout} | flag.as_json() for flag in self.flags],
             "common": [asdict(opponent) for opponent in self.common],
             "cycles": [list(cycle) for cycle in self.cycles],
             "meet": self.meet and {"command": self.meet.command, "calls": self.meet.calls},
@@ -182,77 +248,15 @@ class PairExplanation:
         }
 
 
-_TIMES = {1: "once", 2: "twice"}
-_LEVEL = 1e-9
-"""Mean scores that differ by less differ by how sums are rounded."""
-
-
-def side_name(side: PairSide) -> str:
-    """Return what a sentence calls a side: `rollout 3`, with a word for the anchor."""
-    return f"rollout {side.index}" + (" (anchor)" if side.role == "anchor" else "")
-
-
-def standing_sentence(why: PairExplanation) -> str:
-    """Return how the two stand: who is above, by places."""
-    a, b = why.a, why.b
-    if why.above is None:
-        if a.rank is not None and a.rank == b.rank:
-            return f"{side_name(a)} and {side_name(b)} share place {a.place.lstrip('=')}"
-        without = " and ".join(side_name(side) for side in (a, b) if side.rank is None)
-        return f"{side_name(a)} and {side_name(b)}: no place for {without}"
-    high, low = (a, b) if why.above == "a" else (b, a)
-    return f"#{high.place.lstrip('=')} {side_name(high)} stands above #{low.place.lstrip('=')} {side_name(low)}"
-
-
-def lead_sentence(why: PairExplanation) -> str:
-    """Return by how much one side leads and how sure that is; "" where nothing compares them."""
-    if why.difference is None:
-        return ""
-    high, low = (why.a, why.b) if why.difference >= 0 else (why.b, why.a)
-    lead = fixed(abs(why.difference))
-    if why.sd is None or why.p_above is None:
-        return f"{side_name(high)} leads by {lead} ({why.score_name})"
-    if abs(why.difference) < _LEVEL:
-        return f"level by all judged calls, ± {fixed(why.sd)} score points"
-    sure = probability(max(why.p_above, 1 - why.p_above))
-    return (
-        f"{side_name(high)} leads by {lead} ± {fixed(why.sd)} score points, by all judged calls of the group, and is "
-        f"above {side_name(low)} with a probability of {sure}{_level(why)}"
-    )
-
-
-def _level(why: PairExplanation) -> str:
-    """Return a clause where the level of the marks decides: their differences alone put the other side ahead."""
-    alone = why.by_differences
-    if alone is None or why.difference is None or alone * why.difference > 0 or abs(alone) < _LEVEL:
-        return ""
-    ahead = side_name(why.a if alone > 0 else why.b)
-    return f"; the level of the marks decides: by their differences alone, {ahead} leads by {fixed(abs(alone))}"
-
-
-def matches_sentence(why: PairExplanation) -> str:
-    """Return whether and how they met: who won, and whether the swap changed the winner."""
-    if why.listwise:
-        return "one judge scored the group as a list: the two met in no match"
-    played = [meeting for meeting in why.matches if not meeting.repeated]
-    if not played:
-        return "the two never met"
-    times = _TIMES.get(len(played), f"{len(played)} times")
-    again = " (and once more on the same scores)" if len(played) < len(why.matches) else ""
-    return f"they met {times}{again}: {_outcome(why, played)}"
-
-
-def _outcome(why: PairExplanation, played: list[Meeting]) -> str:
-    lead = sum(meeting.mean[0] - meeting.mean[1] for meeting in played) / len(played)
-    won = "a tie" if abs(lead) < _LEVEL else f"{side_name(why.a if lead > 0 else why.b)} ahead by {fixed(abs(lead))}"
-    return f"{won}, {_swap(played)}{_surprise(why, lead)}"
-
-
 def _swap(played: list[Meeting]) -> str:
-    firsts = {first for meeting in played for first in meeting.shown_first}
-    if len(firsts) < 2:
+    """Return whether the two orders agree, over all matches: each order may have been a match of its own."""
+    if len({first for meeting in played for first in meeting.shown_first}) < 2:
         return "judged in one order only"
-    leads = _leads_by_order(played)
+    by_first: dict[int, float] = {}
+    for meeting in played:
+        for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
+            by_first[first] = by_first.get(first, 0.0) + a - b
+    leads = {(lead > _LEVEL) - (lead < -_LEVEL) for lead in by_first.values()}  # empty without the scores
     if any(meeting.flipped for meeting in played) or {1, -1} <= leads:
         return "the swap changed the winner"
     if leads == {0}:
@@ -262,47 +266,6 @@ def _swap(played: list[Meeting]) -> str:
     return "the swap did not change the winner"
 
 
-def _leads_by_order(played: list[Meeting]) -> set[int]:
-    """Return who leads where either stood first, over all matches: 1 for A, -1 for B, 0 for neither.
-
-    Each order may have been a match of its own. Empty where the archive no longer has the scores.
-    """
-    leads: dict[int, float] = {}
-    for meeting in played:
-        for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
-            leads[first] = leads.get(first, 0.0) + a - b
-    return {(lead > _LEVEL) - (lead < -_LEVEL) for lead in leads.values()}
-
-
-def _surprise(why: PairExplanation, lead: float) -> str:
-    """Return a clause where whoever stands above lost the match: the other matches put it there."""
-    if why.above is None or abs(lead) < _LEVEL or (lead > 0) == (why.above == "a"):
-        return ""
-    return "; the matches with others turn it round"
-
-
-def parting_sentence(why: PairExplanation) -> str:
-    """Return where the two paths part."""
-    parting = why.first_parting
-    if parting is None:
-        return "both paths take the same tool calls"
-    if parting.before is None:
-        return "the paths part at the first tool call"
-    return f"the paths part at tool call {parting.call}, after {beginning(parting.before.tool, 80)} with the same input"
-
-
 def call_words(call: ToolCall | None) -> str:
     """Return what a side did where the paths part."""
     return "no further tool call" if call is None else f"step {call.step}, {call.tool}: {call.input or 'no input'}"
-
-
-def meeting_sentence(why: PairExplanation) -> str:
-    """Return what makes the two meet; "" where they have met."""
-    if why.unable:
-        return f"nothing makes them meet: {why.unable}"
-    if why.meet is None:
-        return ""
-    price = f"{counted(why.meet.calls, 'judge call')} make{'s' if why.meet.calls == 1 else ''} them meet"
-    if not why.meet.calls:
-        price = "the verdicts on them are there, and no judge call makes them meet"
-    return price

@@ -7,27 +7,11 @@ from textwrap import wrap
 from rich.cells import cell_len
 from rich.text import Text
 
-from harness.core.comparisons import ComparedQuery, ComparedSide, Comparison, SideFigures, SideResult, Slice
+from harness.core.comparisons import ComparedQuery, Comparison, SideResult, Slice
 from harness.core.unicode import visible_name
 from harness.core.wording import call, counted
-from harness.report.summary.comparison import (
-    losses,
-    pairing_cells,
-    places_of,
-    probability_of_chance,
-    rate,
-    result_figures,
-    sides_rows,
-)
-from harness.report.terminal.table import (
-    Column,
-    TableRow,
-    columns_that_fit,
-    line_of_text,
-    on_one_line,
-    table_lines,
-    visible_text,
-)
+from harness.report.summary.comparison import chance_words, losses, pairing_cells, rate, result_figures, sides_rows
+from harness.report.terminal.table import Column, columns_that_fit, line_of_text, on_one_line, table_lines, visible_text
 from harness.report.text import count, signed
 
 _LOSSES, _LOSSES_OF_MANY = 10, 3
@@ -70,24 +54,27 @@ def comparison_lines(comparison: Comparison, queries: Iterable[ComparedQuery], w
     if comparison.status == "incomplete":
         again = call("resume", comparison.path)
         yield visible_text(f"incomplete: some pairs are not judged yet; {again} judges them", style="bold")
-    rows = [[on_one_line(cell) for cell in _side(side)] for side in comparison.sides]
+    rows: list[list[str]] = []
+    for s in comparison.sides:
+        last = ("offline" if s.offline else "", count(s.only_here) if s.only_here else "")
+        cells = (s.label, s.agent, ", ".join(s.models), s.instructions_file or "", s.run, *last)
+        rows.append(list(map(on_one_line, cells)))
     filled = [at for at in range(len(_SIDES)) if any(row[at] for row in rows)]
     yield line_of_text("")
-    yield from table_lines([_SIDES[at] for at in filled], (TableRow([row[at] for at in filled]) for row in rows), width)
+    yield from table_lines([_SIDES[at] for at in filled], ([row[at] for at in filled] for row in rows), width)
     yield from _result(comparison.results[0], width) if len(comparison.results) == 1 else _results(comparison, width)
-    yield from _figures(comparison.figures, width)
+    labels = ("", *(side.label for side in comparison.figures))
+    figures = [labels, *((row.label, *row.values) for row in sides_rows(comparison.figures))]
+    for together in columns_that_fit(figures, width) if len(figures) > 1 else ():  # below each other without room
+        yield line_of_text("")
+        head, *below = [[row[at] for at in (0, *together)] for row in figures]
+        yield from table_lines([Column(name, at) for at, name in enumerate(head, 1)], below, width)
     yield from _slices(comparison.slices, width)
     met = list(queries)
     yield from chain.from_iterable(_lost(comparison, result, met, width) for result in comparison.results)
     if comparison.notes:
         yield line_of_text("")
     yield from (visible_text(f"note: {note}") for note in comparison.notes)
-
-
-def _side(side: ComparedSide) -> tuple[str, ...]:
-    models, only_here = ", ".join(side.models), count(side.only_here) if side.only_here else ""
-    offline = "offline" if side.offline else ""
-    return side.label, side.agent, models, side.instructions_file or "", side.run, offline, only_here
 
 
 def _heading(text: str) -> Iterator[Text]:
@@ -98,7 +85,7 @@ def _heading(text: str) -> Iterator[Text]:
 def _result(result: SideResult, width: int) -> Iterator[Text]:
     first, second = result.sides
     yield from _heading(f"{second} against {first}")
-    figures = result_figures(result)
+    figures = list(result_figures(result))
     if not figures:
         yield line_of_text("nothing was judged")
         return
@@ -119,7 +106,7 @@ def _results(comparison: Comparison, width: int) -> Iterator[Text]:
     """Yield a line for each two sides, and the strengths of all."""
     yield from _heading(f"each two of {len(comparison.sides)} sides")
     cells = ((f"{r.sides[1]} against {r.sides[0]}", *pairing_cells(r), count(r.queries)) for r in comparison.results)
-    yield from table_lines(_PAIRINGS, map(TableRow, cells), width)
+    yield from table_lines(_PAIRINGS, cells, width)
     if comparison.strengths:
         yield from _heading("strength by Bradley and Terry: log odds of a win, 0 on average")
         columns = (Column("", 1), Column("strength", 2, right=True))
@@ -127,16 +114,7 @@ def _results(comparison: Comparison, width: int) -> Iterator[Text]:
             (s.label, f"{signed(s.strength.value)} [{signed(s.strength.low)}, {signed(s.strength.high)}]")
             for s in comparison.strengths
         ]
-        yield from table_lines(columns, map(TableRow, strengths), width)
-
-
-def _figures(figures: Sequence[SideFigures], width: int) -> Iterator[Text]:
-    """Yield a table of the sides' figures, a column a side; sides without room get a table of their own below."""
-    rows = [("", *(side.label for side in figures)), *((row.label, *row.values) for row in sides_rows(figures))]
-    for together in columns_that_fit(rows, width) if len(rows) > 1 else ():
-        yield line_of_text("")
-        head, *below = [[row[at] for at in (0, *together)] for row in rows]
-        yield from table_lines([Column(name, at) for at, name in enumerate(head, 1)], map(TableRow, below), width)
+        yield from table_lines(columns, strengths, width)
 
 
 def _slices(slices: Sequence[Slice], width: int) -> Iterator[Text]:
@@ -145,18 +123,19 @@ def _slices(slices: Sequence[Slice], width: int) -> Iterator[Text]:
     if not large:
         return
     yield line_of_text("")
-    names = (on_one_line(f"{part.key}: {part.value}") for part in large)
-    rates = (rate(part.win_rate) for part in large if part.win_rate)
-    chances = ("" if part.p is None else probability_of_chance(part.p) for part in large)
-    rows = zip(names, (count(part.queries) for part in large), rates, chances, strict=True)
-    yield from table_lines(_SLICE, map(TableRow, list(rows)[:_SLICES]), width)
+    rows: list[tuple[str, ...]] = []
+    for part in large[:_SLICES]:
+        chance = "" if part.p is None else chance_words(part.p)
+        won = rate(part.win_rate) if part.win_rate else ""
+        rows.append((on_one_line(f"{part.key}: {part.value}"), count(part.queries), won, chance))
+    yield from table_lines(_SLICE, rows, width)
     if len(large) > _SLICES:
         yield visible_text(f"{counted(len(large) - _SLICES, 'more slice')} on the page", style="dim")
 
 
 def _lost(comparison: Comparison, result: SideResult, queries: Sequence[ComparedQuery], width: int) -> Iterator[Text]:
     first, second = result.sides
-    lost = losses(queries, places_of(comparison, result))
+    lost = losses(comparison, result, queries)
     if not lost:
         return
     several = len(comparison.results) > 1
@@ -164,6 +143,6 @@ def _lost(comparison: Comparison, result: SideResult, queries: Sequence[Compared
     of = counted(result.queries, "query", "queries")
     yield from _heading(f"{second} lost {len(lost):,} of {of}{versus}, worst first")
     cells = ((visible_name(m.name), m.won, m.margin_words, on_one_line(m.query.text)) for m in lost[:most])
-    yield from table_lines(_LOST, map(TableRow, cells), width)
+    yield from table_lines(_LOST, cells, width)
     if len(lost) > most:
         yield visible_text(f"{len(lost) - most:,} more on the page", style="dim")

@@ -7,14 +7,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Step
+from harness.core.records import Group
 from harness.core.wording import counted
-from harness.report.summary.match_details import Marks, MatchDetails, detail_matches, draw_bracket
+from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.notes import own_models
 from harness.report.summary.pair_table import PairTable, cycles_sentence
 from harness.report.summary.rollouts import numbered_steps
-from harness.report.terminal.table import Column, TableRow, line_of_text, table_lines, table_width, visible_text
+from harness.report.terminal.table import Column, TableRow, table_lines, table_width, visible_text
 from harness.report.text import EMPTY_ANSWER, as_sentence, signed, temperature_words
 from harness.transcripts.transcript import TranscriptForm
 
@@ -25,51 +25,41 @@ def path_lines(group: Group, index: int) -> RenderableType:
     temperature = temperature_words(rollout.requested.temperature)
     head = f"rollout {index} ({rollout.role}, temperature {temperature}), {rollout.status}"
     parts: list[RenderableType] = [visible_text(head, style="bold")]
-    parts += [_step(number, step) for number, step in numbered_steps(rollout.trajectory.path)]
+    for number, step in numbered_steps(rollout.trajectory.path):
+        texts = {"": step.reasoning, "input: ": step.tool_input, "output: ": step.tool_output, "error: ": step.error}
+        lines = (f"\n{label}{value}".replace("\n", "\n   ") for label, value in texts.items() if value)
+        tool = f" {step.tool_name}" if step.tool_name else ""
+        parts.append(visible_text(f"\n{number}. {step.kind}{tool}", *((t, "not bold") for t in lines), style="bold"))
     if rollout.failure:
         parts.append(visible_text(f"failed: {rollout.failure.kind}: {rollout.failure.message}", style="red"))
     parts += [visible_text(f"captured in part: {gap}", style="red") for gap in rollout.capture_gaps]
-    if rollout.clean_up_error:
-        parts.append(visible_text(f"note: {rollout.clean_up_error}"))
-    parts += [visible_text(f"note: {exception}") for exception in rollout.effective.exceptions]
-    parts += [visible_text(f"note: {line}") for line in own_models(rollout)]
+    said = [rollout.clean_up_error] if rollout.clean_up_error else []
+    parts += [visible_text(f"note: {note}") for note in (*said, *rollout.effective.exceptions, *own_models(rollout))]
     answer = rollout.trajectory.answer
     if answer.strip() or rollout.status == "ok":
         parts += [visible_text("\nAnswer", style="bold"), visible_text(answer if answer.strip() else EMPTY_ANSWER)]
     return Lines(*parts)
 
 
-def _step(number: str, step: Step) -> Text:
-    head = f"\n{number}. {step.kind}" + (f" {step.tool_name}" if step.tool_name else "")
-    labelled = {"": step.reasoning, "input: ": step.tool_input, "output: ": step.tool_output, "error: ": step.error}
-    lines = (f"\n{label}{value}".replace("\n", "\n   ") for label, value in labelled.items() if value)
-    return visible_text(head, *((line, "not bold") for line in lines), style="bold")
-
-
 _FLIPPED = "*"
 
 
 def pair_table_lines(table: PairTable, width: int) -> RenderableType:
-    """Return the table `width` characters wide: by how much each row leads each column, in mean score points.
-
-    Where there is room, both orders stand with the mean.
-    """
+    """Return by how many mean score points each row leads each column; both orders too where `width` has room."""
+    indexes = [rollout.index for rollout in table.rollouts]
     full, means = (
-        [
-            [str(row.index), *(_cell(table, row.index, column.index, both_orders=both) for column in table.rollouts)]
-            for row in table.rollouts
-        ]
+        [[str(row), *(_cell(table, row, column, both_orders=both) for column in indexes)] for row in indexes]
         for both in (True, False)
     )
     fits = table_width(full) <= width
     columns = [Column("", 1, right=True)]
-    columns += [Column(str(r.index), at, right=True) for at, r in enumerate(table.rollouts, 2)]
+    columns += [Column(str(index), at, right=True) for at, index in enumerate(indexes, 2)]
     orders = "; in brackets the row shown first, then the column" if fits else ""
     flips = f"; {_FLIPPED} changed with order, {table.flipped}" if table.flipped else ""
     circles = cycles_sentence(table.cycles)
     return Lines(
-        line_of_text("Who beat whom: the row's mean score less the column's", "bold", wrap=True),
-        *table_lines(columns, map(TableRow, full if fits else means), width),
+        visible_text("Who beat whom: the row's mean score less the column's", style="bold"),
+        *table_lines(columns, full if fits else means, width),
         visible_text(f"{table.met} of {counted(table.of, 'pair')} met{orders}{flips}."),
         *([visible_text(as_sentence(circles))] if circles else []),
     )
@@ -101,21 +91,13 @@ _COLUMNS = (
 def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, width: int) -> RenderableType:
     """Return the matches in the order played, by round: who met, what they scored, who won."""
     title = visible_text(f"{ranking.topology}, ranked by {ranking.estimator}", style="bold")
-    rows: list[TableRow] = []
+    rows: list[tuple[str, ...]] = []
     title_above = ""
-    for details in _details(group, ranking, verdicts):
-        a, b = details.sides
-        cells = (
-            str(details.number),
-            "" if details.title == title_above else details.title,
-            str(a.rollout.index),
-            f"{a.score:.2f}",
-            str(b.rollout.index),
-            f"{b.score:.2f}",
-            "tie" if details.match.winner is None else str(details.match.winner),
-            ", ".join(details.flags),
-        )
-        rows.append(TableRow(cells))
+    for details in detail_matches(group, ranking, draw_bracket(group, ranking), verdicts):
+        sides = [cell for side in details.sides for cell in (str(side.rollout.index), f"{side.score:.2f}")]
+        winner = "tie" if details.match.winner is None else str(details.match.winner)
+        round_title = "" if details.title == title_above else details.title
+        rows.append((str(details.number), round_title, *sides, winner, ", ".join(details.flags)))
         title_above = details.title
     return Lines(title, *table_lines(_COLUMNS, rows, width))
 
@@ -123,11 +105,9 @@ def matches_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup, 
 def match_lines(
     group: Group, ranking: GroupRanking, verdicts: VerdictLookup, number: int, form: TranscriptForm | None, width: int
 ) -> RenderableType:
-    """Return match `number` (from 1): its scores, the judge's words, and both transcripts as the judge had them.
-
-    Without a `form` the transcripts are left out.
-    """
-    details = next(d for d in _details(group, ranking, verdicts) if d.number == number)
+    """Return match `number` (from 1): its scores, the judge's words, and with a `form` both transcripts as judged."""
+    every = detail_matches(group, ranking, draw_bracket(group, ranking), verdicts)
+    details = next(d for d in every if d.number == number)
     a, b = details.sides
     between = f"rollout {a.rollout.index} {a.score:.2f} v rollout {b.rollout.index} {b.score:.2f}"
     head = [visible_text(f"match {details.number}, {details.title}: {between}", style="bold")]
@@ -136,11 +116,20 @@ def match_lines(
     for index, shown in [(side.rollout.index, form(side.rollout.trajectory)) for side in details.sides] if form else ():
         transcripts += [visible_text(f"\nrollout {index}, path", style="bold"), visible_text(shown.path)]
         transcripts += [visible_text(f"\nrollout {index}, answer", style="bold"), visible_text(shown.answer)]
-    return Lines(*head, *_scores(details, width), *_judgements(details), *transcripts)
-
-
-def _details(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> Iterator[MatchDetails]:
-    return detail_matches(group, ranking, draw_bracket(group, ranking), verdicts)
+    said: list[Text] = []
+    for order in details.orders:
+        shown_first = f"\nrollout {order.first} shown first"
+        if order.verdict is None:
+            said.append(visible_text(f"{shown_first}: the verdict is no longer in the archive"))
+            continue
+        winner = "a tie" if order.winner is None else f"rollout {order.winner}"
+        said.append(visible_text(f"{shown_first}: {winner}, says {order.verdict.judge}", style="bold"))
+        remarks = [(title, s, remark) for title, pair in order.remarks for s, remark in zip((a, b), pair, strict=True)]
+        said += [visible_text(f"{title} of {s.rollout.index}: {remark}") for title, s, remark in remarks if remark]
+        for flag in order.flags:
+            lowered = f" ({flag.lowered})" if flag.lowered else ""
+            said.append(visible_text(f"flag on rollout {flag.side}: {flag.words}{lowered}"))
+    return Lines(*head, *_scores(details, width), *said, *transcripts)
 
 
 def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
@@ -149,40 +138,16 @@ def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
     orders = [(order.first, order.verdict.judge) for order in details.orders if order.verdict]
     for judge in dict.fromkeys(judge for _, judge in orders):
         chosen = [at for at, (_, of) in enumerate(orders) if of == judge]
-        columns = [
-            Column(f"{a} : {b}", 1),
-            *(Column(f"{orders[at][0]} shown first", 2 + at, right=True) for at in chosen),
-        ]
-        wide = max(len(_mark(b)) for row in details.marks for at in chosen for b in row.pairs[at][1:])
-        rows = (
-            TableRow((row.label, *(_pair(row.pairs[at], wide) for at in chosen)), "bold" if row.overall else "")
-            for row in details.marks
-        )
+        columns = [Column(f"{a} : {b}", 1)]
+        columns += [Column(f"{orders[at][0]} shown first", 2 + at, right=True) for at in chosen]
+        seconds = [row.pairs[at][1] for row in details.marks for at in chosen]
+        wide = max(0 if mark is None else len(f"{mark:g}") for mark in seconds)
+        rows: list[TableRow] = []
+        for row in details.marks:
+            pairs = [  # the second one as wide as the widest: so the colons of a column stand below each other
+                "–" if one is None or other is None else f"{one:g} : {f'{other:g}':>{wide}}"
+                for one, other in (row.pairs[at] for at in chosen)
+            ]
+            rows.append(TableRow((row.label, *pairs), "bold" if row.overall else ""))
         yield visible_text(f"\nscores 0–10, says {judge}", style="bold")
         yield from table_lines(columns, rows, width)
-
-
-def _pair(pair: Marks, wide: int) -> str:
-    """Return both marks, the second `wide` characters wide: so the colons of a column stand below each other."""
-    return "–" if None in pair else f"{_mark(pair[0])} : {_mark(pair[1]):>{wide}}"
-
-
-def _mark(mark: float | None) -> str:
-    return "" if mark is None else f"{mark:g}"
-
-
-def _judgements(details: MatchDetails) -> Iterator[Text]:
-    """Yield what the judge said in each order."""
-    for order in details.orders:
-        if order.verdict is None:
-            yield visible_text(f"\nrollout {order.first} shown first: the verdict is no longer in the archive")
-            continue
-        winner = "a tie" if order.winner is None else f"rollout {order.winner}"
-        yield visible_text(f"\nrollout {order.first} shown first: {winner}, says {order.verdict.judge}", style="bold")
-        for title, pair in order.remarks:
-            for side, remark in zip(details.sides, pair, strict=True):
-                if remark:
-                    yield visible_text(f"{title} of {side.rollout.index}: {remark}")
-        for flag in order.flags:
-            lowered = f" ({flag.lowered})" if flag.lowered else ""
-            yield visible_text(f"flag on rollout {flag.side}: {flag.words}{lowered}")

@@ -8,20 +8,11 @@ from rich.text import Text
 from harness.core.unicode import visible
 from harness.core.wording import counted
 from harness.ranking.curve import CurvePoint, frontier
-from harness.ranking.judge_stats.side_by_side import RankAgreement
 from harness.ranking.query_figures import QueryFigure
 from harness.report.judge_quality import JudgeQuality
-from harness.report.summary.curve import (
-    MEASURE,
-    JudgingCurve,
-    calls_words,
-    curve_notes,
-    curve_sentence,
-    order_words,
-    truth_words,
-)
+from harness.report.summary.curve import MEASURE, JudgingCurve, calls_words, order_words
 from harness.report.summary.group import QualityFigure
-from harness.report.summary.judges import JudgesSideBySide, choice_sentence, side_notes
+from harness.report.summary.judges import JudgesSideBySide
 from harness.report.terminal.table import (
     Column,
     TableRow,
@@ -47,15 +38,12 @@ def figure_lines(figures: Iterable[QualityFigure], width: int) -> Iterator[Text]
     """Yield figures as a table where a whole row fits into `width`, else with the meanings below them."""
     rows = [tuple(map(visible, (f.label, f.value, f.meaning))) for f in figures]
     if table_width(rows) <= width:
-        yield from table_lines(_FIGURE_COLUMNS, map(TableRow, rows), width)
-    else:
-        for label, value, meaning in rows:
-            yield visible_text((label, "bold"), f": {value}")
-            for line in wrap(meaning, max(20, width - 4), break_on_hyphens=False):
-                yield line_of_text(f"    {line}")
-
-
-_NOTHING = "\N{EN DASH}"
+        yield from table_lines(_FIGURE_COLUMNS, rows, width)
+        return
+    for label, value, meaning in rows:
+        yield visible_text((label, "bold"), f": {value}")
+        for line in wrap(meaning, max(20, width - 4), break_on_hyphens=False):
+            yield line_of_text(f"    {line}")
 
 
 def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
@@ -67,48 +55,40 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
     rows = [[visible(cell) for cell in row] for row in _figure_rows(side)]
     for columns in columns_that_fit(rows, width):
         names = [Column("", 1), *(Column(str(at), 1) for at in columns)]
-        yield from table_lines(names, [TableRow([row[0], *(row[at] for at in columns)]) for row in rows], width)
+        yield from table_lines(names, ([row[0], *(row[at] for at in columns)] for row in rows), width)
         yield visible_text("")
-    for agreement in side.agreements:
-        yield visible_text(_agreement_words(agreement))
+    for each in side.agreements:
+        both, words = each.same_best, "no query in common"
+        if both:
+            tau = f"Kendall's tau-b {number_interval(each.tau)}" if each.tau else "one of them ties all rollouts"
+            of = counted(both.queries, "query", "queries")
+            words = f"{tau}; the same best rollout on {percent_interval(both)} of {of}"
+        yield visible_text(f"{each.first + 1} and {each.second + 1}: {words}")
     yield visible_text("in brackets: 95 % intervals over queries; one query has none", style="dim")
-    for note in side_notes(side):
-        yield visible_text(f"note: {note}")
-    yield visible_text(as_sentence(choice_sentence(side)), style="bold")
+    yield from (visible_text(f"note: {note}") for note in side.notes())
+    yield visible_text(as_sentence(side.sentence), style="bold")
 
 
 def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
     """Yield the rows, each with its label first; a figure that no ranking has is left out, but for flips and noise."""
-    rankings = side.rankings
-    if any("labels" in ranking.figures.right for ranking in rankings):
-        yield ["labels right", *(_share(ranking.figures.right.get("labels")) for ranking in rankings)]
-    if any("reward" in ranking.figures.right for ranking in rankings):
-        yield ["reward() right", *(_share(ranking.figures.right.get("reward")) for ranking in rankings)]
-    yield ["changed with order", *(_share(ranking.figures.flips) for ranking in rankings)]
-    yield ["own noise", *(_number(ranking.figures.self_noise) for ranking in rankings)]
-    yield ["score and length", *(_number(ranking.figures.length) for ranking in rankings)]
-    yield ["calls a query", *(_number(ranking.figures.calls, 0) for ranking in rankings)]
-    yield [
-        "cost a query",
-        *((dollars_interval(ranking.figures.usd) if ranking.figures.usd else "unknown") for ranking in rankings),
-    ]
+    figures = [ranking.figures for ranking in side.rankings]
+    if any("labels" in each.right for each in figures):
+        yield ["labels right", *(_share(each.right.get("labels")) for each in figures)]
+    if any("reward" in each.right for each in figures):
+        yield ["reward() right", *(_share(each.right.get("reward")) for each in figures)]
+    yield ["changed with order", *(_share(each.flips) for each in figures)]
+    yield ["own noise", *(_number(each.self_noise) for each in figures)]
+    yield ["score and length", *(_number(each.length) for each in figures)]
+    yield ["calls a query", *(_number(each.calls, 0) for each in figures)]
+    yield ["cost a query", *(dollars_interval(each.usd) if each.usd else "unknown" for each in figures)]
 
 
 def _share(figure: QueryFigure | None) -> str:
-    return percent_interval(figure) if figure else _NOTHING
+    return percent_interval(figure) if figure else "\N{EN DASH}"
 
 
 def _number(figure: QueryFigure | None, decimals: int = 2) -> str:
-    return number_interval(figure, decimals) if figure else _NOTHING
-
-
-def _agreement_words(agreement: RankAgreement) -> str:
-    pair = f"{agreement.first + 1} and {agreement.second + 1}"
-    if agreement.same_best is None:
-        return f"{pair}: no query in common"
-    tau = f"Kendall's tau-b {number_interval(agreement.tau)}" if agreement.tau else "one of them ties all rollouts"
-    queries = counted(agreement.same_best.queries, "query", "queries")
-    return f"{pair}: {tau}; the same best rollout on {percent_interval(agreement.same_best)} of {queries}"
+    return number_interval(figure, decimals) if figure else "\N{EN DASH}"
 
 
 _ESTIMATORS = ("tiers", "wins", "margins", "bt")
@@ -126,28 +106,12 @@ def curve_lines(curve: JudgingCurve, width: int) -> Iterator[Text]:
     """Yield the table, the fewest calls first, what was measured and how, and the sentence."""
     queries = counted(curve.queries, "query", "queries")
     yield visible_text(f"round robin {curve.ranking} ({curve.by}), {queries}", style="bold")
-    yield visible_text(truth_words(curve))
+    yield visible_text(curve.truth_words)
     yield visible_text("")
-    yield from table_lines(_COLUMNS, _rows(curve), width)
-    yield visible_text("")
-    plays = counted(curve.curve.plays, "time")
-    yield visible_text(f"{MEASURE}. Each design was played {plays} on each query (seed {curve.seed}).", style="dim")
-    yield visible_text(
-        "bold: nothing agrees better for as few calls; cyclic: calls as a share of the pairs; "
-        "keeps: of what the most calls give",
-        style="dim",
-    )
-    for note in curve_notes(curve):
-        yield visible_text(f"note: {note}")
-    yield visible_text(as_sentence(curve_sentence(curve)), style="bold")
-
-
-def _rows(curve: JudgingCurve) -> Iterator[TableRow]:
-    points = curve.curve.points
     by_design: dict[object, list[CurvePoint]] = {}
-    for point in points:
+    for point in curve.curve.points:
         by_design.setdefault(point.design, []).append(point)
-    best_of_all = {id(point) for point in frontier(points)}
+    best_of_all, rows = {id(point) for point in frontier(curve.curve.points)}, list[TableRow]()
     for of_design in by_design.values():
         best = max(of_design, key=lambda point: point.tau.value)
         low, high = best.tau.low, best.tau.high
@@ -160,4 +124,15 @@ def _rows(curve: JudgingCurve) -> Iterator[TableRow]:
             "" if low is None or high is None else f"[{fixed(low)}, {fixed(high)}]",
             f"{100 * best.keeps.value:.0f} %" if best.keeps else "",
         )
-        yield TableRow(cells, "bold" if id(best) in best_of_all else "")
+        rows.append(TableRow(cells, "bold" if id(best) in best_of_all else ""))
+    yield from table_lines(_COLUMNS, rows, width)
+    yield visible_text("")
+    plays = counted(curve.curve.plays, "time")
+    yield visible_text(f"{MEASURE}. Each design was played {plays} on each query (seed {curve.seed}).", style="dim")
+    yield visible_text(
+        "bold: nothing agrees better for as few calls; cyclic: calls as a share of the pairs; "
+        "keeps: of what the most calls give",
+        style="dim",
+    )
+    yield from (visible_text(f"note: {note}") for note in curve.notes())
+    yield visible_text(as_sentence(curve.sentence), style="bold")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.run_state import RunState, find_comparison_state, find_run_state
@@ -17,7 +16,7 @@ from harness.core.errors import HarnessError, NeedsUpgrade, TooOld
 from harness.core.unicode import visible_name
 from harness.core.wording import counted
 from harness.report.summary.notes import provisional_words
-from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
+from harness.report.terminal.table import Column, on_one_line, table_lines, visible_text
 from harness.report.text import count, dollars, enumeration, money
 
 if TYPE_CHECKING:  # most runs folders hold runs alone
@@ -40,11 +39,7 @@ _RANKING_COLUMNS = (
 
 def rankings_table(rankings: Iterable[RankingLine], width: int) -> Iterator[Text]:
     """Yield a table of rankings in the order given."""
-    return table_lines(_RANKING_COLUMNS, map(_ranking_row, rankings), width)
-
-
-def _ranking_row(line: RankingLine) -> TableRow:
-    return TableRow(
+    rows = (
         (
             visible_name(line.ranking),
             f"{line.created_at:%Y-%m-%d %H:%M}",
@@ -56,7 +51,9 @@ def _ranking_row(line: RankingLine) -> TableRow:
             + provisional_words(line.estimator, provisional=bool(line.provisional)),
             *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
         )
+        for line in rankings
     )
+    return table_lines(_RANKING_COLUMNS, rows, width)
 
 
 def rounds_lines(rankings: Sequence[RankingLine]) -> Iterator[Text]:
@@ -87,78 +84,42 @@ def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run in a list of runs."""
+    """A run or a comparison in a list of runs; what only runs have is None for a comparison."""
 
-    info: RunInfo
+    info: RunInfo | ComparisonInfo
+    agent: str
     models: str
-    """Of its first rollout."""
+    """Of the first rollout, or of all sides."""
     queries: int
-    rollouts: int
-    failed: int
+    """Of a comparison, how many have been compared."""
     state: RunState
-    best: tuple[int, ...]
-    """The best rollouts, where the run has one query."""
     usd: float | None
+    """What the run cost, or the verdicts of the comparison."""
     judge: str
+    n: object = ""
+    rollouts: int | None = None
+    failed: int | None = None
+    best: tuple[int, ...] = ()
+    """The best rollouts, where the run has one query."""
+    kind: str = ""
+    instructions: str = ""
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What `--json` has besides the run's own record."""
+        """What `--json` has besides the record of the run or comparison."""
+        if self.kind:
+            return {"kind": self.kind, "state": self.state, "compared": self.queries, "cost_usd": self.usd}
         figures = {"state": self.state, "rollouts": self.rollouts, "failed": self.failed}
         return figures | {"best": list(self.best), "cost_usd": self.usd}
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """What stands in the columns."""
+        """What stands in the columns; the last two are there only where they say something."""
         best = ", ".join(map(str, self.best))
-        return (
-            self.info.id,
-            self.info.agent,
-            self.models,
-            self.info.settings.get("n"),
-            count(self.queries),
-            count(self.rollouts),
-            count(self.failed),
-            self.state,
-            f"tie: {best}" if len(self.best) > 1 else best,
-            dollars(self.usd),
-            self.judge,
-        )
-
-    @property
-    def sometimes(self) -> tuple[str, str]:
-        """What stands in the columns that are there only where they say something: kind, instructions."""
-        return "", str(self.info.settings.get("instructions") or "")
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """A comparison in a list of runs."""
-
-    info: ComparisonInfo
-    queries: int
-    """How many have been compared."""
-    state: RunState
-    usd: float | None
-    """What its verdicts cost."""
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """What `--json` has besides the comparison's own record."""
-        return {"kind": "comparison", "state": self.state, "compared": self.queries, "cost_usd": self.usd}
-
-    @property
-    def cells(self) -> tuple[object, ...]:
-        """What stands in the columns."""
-        sides, models = self.info.sides, dict.fromkeys(model for side in self.info.sides for model in side.models)
-        agents, judge = dict.fromkeys(side.agent for side in sides), self.info.judge.get("model") or ""
-        names, usd = (self.info.id, ", ".join(agents), ", ".join(models)), dollars(self.usd)
-        return *names, "", count(self.queries), "", "", self.state, "", usd, judge
-
-    @property
-    def sometimes(self) -> tuple[str, str]:
-        """What stands in the columns that are there only where they say something: kind, instructions."""
-        return "comparison", ""
+        runs = ["" if number is None else count(number) for number in (self.rollouts, self.failed)]
+        first = (self.info.id, self.agent, self.models, self.n, count(self.queries), *runs, self.state)
+        last = (f"tie: {best}" if len(self.best) > 1 else best, dollars(self.usd), self.judge)
+        return *first, *last, self.kind, self.instructions
 
 
 _COLUMNS = (
@@ -173,18 +134,16 @@ _COLUMNS = (
     Column("best", 8, wish=12),
     Column("cost", 9, right=True),
     Column("judge", 10, wish=12),
+    Column("kind", 3),
+    Column("instructions", 12, wish=12),
 )
-_SOMETIMES = (Column("kind", 3), Column("instructions", 12, wish=12))
-"""Only where one of the rows says something there."""
 
 
-def runs_table(lines: Iterable[RunLine | ComparisonRow], width: int) -> Iterator[Text]:
+def runs_table(lines: Iterable[RunLine], width: int) -> Iterator[Text]:
     """Yield a table of runs and comparisons in the order given."""
-    rows = [(line.cells, line.sometimes) for line in lines]
-    shown = [at for at in range(len(_SOMETIMES)) if any(others[at] for _, others in rows)]
-    columns = (*_COLUMNS, *(_SOMETIMES[at] for at in shown))
-    cells = ([*cells, *(others[at] for at in shown)] for cells, others in rows)
-    return table_lines(columns, (TableRow([visible_name(str(cell)) for cell in row]) for row in cells), width)
+    rows = [[visible_name(str(cell)) for cell in line.cells] for line in lines]
+    shown = [at for at in range(len(_COLUMNS)) if at < len(_COLUMNS) - 2 or any(row[at] for row in rows)]
+    return table_lines([_COLUMNS[at] for at in shown], ([row[at] for at in shown] for row in rows), width)
 
 
 def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
@@ -202,29 +161,34 @@ def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
 def run_line(reader: RunReader) -> RunLine:
     """Return the line of a run in a list of runs. Raises ArchiveDamaged."""
     info, counts, ranking = reader.info, reader.counts(), reader.newest_ranking()
+    one_query = ranking.groups[0].rollouts if ranking and len(ranking.groups) == 1 else ()
+    ranks = {r.index: r.rank for r in one_query if r.rank is not None}
     return RunLine(
         info=info,
+        agent=info.agent,
         models=", ".join(reader.rollout_at(counts.first).effective.models) if counts.first else "",
         queries=counts.queries,
-        rollouts=counts.rollouts,
-        failed=counts.failed,
         state=find_run_state(reader, ranking, counts),
-        best=_best(ranking),
         usd=counts.usd,
         judge=str((ranking.head.judge if ranking else info.judge).get("model") or ""),
+        n=info.settings.get("n"),
+        rollouts=counts.rollouts,
+        failed=counts.failed,
+        best=tuple(index for index, rank in ranks.items() if rank == min(ranks.values())),
+        instructions=str(info.settings.get("instructions") or ""),
     )
 
 
-def comparison_row(reader: ComparisonReader) -> ComparisonRow:
+def comparison_line(reader: ComparisonReader) -> RunLine:
     """Return the line of a comparison in a list of runs. Raises ArchiveDamaged."""
-    newest = reader.newest()
-    state = find_comparison_state(reader.folder, newest)
-    return ComparisonRow(reader.info, len(newest.queries) if newest else 0, state, reader.index.spent)
-
-
-def _best(ranking: RankingFile | None) -> tuple[int, ...]:
-    """Name the best rollouts of a run with one query."""
-    if ranking is None or len(ranking.groups) != 1:
-        return ()
-    ranks = {r.index: r.rank for r in ranking.groups[0].rollouts if r.rank is not None}
-    return tuple(index for index, rank in ranks.items() if rank == min(ranks.values()))
+    info, newest = reader.info, reader.newest()
+    return RunLine(
+        info=info,
+        agent=", ".join(dict.fromkeys(side.agent for side in info.sides)),
+        models=", ".join(dict.fromkeys(model for side in info.sides for model in side.models)),
+        queries=len(newest.queries) if newest else 0,
+        state=find_comparison_state(reader.folder, newest),
+        usd=reader.index.spent,
+        judge=str(info.judge.get("model") or ""),
+        kind="comparison",
+    )

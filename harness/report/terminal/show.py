@@ -24,9 +24,10 @@ from harness.core.records import Group, Rollout
 from harness.core.unicode import visible_name
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import mean_agreement
+from harness.report import text
 from harness.report.judge_quality import judge_lines
-from harness.report.summary.group import AgentFigures, JudgeFigures, QueryLine, calls_by_judge, judge_figures
-from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
+from harness.report.summary.group import JudgeFigures, QueryLine, calls_by_judge, judge_figures
+from harness.report.summary.match_verdicts import rollout_flags
 from harness.report.summary.notes import agreement_line, jury_lines, notes, open_reasons
 from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
 from harness.report.summary.rankings import earlier_rounds
@@ -40,27 +41,7 @@ from harness.report.summary.rollouts import (
     rollout_label,
     score_name,
 )
-from harness.report.terminal.table import (
-    SHORTEST,
-    Column,
-    TableRow,
-    cut_to,
-    line_of_text,
-    on_one_line,
-    table_lines,
-    visible_text,
-)
-from harness.report.text import (
-    EMPTY_ANSWER,
-    SIGNAL_WORDS,
-    dollars,
-    enumeration,
-    fixed,
-    money,
-    percent,
-    probability,
-    seconds,
-)
+from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
 
 _LISTED = 20
 """Queries that a table of many lists unless it is to list all."""
@@ -101,36 +82,41 @@ def query_lines(lines: Sequence[QueryLine], table: QueryTable, width: int) -> It
     for name in table.columns:
         if name not in fields:
             raise _unknown(name, "--columns", fields)
-    ordered = _sorted(lines, table.sort, fields)
+    key = table.sort.removeprefix("-")
+    if key not in {*_KEYS, *fields}:
+        raise _unknown(key, "--sort", [*_KEYS, *fields])
+    values: list[Any] = [_KEYS[key](line) if key in _KEYS else _field_key(line.metadata.get(key)) for line in lines]
+    ordered = [at for at, value in enumerate(values) if value is not None]
+    ordered.sort(key=values.__getitem__, reverse=table.sort.startswith("-"))
+    ordered += [at for at, value in enumerate(values) if value is None]  # last, whichever way the others go
     shown = [lines[at] for at in (ordered if table.all else ordered[:_LISTED])]
     columns = _query_columns({line.score_name for line in lines}, table.columns)
-    rows = (TableRow([cell(line) for cell in columns.values()]) for line in shown)
-    yield from table_lines(list(columns), rows, width)
+    yield from table_lines(list(columns), ([cell(line) for cell in columns.values()] for line in shown), width)
     if left_out := len(lines) - len(shown):
-        yield line_of_text(f"and {left_out:,} more: `harness show --all`; --query ID shows one", wrap=True)
+        yield visible_text(f"and {left_out:,} more: `harness show --all`; --query ID shows one")
 
 
 def _query_columns(score_names: set[str], fields: Sequence[str]) -> dict[Column, Callable[[QueryLine], str]]:
     """Return the columns of a table of queries, each with what stands in its cells."""
+
+    def field_cell(name: str) -> Callable[[QueryLine], str]:
+        return lambda line: on_one_line(str(line.metadata.get(name, "")))
+
     return {
         Column("id", 1, wish=16): lambda line: visible_name(line.id),
         Column("winner", 2): _winner,
         Column(min(score_names) if len(score_names) == 1 else "score", 3, right=True): lambda line: (
-            fixed(line.score) or "–"
+            text.fixed(line.score) or "–"
         ),
-        Column("p(best)", 4, right=True): lambda line: probability(line.p_best),
-        Column("signal", 5): lambda line: SIGNAL_WORDS[line.signal] if line.first else "–",
+        Column("p(best)", 4, right=True): lambda line: text.probability(line.p_best),
+        Column("signal", 5): lambda line: text.SIGNAL_WORDS[line.signal] if line.first else "–",
         Column("flips", 7, right=True): lambda line: "{:,} of {:,}".format(*line.flips) if line.flips[1] else "–",
         Column("tokens", 9, right=True): lambda line: "–" if line.tokens is None else f"{line.tokens:,}",
-        Column("cost", 8, right=True): lambda line: dollars(line.usd),
-        Column("time", 10, right=True): lambda line: seconds(line.seconds),
-        **{Column(on_one_line(name), 4, wish=16): _field_cell(name) for name in fields},
+        Column("cost", 8, right=True): lambda line: text.dollars(line.usd),
+        Column("time", 10, right=True): lambda line: text.seconds(line.seconds),
+        **{Column(on_one_line(name), 4, wish=16): field_cell(name) for name in fields},
         Column("query", 6, wish=16): lambda line: on_one_line(line.title),
     }
-
-
-def _field_cell(name: str) -> Callable[[QueryLine], str]:
-    return lambda line: on_one_line(str(line.metadata.get(name, "")))
 
 
 def _winner(line: QueryLine) -> str:
@@ -141,33 +127,13 @@ def _winner(line: QueryLine) -> str:
     return f"tie: {', '.join(map(str, line.first))}" if len(line.first) <= 3 else f"tie of {len(line.first)}"
 
 
-def _sorted(lines: Sequence[QueryLine], key: str, fields: Sequence[str]) -> list[int]:
-    """Return where the lines stand, in the order of a key; those without a value last, whichever way the others go."""
-    name = key.removeprefix("-")
-    if name in _KEYS:
-        value_of = _KEYS[name]
-    elif name in fields:
-        value_of = _by_field(name)
-    else:
-        raise _unknown(name, "--sort", [*_KEYS, *fields])
-    values = list(map(value_of, lines))
-    valued = [at for at, value in enumerate(values) if value is not None]
-    ordered = sorted(valued, key=values.__getitem__, reverse=key.startswith("-"))
-    return ordered + [at for at, value in enumerate(values) if value is None]
-
-
-def _by_field(name: str) -> Callable[[QueryLine], Any]:
+def _field_key(value: float | str | None) -> tuple[bool, float, str] | None:
     """Return what a field sorts by: numbers, those in texts too, before texts."""
-
-    def value_of(line: QueryLine) -> tuple[bool, float, str] | None:
-        value = line.metadata.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            return False, value, ""  # as it is: a whole number may be too large for a float
-        return (False, float(value), "") if _NUMBER.fullmatch(value) else (True, 0.0, value)
-
-    return value_of
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return False, value, ""  # as it is: a whole number may be too large for a float
+    return (False, float(value), "") if _NUMBER.fullmatch(value) else (True, 0.0, value)
 
 
 def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
@@ -177,7 +143,7 @@ def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
 
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
     """Yield a query, and the leaderboard of its rollouts, best first."""
-    yield line_of_text(cut_to(on_one_line(group.query.text), max(SHORTEST, width)), "bold")
+    yield fitted_line(group.query.text, width, "bold")
     placed = placed_rollouts(group, ranking)
     columns = _rollout_columns(placed, ranking)
     rows = ([cell(p.rollout, p.ranked) for cell in columns.values()] for p in placed)
@@ -195,9 +161,14 @@ def _rollout_columns(
     def number(value: float | None, form: str) -> str:
         return "–" if value is None else f"{value:{form}}"
 
+    def answer(rollout: Rollout) -> str:
+        if rollout.status == "ok":
+            return rollout.trajectory.answer if rollout.trajectory.answer.strip() else text.EMPTY_ANSWER
+        return f"failed: {rollout.failure.kind}" if rollout.failure else ""
+
     return {
         Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
-        Column("p(best)", 4, right=True): lambda _, ranked: probability(ranked.p_best),
+        Column("p(best)", 4, right=True): lambda _, ranked: text.probability(ranked.p_best),
         Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
         Column("role", 3): lambda rollout, _: rollout.role,
         Column(score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
@@ -205,34 +176,31 @@ def _rollout_columns(
         Column("advantage", 9, right=True): lambda _, ranked: number(ranked.advantage, "+z.2f"),
         Column("second fit", 11, right=True): lambda _, ranked: second_fit.get(ranked.index, "–"),
         Column("tokens", 8, right=True): lambda rollout, _: number(rollout.usage.tokens, ","),
-        Column("cost", 7, right=True): lambda rollout, _: dollars(rollout.price_usd),
-        Column("answer", 6, wish=24): lambda rollout, _: on_one_line(_answer(rollout)),
+        Column("cost", 7, right=True): lambda rollout, _: text.dollars(rollout.price_usd),
+        Column("answer", 6, wish=24): lambda rollout, _: on_one_line(answer(rollout)),
     }
-
-
-def _answer(rollout: Rollout) -> str:
-    if rollout.status == "ok":
-        return rollout.trajectory.answer if rollout.trajectory.answer.strip() else EMPTY_ANSWER
-    return f"failed: {rollout.failure.kind}" if rollout.failure else ""
 
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
     """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
-    lines = (_result_lines(group, ranking, reader), _failure_lines(group, ranking, reader))
-    return list(map(visible_text, chain.from_iterable(lines)))
-
-
-def _result_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
-    yield from filter(None, (_headline(group, ranking, reader.verdict), certainty(group, ranking)))
+    places, lines = first_places(group, ranking, reader.verdict), list[str]()
+    if len(places.leaders) > 1:
+        first, *others = (rollout_label(r) for r in places.leaders)
+        lines.append(f"tie: {first} shares first place with {text.enumeration(others)}")
+    elif len(places.ranked) > 1:
+        reasons = places.match.reasons("{} {:+.1f}".format, most=3) if places.match else []
+        lines.append("; ".join([places.comparison, *reasons]))
+    if sure := certainty(group, ranking):
+        lines.append(sure)
     calls = calls_by_judge(ranking, reader.verdict)
-    signal = SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
-    yield judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal)
-    yield from jury_lines(ranking)
+    signal = text.SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
+    lines += [_judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal), *jury_lines(ranking)]
     explained = [r for r in ranking.rollouts if r.rank is not None and r.explanation]
     for ranked in sorted(explained, key=lambda r: r.rank or 0.0)[:2]:  # a listwise judge's reasons
-        yield f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}"
-    yield from (f"note: {note}" for note in notes(group, ranking))
-    yield from (flag.sentence for flag in rollout_flags(ranking, reader.verdict))
+        lines.append(f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}")
+    lines += [f"note: {note}" for note in notes(group, ranking)]
+    lines += [flag.sentence for flag in rollout_flags(ranking, reader.verdict)]
+    return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader)]))
 
 
 def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
@@ -251,7 +219,7 @@ def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> It
         yield from (f"  {times:,} x {on_one_line(reason, 160)}" for reason, times in reasons.most_common(3))
         yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
     if asked := [batches[key] for key in ranking.failed_verdicts if key in batches]:
-        question = f"{counted(len(asked), 'question')} (batch {enumeration(sorted({*asked}))})"
+        question = f"{counted(len(asked), 'question')} (batch {text.enumeration(sorted({*asked}))})"
         yield f"waiting: the provider has {question}, {so}; `harness resume RUN` collects the replies"
     if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
         yield (
@@ -260,23 +228,12 @@ def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> It
         )
 
 
-def _headline(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> str | None:
-    places = first_places(group, ranking, verdicts)
-    if len(places.ranked) < 2:
-        return None
-    if len(places.leaders) > 1:
-        first, *others = (rollout_label(r) for r in places.leaders)
-        return f"tie: {first} shares first place with {enumeration(others)}"
-    reasons = places.match.reasons("{} {:+.1f}".format, most=3) if places.match else []
-    return "; ".join([places.comparison, *reasons])
-
-
-def judge_line(figures: JudgeFigures, signal: str) -> str:
+def _judge_line(figures: JudgeFigures, signal: str) -> str:
     """Return how often matches changed with the order and the first position won, with the signal."""
     matches = counted(figures.both_orders, "match", "matches")
     parts = [f"changed with order {figures.flips:,} of {matches}"] if figures.both_orders else []
     if figures.decided:
-        parts.append(f"first position wins {percent(figures.first_wins, figures.decided)}")
+        parts.append(f"first position wins {text.percent(figures.first_wins, figures.decided)}")
     return " · ".join([*parts, f"signal {signal}"])
 
 
@@ -287,41 +244,27 @@ _TABLES_UP_TO = 3
 def overview(
     reader: RunReader, ranking: RankingFile, summary: RankingSummary, width: int, queries: QueryTable | None = None
 ) -> RenderableType:
-    """Return what a run prints on stdout, `width` characters wide, without the next commands.
-
-    With `queries` there is a table of the queries, however few there are. Raises UsageError for a key or a column that
-    no query has.
-    """
+    """Return what a run prints on stdout; with `queries` a table of these, however few there are. Raises UsageError."""
     parts: list[RenderableType] = []
     if queries or len(summary.lines) > _TABLES_UP_TO:
         parts += query_lines(summary.lines, queries or QueryTable(), width)
         parts += map(visible_text, _lines_of_all(summary))
     else:
         for group, ranked in ranked_groups(reader, ranking):
-            parts += [
-                *([visible_text("")] if parts else ()),
-                *group_table(group, ranked, width),
-                *group_lines(group, ranked, reader),
-            ]
+            parts += [visible_text("")] if parts else []
+            parts += [*group_table(group, ranked, width), *group_lines(group, ranked, reader)]
     parts += [visible_text(line) for line in judge_lines(summary.tallies, str(ranking.head.settings.get("order")))]
     if not (ranking.finished or ranking.groups):
         return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
     before = earlier_rounds(reader, ranking)
+    judge, agent, of_what = summary.judge, summary.agents, " in this ranking" if len(reader.heads()) > 1 else ""
     if before.calls:
-        return Lines(*parts, cost_line(summary.judge + before, summary.agents, judge_of=" in all rounds of batches"))
-    judge_of = " in this ranking" if len(reader.heads()) > 1 else ""
-    return Lines(*parts, cost_line(summary.judge, summary.agents, judge_of=judge_of))
-
-
-def cost_line(judge: JudgeFigures, agent: AgentFigures, *, judge_of: str = "") -> Text:
-    """Return what was paid for, and how much; `judge_of` says, after a space, of what the judge's figures are."""
+        judge, of_what = judge + before, " in all rounds of batches"
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
-    return visible_text(
-        f"judge{judge_of}: {counted(judge.calls, 'call')}{failed}"
-        f"{_tokens(judge.tokens)}{cached}, {money(judge.usd)} · "
-        f"agent: {counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {money(agent.usd)}"
-    )
+    bought = f"{counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {text.money(judge.usd)}"
+    ran = f"{counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {text.money(agent.usd)}"
+    return Lines(*parts, visible_text(f"judge{of_what}: {bought} · agent: {ran}"))
 
 
 def parts_line(info: RunInfo, ranking: RankingFile, summary: RankingSummary) -> Text:
@@ -347,11 +290,12 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     of = f"{counted(queries, 'query', 'queries')}, {counted(agents.runs, 'rollout')}"
     yield f"{of}: {agents.runs - failed:,} ok, {failed:,} failed" + (f" ({causes})" if causes else "")
     incomplete = f"; incomplete: {summary.incomplete:,}" if summary.incomplete else ""
-    yield f"groups with a clear signal: {percent(signals['ok'], queries)}{incomplete}"
+    yield f"groups with a clear signal: {text.percent(signals['ok'], queries)}{incomplete}"
     above, samples = summary.above_anchor
-    yield f"samples above their anchor: {above:,} of {samples:,}" + (f" ({percent(above, samples)})" if samples else "")
-    in_words = (f"{SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
-    yield judge_line(summary.judge, ", ".join(in_words))
+    share = f" ({text.percent(above, samples)})" if samples else ""
+    yield f"samples above their anchor: {above:,} of {samples:,}{share}"
+    in_words = (f"{text.SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
+    yield _judge_line(summary.judge, ", ".join(in_words))
     for pair in mean_agreement(summary.agreements):
         yield f"{agreement_line(pair)}, mean over groups"
     if noise := signals["weak"] + signals["none"]:

@@ -26,11 +26,10 @@ def visible_text(*parts: str | tuple[str, str], style: str = "") -> Text:
     return Text.assemble(*((visible(text), own_style) for text, own_style in pairs), style=style)
 
 
-def line_of_text(text: str, style: str = "", *, wrap: bool = False) -> Text:
-    """Return a text with marks that stays on one line, however narrow the terminal is; with `wrap`, that is wrapped."""
+def line_of_text(text: str, style: str = "") -> Text:
+    """Return a text with marks that stays on one line, however narrow the terminal is."""
     line = visible_text(text, style=style)
-    if not wrap:
-        line.no_wrap, line.overflow = True, "ignore"
+    line.no_wrap, line.overflow = True, "ignore"
     return line
 
 
@@ -59,10 +58,7 @@ class Column:
     """Characters that a text gets before a less important column gets any; None: the cells are never cut."""
 
     def fit(self, widest: int, room: int) -> int | None:
-        """Return the width for cells of up to `widest` characters where there is `room`; None if there is too little.
-
-        The heading is one of the cells.
-        """
+        """Return the width for cells of up to `widest` characters, heading included; None if `room` is too little."""
         wanted = widest if self.wish is None else min(widest, max(self.wish, self._least))
         if wanted <= room:
             return wanted
@@ -107,9 +103,9 @@ def choose_columns(columns: Sequence[Column], widest: Sequence[int], width: int)
     return dict(sorted(widths.items()))
 
 
-def table_lines(columns: Sequence[Column], rows: Iterable[TableRow], width: int) -> Iterator[Text]:
+def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str] | TableRow], width: int) -> Iterator[Text]:
     """Yield the heading, a rule, a line for each row, and a line that names the columns left out."""
-    rows = list(rows)
+    rows = [row if isinstance(row, TableRow) else TableRow(row) for row in rows]
     heads = [column.name for column in columns]
     widest = [max(map(cell_len, cells)) for cells in zip(heads, *(row.cells for row in rows), strict=True)]
     widths = choose_columns(columns, widest, width)
@@ -119,7 +115,7 @@ def table_lines(columns: Sequence[Column], rows: Iterable[TableRow], width: int)
         yield _line(columns, row, widths)
     if len(widths) < len(columns):
         left_out = ", ".join(column.name for at, column in enumerate(columns) if at not in widths)
-        yield line_of_text(f"--wide shows more: {left_out}", "dim", wrap=True)
+        yield visible_text(f"--wide shows more: {left_out}", style="dim")
 
 
 def table_or_list(columns: Sequence[Column], rows: Iterable[TableRow], width: int) -> Iterator[Text]:
@@ -130,12 +126,10 @@ def table_or_list(columns: Sequence[Column], rows: Iterable[TableRow], width: in
         yield from table_lines(columns, rows, width)
         return
     for row in rows:
-        yield line_of_text(row.cells[0], "bold", wrap=True)
+        yield visible_text(row.cells[0], style="bold")
         for head, cell in zip(heads[1:], row.cells[1:], strict=True):
-            for line in (
-                textwrap.wrap(f"  {head}: {cell}", max(width, SHORTEST), subsequent_indent="    ") if cell else ()
-            ):
-                yield line_of_text(line, wrap=True)
+            wrapped = textwrap.wrap(f"  {head}: {cell}", max(width, SHORTEST), subsequent_indent="    ")
+            yield from (visible_text(line) for line in wrapped if cell)
 
 
 def table_width(rows: Iterable[Sequence[str]]) -> int:
@@ -157,7 +151,11 @@ def columns_that_fit(rows: Sequence[Sequence[str]], width: int) -> Iterator[list
 
 
 def _line(columns: Sequence[Column], row: TableRow, widths: dict[int, int]) -> Text:
-    cells = (_padded(row.cells[at], width, right=columns[at].right) for at, width in widths.items())
+    cells: list[str] = []
+    for at, width in widths.items():
+        cell = cut_to(row.cells[at], width)
+        padding = " " * (width - cell_len(cell))
+        cells.append(padding + cell if columns[at].right else cell + padding)
     return line_of_text((" " * _GAP).join(cells).rstrip(), row.style)
 
 
@@ -166,7 +164,6 @@ def cut_to(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, width - 1) + _CUT
 
 
-def _padded(cell: str, width: int, *, right: bool) -> str:
-    cell = cut_to(cell, width)
-    padding = " " * (width - cell_len(cell))
-    return padding + cell if right else cell + padding
+def fitted_line(text: str, width: int, style: str = "") -> Text:
+    """Return a text on one line of `width` characters, or of 12 where the terminal is narrower."""
+    return line_of_text(cut_to(on_one_line(text), max(SHORTEST, width)), style)
