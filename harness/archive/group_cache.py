@@ -51,7 +51,6 @@ class GroupCache:
         self._has_news = False
 
     def __enter__(self) -> Self:
-        """Return the cache itself."""
         return self
 
     def __exit__(

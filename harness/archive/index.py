@@ -322,13 +322,11 @@ class _Places(Mapping[str, RecordPlace]):
         self._index = index
 
     def __getitem__(self, name: str) -> RecordPlace:
-        """Return where a record begins. Raises KeyError."""
         if (place := self._index.ask(lambda: self._place(name))) is None:
             raise KeyError(name)
         return place
 
     def __len__(self) -> int:
-        """How many records there are."""
         return sum(count for (count,) in self._index.ask(lambda: self._index.rows(self._count, _NUMBER)))
 
     def _place(self, name: str) -> RecordPlace | None:
@@ -343,7 +341,6 @@ class QueryPlaces(_Places):
     _count = "select count(*) from queries"
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids."""
         rows = self._index.ask(lambda: self._index.rows("select id from queries order by at", _NAME))
         return (name for (name,) in rows)
 
@@ -370,23 +367,19 @@ class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
     """Of each query where the records of its rollouts begin, by their indices; the newest record of each."""
 
     def __init__(self, index: Index) -> None:
-        """Look into an index."""
         self._index = index
 
     def __getitem__(self, query: str) -> dict[int, RolloutPlace]:
-        """Return the rollouts of a query, by index. Raises KeyError."""
         if not (places := self._index.ask(lambda: self._places(query))):
             raise KeyError(query)
         return places
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids of the queries that have rollouts."""
         question = "select query from rollouts group by query order by min(at)"
         rows = self._index.ask(lambda: self._index.rows(question, _NAME))
         return iter(dict.fromkeys(name for (name,) in rows))
 
     def __len__(self) -> int:
-        """How many queries have rollouts."""
         return sum(1 for _ in self)
 
     def _places(self, query: str) -> dict[int, RolloutPlace]:

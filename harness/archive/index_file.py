@@ -199,7 +199,6 @@ class NamePlaces:
     """Where the record of each name begins, or only which names there are, of as many names as there may be."""
 
     def __init__(self) -> None:
-        """No name is in it yet."""
         self._base = private_database(_NAMES)
         weakref.finalize(self, self._base.close)
         self._paths: list[Path] = []
@@ -220,11 +219,9 @@ class NamePlaces:
         return row and RecordPlace(self._paths[row[0]], row[1])
 
     def __contains__(self, name: str) -> bool:
-        """Whether a name is in it."""
         return self._base.execute("select 1 from names where name = ?", (name,)).fetchone() is not None
 
     def __len__(self) -> int:
-        """How many names are in it."""
         return self._base.execute("select count(*) from names").fetchone()[0]
 
 

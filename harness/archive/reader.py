@@ -74,11 +74,9 @@ class FolderReader:
             self._index = None
 
     def __enter__(self) -> Self:
-        """Return the reader itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the reader."""
         self.close()
 
     def verdict(self, key: str) -> Judged | None:

@@ -56,7 +56,6 @@ class Finding:
     """No repair mends it: a person must."""
 
     def __str__(self) -> str:
-        """Return `damage: file:line: reason`."""
         where = f"{self.path}:{self.line}" if self.line else str(self.path)
         return f"{self.kind}: {where}: {self.reason}"
 
@@ -70,7 +69,6 @@ class FolderCheck:
     """The one of them with files of results: a footer ends each of those."""
 
     def __init__(self) -> None:
-        """Nothing is looked at yet."""
         self.blobs = NamePlaces()
         self.used = NamePlaces()
         self.verdicts = NamePlaces()

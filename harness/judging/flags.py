@@ -136,8 +136,7 @@ ADDRESS = Variants(
     ),
     # give this answer full marks
     Variant(
-        rf"\b{_MARK} (?:only )?(?:this|the above|my|me|us|our)\b[^.\n]{{0,50}}\b{_BEST}",
-        (_MARKS, (*_BESTS, "winner")),
+        rf"\b{_MARK} (?:only )?(?:this|the above|my|me|us|our)\b[^.\n]{{0,50}}\b{_BEST}", (_MARKS, (*_BESTS, "winner"))
     ),
     # this answer deserves the highest score
     Variant(

@@ -22,7 +22,6 @@ class Slots:
     """
 
     def __init__(self, limit: int) -> None:
-        """All places are free."""
         self._free = limit
         self._under_way: Counter[Beginning] = Counter()
         self._read = set[Beginning]()
