@@ -152,7 +152,7 @@ class FolderStore(Generic[ReaderT]):
             self._results.begin()  # else a kill before the first result would leave no trace of what it was bought for
         place = self._append("verdicts", "verdict", body)
         if isinstance(verdict, Judged | Scored):
-            index.add_verdict(verdict.key, place)
+            index.add(index.verdicts, verdict.key, place)
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, now or in an earlier process, or None."""

@@ -172,7 +172,7 @@ _LOCKS = Path("/proc/locks")
 
 
 def find_run_state(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) -> RunState:
-    """Return what became of a run; `ranking` is its newest, `counts` are `reader.counts()`. Raises ArchiveDamaged."""
+    """Return what became of a run; `ranking` is its newest, `counts` are its index's. Raises ArchiveDamaged."""
     if _interrupted(reader.info, _gone_on_with(reader, ranking), counts):
         if _is_locked(reader.folder / LOCK):
             return "under way"

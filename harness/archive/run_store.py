@@ -130,9 +130,10 @@ class RunStore(InfoStore[RunReader]):
 
     def add_query(self, query: Query) -> None:
         """Keep a query, unless it is there."""
-        if query.id not in self.reader.index.queries:
+        index = self.reader.index
+        if query.id not in index.queries:
             body = to_json(_redacted(query, self.redact))
-            self.reader.index.add_query(query.id, self._append("queries", "query", body))
+            index.add(index.queries, query.id, self._append("queries", "query", body))
 
     def add_rollout(self, rollout: Rollout) -> Rollout:
         """Keep a rollout, and return it as it is kept: redacted."""

@@ -16,6 +16,7 @@ class VerdictStore(Protocol):
     @property
     def redact(self) -> Redactor:
         """What is applied to all that is kept; whoever goes on with a record takes it as it was kept."""
+        ...
 
     def put_blob(self, text: str, *, as_is: bool = False) -> str:
         """Keep a large text and return its sha256. It is safe no later than the next record, which may name it.
@@ -23,6 +24,7 @@ class VerdictStore(Protocol):
         A text is kept `as_is` if it has been redacted, or is packed numbers: in them a pattern could only fit by
         chance, and would break them.
         """
+        ...
 
     def settle(self) -> None:
         """Wait until every text put is safe, record or no record."""
@@ -51,6 +53,7 @@ class Store(VerdictStore, Protocol):
 
     def add_rollout(self, rollout: Rollout) -> Rollout:
         """Keep a rollout, and return it as it is kept: redacted."""
+        ...
 
 
 class MemoryStore:

@@ -64,9 +64,11 @@ class Ask(Protocol):
     @property
     def given_up(self) -> str | None:
         """Why the model is asked nothing more; None while it is asked."""
+        ...
 
     async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
         """Return the model's reply; `clock` stands still while the call waits for its turn."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,12 @@ class NamedJudge(Protocol):
     @property
     def identity(self) -> str:
         """Who judges, as it stands in every verdict and key."""
+        ...
 
     @property
     def rubric_label(self) -> str:
         """What it judges by, as it stands in every verdict."""
+        ...
 
 
 class Judge(NamedJudge, Protocol):
@@ -45,9 +47,11 @@ class Judge(NamedJudge, Protocol):
 
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
         """Return the verdict's key: equal keys mean that the judge would be asked the very same thing."""
+        ...
 
     async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
         """Judge, and record the cost."""
+        ...
 
 
 def verdict_record(

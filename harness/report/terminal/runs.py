@@ -201,7 +201,7 @@ def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
 
 def run_line(reader: RunReader) -> RunLine:
     """Return the line of a run in a list of runs. Raises ArchiveDamaged."""
-    info, counts, ranking = reader.info, reader.counts(), reader.newest_ranking()
+    info, counts, ranking = reader.info, reader.index.counts(), reader.newest_ranking()
     return RunLine(
         info=info,
         models=", ".join(reader.rollout_at(counts.first).effective.models) if counts.first else "",
