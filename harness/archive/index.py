@@ -294,10 +294,9 @@ class Places(Mapping[str, RecordPlace]):
         self._index = index
 
     def __getitem__(self, name: str) -> RecordPlace:
-        if rows := self._index.ask(
-            lambda: [self._index.place(*at) for at in self._index.rows(self._find, _PLACE, name)]
-        ):
-            return rows[0]
+        index = self._index
+        if places := index.ask(lambda: [index.place(*row) for row in index.rows(self._find, _PLACE, name)]):
+            return places[0]
         raise KeyError(name)
 
     def __len__(self) -> int:

@@ -19,8 +19,8 @@ _START = re.compile(rb'\{"crc":"')
 def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
     """Move the lines named into `damaged/`; all other lines stay as they are, byte for byte.
 
-    A record that is whole in what a changed line end glued together is kept. What stands in the place of a file that is
-    made anew whenever it is needed (a page, a lock) is removed. Raises CannotWrite, ArchiveDamaged.
+    A record that is whole in what a changed line end glued together is kept. What stands in the place of a page or a
+    lock is removed. Raises CannotWrite, ArchiveDamaged.
     """
     by_file: dict[Path, set[int]] = {}
     for finding in damage:
