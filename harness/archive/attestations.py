@@ -1,7 +1,6 @@
-"""This machine's own record of the runs that were made here, outside of any run.
+"""This machine's own record of the runs that were made here: `$XDG_STATE_HOME/arena-harness/runs/<run id>.json`.
 
-`$XDG_STATE_HOME/arena-harness/runs/<run id>.json` says which agent made a run, and which addresses its user named. A
-record counts only for the run.json that it was written for: a run from a stranger has none, whatever id the run bears.
+It counts only for the run.json that it was written for: a run from a stranger has none, whatever id the run bears.
 """
 
 import hashlib

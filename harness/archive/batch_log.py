@@ -114,7 +114,7 @@ class BatchLog:
         self.batches: dict[str, BatchOnRecord] = {}
         for path in files_in(folder / SEGMENT):
             for located in read_lines(path):
-                if located.members["kind"] != SEGMENT_HEAD.kind:
+                if located.members["kind"] != SEGMENT_HEAD:
                     self.add(_record(located), located.place)
 
     def add(self, record: BatchRecord, place: RecordPlace) -> None:

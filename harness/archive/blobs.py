@@ -1,7 +1,4 @@
-"""Large texts, each stored once under its own hash, as lines of append-only segments.
-
-Not a file each: a rollout then costs a file, a rename and two more fsyncs, and a large run a hundred thousand files.
-"""
+"""Large texts, each stored once under its own hash, as lines of append-only segments: a file each would cost fsyncs."""
 
 import hashlib
 import json

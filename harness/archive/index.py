@@ -162,10 +162,7 @@ class Index:
         return count_records(self.queries, self.rollouts, self.spent)
 
     def keep(self, judging: tuple[str, str] | None = None) -> None:
-        """Put the index of a large run, with the groups added by a `judging`, in the place of the kept file, if it can.
-
-        What this process wrote is left to the next one.
-        """
+        """Put the index of a large run, with the groups added by a `judging`, in the place of the kept file."""
         sizes = self._sizes()
         if self._cache is None or self._is_written or not is_worth_keeping(sizes.values()):
             return
@@ -218,7 +215,7 @@ class Index:
                 self.keep()
 
     def _note(self, segment: str, located: LocatedRecord) -> None:
-        if located.members["kind"] == SEGMENT_HEAD.kind:
+        if located.members["kind"] == SEGMENT_HEAD:
             self._number(located.place.path)
         elif segment == "queries":
             self._put_first(self.queries, read_record(located, QUERY_NAME).id, located.place)

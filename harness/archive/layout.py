@@ -91,8 +91,9 @@ def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Arch
     With `only_runs`, `last` passes over comparisons. Raises UsageError where it names none or several; ArchiveDamaged
     where it is the id of a link.
     """
-    if kind := next((kind for name, kind in _KINDS.items() if _holds(Path(word), name)), None):
-        return Archived(Path(word), kind)
+    for name, kind in _KINDS.items():
+        if _holds(Path(word), name):
+            return Archived(Path(word), kind)
     stored = list_archived(runs_dir)
     if word == "last":
         newest = next((archived for archived in reversed(stored) if archived.kind == "run" or not only_runs), None)

@@ -221,7 +221,7 @@ class Appender:
         self._file = create_file(path)
 
     def append(self, kind: str, body: str, *, sync: bool = True) -> int:
-        """Write one record, and return its offset; it is on disk unless `sync` is False.
+        """Write one record, by default onto the disk, and return its offset.
 
         Raises OSError where there is no room; the file is then as it was before. CannotWrite for a record too long.
         """

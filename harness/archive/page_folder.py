@@ -45,10 +45,7 @@ class PageFolder:
     """The folder RUN/report, open for writing."""
 
     def __init__(self, path: Path, descriptor: int, memory: Path | None, *, remember: bool) -> None:
-        """Take the open folder, and the file in which this machine remembers what it wrote there.
-
-        Without `remember`, what was written earlier does not count, and each page is compared with its text.
-        """
+        """Take the open folder, and what this machine remembers of it; without `remember` pages are compared."""
         self._path, self._folder, self._memory = path, descriptor, memory
         self._earlier, self._pages = dict[str, WrittenPage](), dict[str, WrittenPage]()
         with suppress(OSError, ValidationError):  # what cannot be read counts as not written by us
@@ -64,10 +61,7 @@ class PageFolder:
         return True
 
     def write(self, name: str, made_of: str, text: str) -> bool:
-        """Write a page (0600) unless its text is there, and tell whether it was written.
-
-        It is not synced: after a crash it can be made again. Raises CannotWrite, ArchiveDamaged as `write_file` does.
-        """
+        """Write a page, unsynced, unless its text is there; tell whether it was. Raises as `write_file` does."""
         content = text.encode()
         if changed := self._content(name, len(content)) != content:
             try:

@@ -97,7 +97,7 @@ class FolderReader:
         """Yield every verdict, failed and listwise ones too, in the order they were written."""
         for path in files_in(self.folder / "verdicts"):
             for located in read_lines(path):
-                if located.members["kind"] != SEGMENT_HEAD.kind:
+                if located.members["kind"] != SEGMENT_HEAD:
                     yield read_record(located, VERDICT_LINE)
 
     @property

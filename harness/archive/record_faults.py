@@ -1,7 +1,4 @@
-"""What cannot be so in a record, beyond what its types say: times, counts and marks that no run of ours can hold.
-
-The bounds are far outside of anything that happens, and within what dates, sums and means can be computed with.
-"""
+"""What cannot be so in a record, beyond its types: times, counts and marks with which sums and dates would fail."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping

@@ -38,16 +38,9 @@ class ResultWriter(Generic[HeadT, LineT]):
     """What the footer calls the number of results."""
 
     def __init__(
-        self,
-        path: Path,
-        head: HeadT,
-        redact: Redactor = DEFAULT_REDACTOR,
-        settle: Callable[[], None] = lambda: None,
+        self, path: Path, head: HeadT, redact: Redactor = DEFAULT_REDACTOR, settle: Callable[[], None] = lambda: None
     ) -> None:
-        """Name the file; it is made, with its header, with the first verdict bought or the first result.
-
-        `settle` waits until the texts that a line names are on disk.
-        """
+        """Name the file, made with the first verdict or result. `settle` puts the texts that it names on disk."""
         self._path, self._head, self._results, self._redact = path, redact.record(head), 0, redact
         self._settle = settle
         self._appender: Appender | None = None

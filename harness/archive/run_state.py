@@ -204,10 +204,7 @@ def _rolled_out(info: RunInfo, counts: RunCounts) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    """Tell whether a process holds a lock on a file; False where the system does not tell (only Linux does).
-
-    Trying to lock the file would tell it everywhere, and might stop a process that locks it at that moment.
-    """
+    """Tell whether a process holds a lock on a file; False where the system does not tell (only Linux does)."""
     try:
         inode, locks = path.stat().st_ino, _LOCKS.read_text("ascii")
     except (OSError, ValueError):

@@ -38,10 +38,7 @@ class InfoStore(FolderStore[ReaderT]):
         accepted: Sequence[str] = (),
         redact: Redactor = DEFAULT_REDACTOR,
     ) -> None:
-        """Lock `folder`, as FolderStore does; `versions` are by default those of its file.
-
-        Raises ArchiveDamaged if it is no folder of its kind or holds what may not stand there.
-        """
+        """Lock `folder`, as FolderStore does; `versions` are by default those of its file. Raises ArchiveDamaged."""
         reader = self.reader_type(folder)  # before the lock, whose file would make the folder
         super().__init__(reader, at, versions=versions or reader.info.versions, accepted=accepted, redact=redact)
 

@@ -21,8 +21,7 @@ class VerdictStore(Protocol):
     def put_blob(self, text: str, *, as_is: bool = False) -> str:
         """Keep a large text and return its sha256. It is safe no later than the next record, which may name it.
 
-        A text is kept `as_is` if it has been redacted, or is packed numbers: in them a pattern could only fit by
-        chance, and would break them.
+        A text is kept `as_is` if it has been redacted, or is packed numbers, which a pattern could only break.
         """
         ...
 

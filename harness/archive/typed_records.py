@@ -121,10 +121,6 @@ class BlobText(Record):
     text: str
 
 
-class SegmentHead(Record):
-    """The first line of a segment; nothing is read from it."""
-
-
 class QueryName(Record):
     """What the index keeps of a query."""
 
@@ -185,7 +181,8 @@ class RecordType(Generic[T]):
     """Does the same of a line that is just as we write it, and returns None for any other."""
 
 
-SEGMENT_HEAD = RecordType("header", SegmentHead.model_validate)
+SEGMENT_HEAD = "header"
+"""The kind of the first line of a segment; nothing is read from it."""
 QUERY = RecordType("query", Query.model_validate, from_json=Query.model_validate_json)
 QUERY_NAME = RecordType("query", QueryName.model_validate)
 ROLLOUT = RecordType("rollout", Rollout.model_validate, faults.rollout_faults, Rollout.model_validate_json)

@@ -1,7 +1,4 @@
-"""Is a run or a comparison whole? Every line, checksum, hash and reference is checked.
-
-Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
-"""
+"""Is a run or a comparison whole? Every line, checksum, hash and reference is checked, by the files alone."""
 
 import re
 from abc import abstractmethod
@@ -132,7 +129,7 @@ class FolderCheck:
             self.use_blobs(verdict.raw_replies)
             if isinstance(verdict, Judged):
                 self.verdicts.add(verdict.key)
-        elif kind != SEGMENT_HEAD.kind or segment == self.results:
+        elif kind != SEGMENT_HEAD or segment == self.results:
             self.check(located, segment, counted)
 
 

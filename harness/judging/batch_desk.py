@@ -116,7 +116,8 @@ class BatchDesk:
 
 def batch_form(batch: BatchOnRecord) -> Form:
     """Return the form that a batch asked for."""
-    return next((form for form in FORMS if form == batch.made.form), FORMS[-1])
+    forms: dict[str, Form] = {form: form for form in FORMS}
+    return forms.get(batch.made.form, FORMS[-1])
 
 
 def only_refusals(batch: BatchOnRecord) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from harness.core.records import Failure, canonical_json, digest
 from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
@@ -26,6 +26,7 @@ from harness.transcripts.transcript import Transcript
 
 _NEVER = datetime.fromtimestamp(0, UTC)
 _Record = TypeVar("_Record", bound=AnyVerdict)
+_RubricT = TypeVar("_RubricT", Rubric, ListRubric)
 
 
 class NamedJudge(Protocol):
@@ -80,25 +81,28 @@ def verdict_record(
     )
 
 
-class PairwiseJudge:
-    """Scores two transcripts by a rubric."""
+class _ModelJudge(Generic[_RubricT]):
+    """Asks a model by a rubric."""
 
-    def __init__(self, model: JudgeModel, rubric: Rubric) -> None:
+    def __init__(self, model: JudgeModel, rubric: _RubricT) -> None:
         self._model, self._rubric = model, rubric
-        self.identity = model.identity
-        self.rubric_label = rubric.label
+        self.identity, self.rubric_label = model.identity, rubric.label
         self._sampling = canonical_json(model.sampling)
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
+        return self._model.given_up
+
+
+class PairwiseJudge(_ModelJudge[Rubric]):
+    """Scores two transcripts by a rubric."""
 
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
         first, second = self._rubric.shown(first), self._rubric.shown(second)
         prompt = prompt_fingerprint(self._rubric)
         return verdict_key(prompt, self.identity, self._sampling, task, first.hash, second.hash)
-
-    @property
-    def given_up(self) -> str | None:
-        """Why the judge is asked nothing more; None while it is asked."""
-        return self._model.given_up
 
     async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
@@ -130,24 +134,14 @@ def _key_head(prompt: str, identity: str, sampling: str, *texts: str | None) -> 
     return f"{canonical_json([prompt, identity])[:-1]},{sampling},{canonical_json([*map(digest, texts)])[1:-1]}"
 
 
-class RulerJudge:
+class RulerJudge(_ModelJudge[ListRubric]):
     """RULER: scores lists of transcripts from 0 to 1 by a text rubric; a transcript alone on an absolute scale."""
-
-    def __init__(self, model: JudgeModel, rubric: ListRubric) -> None:
-        self._model, self._rubric = model, rubric
-        self.identity = model.identity
-        self.rubric_label = rubric.label
 
     def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
         """Return the sha256 of all that the verdict depends on, the transcripts' hashes in order among it."""
         task = [about.task.brief, about.task.reference, about.task.query, about.context, about.tools]
         asked = [list_fingerprint(self._rubric), self._model.identity, self._model.sampling]
         return digest([*asked, *map(digest, task), [t.hash for t in transcripts], 0])
-
-    @property
-    def given_up(self) -> str | None:
-        """Why the judge is asked nothing more; None while it is asked."""
-        return self._model.given_up
 
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
