@@ -32,7 +32,7 @@ from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
+from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.core.wording import option
 
 SLOW_S = 0.002
@@ -107,6 +107,7 @@ class FolderStore(Generic[ReaderT]):
         """
         self.folder = folder = reader.folder
         self.reader, self.redact, self._at = reader, redact, at
+        self.verdict, self.pair_scores, self.scored = reader.verdict, reader.pair_scores, reader.scored
         self._made_runs_dir = False
         self._head: dict[str, Any] = {"versions": dict(versions), "accepted": list(accepted)}
         self._lock = lock_folder(folder)
@@ -153,18 +154,6 @@ class FolderStore(Generic[ReaderT]):
         place = self._append("verdicts", "verdict", body)
         if isinstance(verdict, Judged | Scored):
             index.add(index.verdicts, verdict.key, place)
-
-    def verdict(self, key: str) -> Judged | None:
-        """Return the verdict that was bought under `key`, now or in an earlier process, or None."""
-        return self.reader.verdict(key)
-
-    def pair_scores(self, key: str) -> PairScores | None:
-        """Return what rankings take of the verdict on a pair that was bought under `key`, or None."""
-        return self.reader.pair_scores(key)
-
-    def scored(self, key: str) -> Scored | None:
-        """Return the listwise verdict that was bought under `key`, now or in an earlier process, or None."""
-        return self.reader.scored(key)
 
     async def commit(self) -> None:
         """Wait until all that was added before is on disk. One fsync serves all who wait; no cancellation cuts it."""

@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Annotated, Self
 
 from pydantic import Field, TypeAdapter
@@ -49,9 +48,7 @@ class GroupCache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Keep what was made, unless an error ended the block."""
         if self._index and self._has_news and error is None:
             self._index.keep(self._judging)

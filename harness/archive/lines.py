@@ -183,7 +183,11 @@ class RecordFiles:
         if 0 <= at < len(piece) and (end := piece.find(b"\n", at)) >= 0:  # segments only grow: it still stands there
             return piece[at : end + 1]
         near = bool(piece) and 0 <= at <= len(piece) + self._USUAL_LENGTH
-        descriptor, length = self._file(path).fileno(), self._AHEAD if near else self._USUAL_LENGTH
+        if path not in self._files:
+            if len(self._files) == self._MOST_OPEN:
+                self.close()
+            self._files[path] = open_file(path)
+        descriptor, length = self._files[path].fileno(), self._AHEAD if near else self._USUAL_LENGTH
         while (end := (data := os.pread(descriptor, length, offset)).find(b"\n")) < 0 and len(data) == length < LONGEST:
             length = min(4 * length, LONGEST)
         self._read[path] = (offset, data if len(data) <= self._AHEAD else b"")
@@ -201,13 +205,6 @@ class RecordFiles:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _file(self, path: Path) -> IO[bytes]:
-        if path not in self._files:
-            if len(self._files) == self._MOST_OPEN:
-                self.close()
-            self._files[path] = open_file(path)
-        return self._files[path]
 
 
 class Appender:

@@ -45,23 +45,26 @@ class ResultWriter(Generic[HeadT, LineT]):
         self._settle = settle
         self._appender: Appender | None = None
 
-    def begin(self) -> None:
-        """Write the header, unless it is written."""
+    def begin(self) -> Appender:
+        """Write the header, unless it is written, and return the file."""
         with disk_errors(self._path.parents[1]):
-            self._open()
+            if self._appender is None:
+                self._appender = Appender(self._path)
+                self._appender.append("header", to_json(self._head))
+        return self._appender
 
     def add(self, result: LineT) -> None:
         """Write one result, after the texts that it names."""
         self._settle()
         with disk_errors(self._path.parents[1]):  # it counts with the footer, and costs nothing
             _, body = self._redact.record_and_json(result)
-            self._open().append(self.kind, body, sync=False)
+            self.begin().append(self.kind, body, sync=False)
         self._results += self._counts(result)
 
     def finish(self) -> None:
         """Write the footer: the file is complete and will never change."""
         with disk_errors(self._path.parents[1]):
-            self._open().append("footer", json.dumps({self.counted: self._results} | self._also()))
+            self.begin().append("footer", json.dumps({self.counted: self._results} | self._also()))
 
     def close(self) -> None:
         """Close the file; without a footer it stays as the record of work that was cut short."""
@@ -74,12 +77,6 @@ class ResultWriter(Generic[HeadT, LineT]):
     def _counts(self, result: LineT) -> bool:
         del result
         return True
-
-    def _open(self) -> Appender:
-        if self._appender is None:
-            self._appender = Appender(self._path)
-            self._appender.append("header", to_json(self._head))
-        return self._appender
 
 
 class _Dated(Protocol):

@@ -167,6 +167,11 @@ class _RankedQuery(Record):
     provisional: bool = False
     rollouts: tuple[_RankedPlace, ...] = ()
 
+    @property
+    def mark(self) -> RankedQuery:
+        ranks = [(place.index, place.rank) for place in self.rollouts if place.rank is not None]
+        return RankedQuery(self.query, self.status == "incomplete", self.provisional, ranks)
+
 
 @dataclass(frozen=True)
 class RecordType(Generic[T]):
@@ -187,17 +192,14 @@ QUERY = RecordType("query", Query.model_validate, from_json=Query.model_validate
 QUERY_NAME = RecordType("query", QueryName.model_validate)
 ROLLOUT = RecordType("rollout", Rollout.model_validate, faults.rollout_faults, Rollout.model_validate_json)
 ROLLOUT_MARK = RecordType("rollout", RolloutMark.model_validate, faults.rollout_faults)
-_VERDICTS: Mapping[tuple[bool, object], type[AnyVerdict]] = {
-    (False, "ok"): Judged,
-    (False, "failed"): Unjudged,
-    (True, "ok"): Scored,
-    (True, "failed"): Unscored,
-}
 
 
 def _validate_verdict(members: Mapping[str, Any]) -> AnyVerdict:
     """Validate as `VERDICT` does, in half of the time."""
-    record = _VERDICTS.get(("transcripts" in members, members.get("status")))
+    kinds: dict[Any, type[AnyVerdict]] = {"ok": Judged, "failed": Unjudged}
+    if "transcripts" in members:
+        kinds = {"ok": Scored, "failed": Unscored}
+    record = kinds.get(members.get("status"))
     return record.model_validate(members) if record else VERDICT.validate_python(members)
 
 
@@ -206,11 +208,6 @@ def _verdict_from_json(line: bytes) -> AnyVerdict:
     if b"transcripts" in line:
         raise ValueError("perhaps a verdict on a list")
     return Judged.model_validate_json(line)
-
-
-def _mark(of: _RankedQuery) -> RankedQuery:
-    ranks = [(place.index, place.rank) for place in of.rollouts if place.rank is not None]
-    return RankedQuery(of.query, of.status == "incomplete", of.provisional, ranks)
 
 
 VERDICT_LINE = RecordType("verdict", _validate_verdict, faults.verdict_faults, _verdict_from_json)
@@ -222,8 +219,8 @@ RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.settings_
 RANKED_GROUP = RecordType("group", GroupRanking.model_validate, from_json=GroupRanking.model_validate_json)
 RANKED_QUERY = RecordType(
     "group",
-    lambda members: _mark(_RankedQuery.model_validate(members)),
-    from_json=lambda line: _mark(_RankedQuery.model_validate_json(line)),
+    lambda members: _RankedQuery.model_validate(members).mark,
+    from_json=lambda line: _RankedQuery.model_validate_json(line).mark,
     quick=read_in_brief,
 )
 FOOTER = RecordType("footer", Footer.model_validate)
