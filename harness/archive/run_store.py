@@ -20,10 +20,10 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout, to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 
-ReaderT = TypeVar("ReaderT", bound=RunReader | ComparisonReader)
+_InfoReader = TypeVar("_InfoReader", bound=RunReader | ComparisonReader)
 
 
-class InfoStore(FolderStore[ReaderT]):
+class InfoStore(FolderStore[_InfoReader]):
     """What runs and comparisons have in common: the folder begins with a file that says what it is."""
 
     info_file: ClassVar[str]

@@ -68,10 +68,10 @@ class _HasRubric(Protocol):
 
 
 T = TypeVar("T")
-RecordT = TypeVar("RecordT", bound=_HasRubric)
+_WithRubric = TypeVar("_WithRubric", bound=_HasRubric)
 
 
-def check_rubric_text(record: RecordT) -> RecordT:
+def check_rubric_text(record: _WithRubric) -> _WithRubric:
     """Raise ValueError for a rubric's text whose fingerprint is not the one in the rubric's label."""
     text = record.rubric_text  # of a rubric with dimensions, or in plain words
     if text is not None and (record.rubric or "").rpartition(" ")[2] not in {
