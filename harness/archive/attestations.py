@@ -1,7 +1,6 @@
-"""This machine's own record of the runs that were made here, outside of any run.
+"""This machine's own record of the runs that were made here: `$XDG_STATE_HOME/arena-harness/runs/<run id>.json`.
 
-`$XDG_STATE_HOME/arena-harness/runs/<run id>.json` says which agent made a run, and which addresses its user named. A
-record counts only for the run.json that it was written for: a run from a stranger has none, whatever id the run bears.
+It counts only for the run.json that it was written for: a run from a stranger has none, whatever id the run bears.
 """
 
 import hashlib
@@ -42,12 +41,14 @@ class Attestation(Record):
 
 
 def read_attestation(reader: FolderReader, environ: Mapping[str, str]) -> Attestation | None:
-    """Return this machine's record of a run; None where the run was not made here, or its run.json has changed.
-
-    A record that cannot be read, for whatever reason, does not count.
-    """
+    """Return this machine's record of a run; None without one that can be read, or where its run.json has changed."""
     try:
-        record = Attestation.model_validate_json(_read(_path(reader.id, environ)))
+        descriptor = os.open(_path(reader.id, environ), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+                return None
+            record = Attestation.model_validate_json(file.read(_LARGEST))
     except (OSError, ValidationError):
         return None
     fits = (record.run, record.sha256) == (reader.id, reader.info_sha256)
@@ -93,16 +94,6 @@ def _path(run_id: str, environ: Mapping[str, str]) -> Path:
     plain = _PLAIN_ID.fullmatch(run_id)
     name = run_id if plain else f"sha256-{hashlib.sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
     return state_folder(environ) / "runs" / f"{name}.json"
-
-
-def _read(path: Path) -> bytes:
-    """Return a record's bytes. Raises OSError for what is no plain file of a record's size."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise OSError(f"{path} is no record of a run")
-        return file.read(_LARGEST)
 
 
 def _write(record: Attestation, environ: Mapping[str, str]) -> None:

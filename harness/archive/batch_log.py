@@ -4,7 +4,6 @@ The lines of `batches/` come in this order, for each batch: `made` before anythi
 with the provider, `submitted` when the provider has named the batch, a `result` for each line that came back, `ended`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -84,9 +83,7 @@ KIND_OF: dict[type[BatchRecord], str] = {
     BatchResult: "result",
     BatchEnded: "ended",
 }
-BATCH_LINES: dict[str, RecordType[Any]] = {
-    kind: RecordType(kind, record.model_validate) for record, kind in KIND_OF.items()
-}
+BATCH_LINES: dict[str, RecordType[Any]] = {kind: RecordType(kind, of.model_validate) for of, kind in KIND_OF.items()}
 """Every kind of line but the header."""
 
 
@@ -115,8 +112,10 @@ class BatchLog:
     def __init__(self, folder: Path) -> None:
         """Read what the run in `folder` holds. Raises ArchiveDamaged."""
         self.batches: dict[str, BatchOnRecord] = {}
-        for located, record in read_batch_records(folder):
-            self.add(record, located.place)
+        for path in files_in(folder / SEGMENT):
+            for located in read_lines(path):
+                if located.members["kind"] != SEGMENT_HEAD:
+                    self.add(_record(located), located.place)
 
     def add(self, record: BatchRecord, place: RecordPlace) -> None:
         """Take note of a record that stands, or was just written, at a place. Raises ArchiveDamaged."""
@@ -150,20 +149,9 @@ class BatchLog:
 
 
 def with_provider(folder: Path) -> dict[str, str]:
-    """Return the questions of a run that its provider has in batches, by key: the id of the batch.
-
-    Raises ArchiveDamaged.
-    """
+    """Return the ids of the batches that the provider has, by the keys of their questions. Raises ArchiveDamaged."""
     under_way = BatchLog(folder).under_way
     return {key: b.submitted.id for b in under_way if b.submitted for key in b.made.keys}
-
-
-def read_batch_records(folder: Path) -> Iterator[tuple[LocatedRecord, BatchRecord]]:
-    """Yield every record of a run's batches with its place. Raises ArchiveDamaged."""
-    for path in files_in(folder / SEGMENT):
-        for located in read_lines(path):
-            if located.members["kind"] != SEGMENT_HEAD.kind:
-                yield located, _record(located)
 
 
 def _record(located: LocatedRecord) -> BatchRecord:

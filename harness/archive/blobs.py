@@ -1,12 +1,8 @@
-"""Large texts, each stored once under its own hash, as lines of append-only segments.
-
-Not a file each: a rollout then costs a file, a rename and two more fsyncs, and a large run a hundred thousand files.
-"""
+"""Large texts, each stored once under its own hash, as lines of append-only segments: a file each would cost fsyncs."""
 
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from harness.archive.index_file import NamePlaces
@@ -26,20 +22,18 @@ def blob_name(text: str) -> str:
 
 def blob_body(name: str, text: str) -> str:
     """Return the record of a blob, as JSON. A lone surrogate, which UTF-8 cannot hold, is kept as an escape."""
-    head = f'{{"sha256":"{name}","text":'
+    literal = json.dumps(text, ensure_ascii=False)
     try:
-        literal = json.dumps(text, ensure_ascii=False)
         literal.encode()
     except UnicodeEncodeError:
         literal = json.dumps(text)
-    return head + literal + "}"
+    return f'{{"sha256":"{name}","text":{literal}}}'
 
 
 class Blobs:
     """The blobs of a run, for reading. A name that is not there yet is looked for in what was written since."""
 
     def __init__(self, folder: Path) -> None:
-        """Read from `folder`, which need not be there yet."""
         self._folder = folder
         self._places = NamePlaces()
         self._seen: dict[Path, int] = {}
@@ -72,17 +66,12 @@ class Blobs:
     def scan(self) -> None:
         """Find the blobs that came since the last scan; their texts are passed over unread."""
         for path, size in files_in(self._folder).items():
-            if size > self._seen.get(path, 0):
-                for name, offset in self._new_blobs(path):
-                    self._places.add(name, RecordPlace(path, offset))
-
-    def _new_blobs(self, path: Path) -> Iterator[tuple[str, int]]:
-        seen = self._seen.get(path, 0)
-        with open_file(path) as file:
-            for line in raw_lines(file, seen):
-                if line.torn:
-                    break
-                if head := _HEAD.match(line.data):
-                    yield head[1].decode(), line.start
-                seen = line.end
-        self._seen[path] = seen
+            if size <= self._seen.get(path, 0):
+                continue
+            with open_file(path) as file:
+                for line in raw_lines(file, self._seen.get(path, 0)):
+                    if line.torn:
+                        break
+                    if head := _HEAD.match(line.data):
+                        self._places.add(head[1].decode(), RecordPlace(path, line.start))
+                    self._seen[path] = line.end

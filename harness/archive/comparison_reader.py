@@ -1,7 +1,4 @@
-"""Reading a comparison: `compare.json`, and what came of each query.
-
-Whoever computes with a line without faults meets no rollout, side or score that is not there.
-"""
+"""Reading a comparison: `compare.json`, and what came of each query. A line without faults refers to what is there."""
 
 import re
 import string
@@ -12,13 +9,13 @@ from datetime import datetime
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
 from harness.archive.layout import COMPARISON_FILE, COMPARISON_SEGMENTS
 from harness.archive.reader import FolderReader
-from harness.archive.record_faults import HIGHEST, LONGEST_S, MOST, head_faults, name_fault, time_faults
+from harness.archive.record_faults import HIGHEST, LONGEST_S, MOST, head_faults, name_fault, settings_faults
 from harness.archive.result_files import ResultType, heads_in, read_results
 from harness.archive.run_info import read_info_file
 from harness.archive.typed_records import RecordType, check_rubric_text, recorded_settings
@@ -34,10 +31,7 @@ _LETTERS = string.ascii_uppercase
 
 
 class ComparisonInfo(Record):
-    """`compare.json`: written once, when the comparison begins.
-
-    A folder is a comparison if and only if it holds one, and no run.json.
-    """
+    """`compare.json`: written once, as the comparison begins. A folder with it, and no run.json, is a comparison."""
 
     schema_version: int
     id: str
@@ -71,10 +65,7 @@ class ComparisonInfo(Record):
     accepted: tuple[str, ...] = ()
     """What the user was warned of and went on with."""
 
-    @model_validator(mode="after")
-    def _text_has_its_fingerprint(self) -> Self:
-        check_rubric_text(self.rubric, self.rubric_text)
-        return self
+    _text_has_its_fingerprint = model_validator(mode="after")(check_rubric_text)
 
 
 class ComparisonHead(Record):
@@ -115,15 +106,13 @@ class ComparedMark(Record):
 
 def info_faults(info: ComparisonInfo) -> Iterator[str]:
     """Yield what is wrong with `compare.json`."""
-    yield from head_faults(info)
+    yield from settings_faults(info)
     yield from _sides_faults(info.sides)
 
 
 def comparison_head_faults(head: ComparisonHead) -> Iterator[str]:
     """Yield what is wrong with the head of a comparison's file."""
-    if fault := name_fault(head.id):
-        yield f"id: {fault}"
-    yield from time_faults("created_at", head.created_at, aware=True)
+    yield from head_faults(head)
     yield from _sides_faults(head.sides)
     if len(head.floors) not in {0, len(head.sides)} or not all(0 <= (floor or 0) <= 1 for floor in head.floors):
         yield "floors: for each side a number from 0 to 1, or none, is expected"
@@ -178,8 +167,7 @@ def _match_faults(match: CrossMatch, rollouts: Sequence[Sequence[ComparedRollout
     if not 0 <= first < second < len(rollouts):
         yield "sides: two of the sides are expected, the smaller one first"
         return
-    pair = (_of_index(rollouts[first], match.first), _of_index(rollouts[second], match.second))
-    if None in pair:
+    if any(at not in {r.index for r in rollouts[side]} for side, at in ((first, match.first), (second, match.second))):
         yield "it refers to a rollout that is not there"
     if not len(match.verdicts) == len(match.shown_first) == len(match.scores):
         yield "one rollout shown first, and one pair of scores, for each verdict is expected"
@@ -194,10 +182,6 @@ def _match_faults(match: CrossMatch, rollouts: Sequence[Sequence[ComparedRollout
         yield "a match without scores has no winner"
 
 
-def _of_index(rollouts: Sequence[ComparedRollout], index: int) -> ComparedRollout | None:
-    return next((rollout for rollout in rollouts if rollout.index == index), None)
-
-
 COMPARISON_HEAD = RecordType("header", ComparisonHead.model_validate, comparison_head_faults)
 COMPARED_QUERY = RecordType("compared", ComparedQuery.model_validate, compared_faults)
 COMPARED_MARK = RecordType("compared", ComparedMark.model_validate)
@@ -205,10 +189,7 @@ COMPARISON_FOOTER = RecordType("footer", ComparisonFooter.model_validate)
 
 
 def read_comparison_info(folder: Path) -> tuple[ComparisonInfo, str]:
-    """Read `compare.json`, and return it with the sha256 (hex) of its bytes.
-
-    Raises ArchiveDamaged if it cannot be read, NeedsUpgrade for a newer schema.
-    """
+    """Return `compare.json` and the sha256 (hex) of its bytes. Raises ArchiveDamaged, NeedsUpgrade."""
     return read_info_file(folder / COMPARISON_FILE, ComparisonInfo.model_validate, info_faults, "comparison")
 
 
@@ -233,11 +214,7 @@ class ComparisonReader(FolderReader):
     """A comparison as it is on disk now. Use it as a context manager, or close it: it keeps its files open."""
 
     def __init__(self, folder: Path, caches: Path | None = None) -> None:
-        """Read `compare.json`; the other files are opened when they are needed.
-
-        The index of a large comparison is kept in `caches`, by default the user's own. Raises NeedsUpgrade. Raises
-        ArchiveDamaged without compare.json, or where a link or the like stands among the files of records.
-        """
+        """Read `compare.json`. Raises as FolderReader and `read_comparison_info` do."""
         self.info: ComparisonInfo
         self.info, sha256 = read_comparison_info(folder)
         super().__init__(folder, self.info.id, sha256, COMPARISON_SEGMENTS, caches)

@@ -1,10 +1,8 @@
 """A folder of the archive, a run's or a comparison's, open for writing: its lock, its segments, texts and verdicts.
 
-The fsync waits for the loop's next turn, so that all who end in this one share it: a wait for the disk lets the
-processor's caches go cold, which costs more than the fsync does. Where the disk is quick (most SSDs: a fifth of a
-millisecond) it is then made on the loop, for a hop to a thread and back costs as much CPU as all the rest of archiving
-a rollout. Where it has lately been slow, it is made in a worker thread: the event loop goes on, and all that is written
-meanwhile shares the next one.
+The fsync waits for the loop's next turn, so that all who end in this one share it. Where the disk is quick (a fifth of
+a millisecond) it is then made on the loop: a hop to a thread costs as much CPU as the rest of archiving a rollout.
+Where it has lately been slow, it is made in a worker thread, and all that is written meanwhile shares the next one.
 """
 
 import asyncio
@@ -34,7 +32,7 @@ from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
+from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.core.wording import option
 
 SLOW_S = 0.002
@@ -45,7 +43,6 @@ class GroupCommit:
     """Makes what was added durable, by `sync`, which may be called from another thread."""
 
     def __init__(self, sync: Callable[[], None]) -> None:
-        """Nothing is added yet."""
         self._sync = sync
         self._added = self._safe = 0
         self._took_s = 0.0
@@ -56,15 +53,13 @@ class GroupCommit:
         self._added += 1
 
     async def commit(self) -> None:
-        """Wait until all that was added before is safe. Raises OSError for all that waited, if the disk fails.
-
-        A cancelled caller waits all the same: what it wrote is paid for.
-        """
+        """Wait until all that was added before is safe, cancelled or not: it is paid for. Raises OSError for all."""
         mine = self._added
         while self._safe < mine:
             if self._flush is None or self._flush.done():
                 self._flush = asyncio.create_task(self._soon())
-                self._flush.add_done_callback(_heard)
+                # an error that nobody waits for any more is taken note of; the next commit meets it again
+                self._flush.add_done_callback(lambda done: done.cancelled() or done.exception())
             flush = self._flush
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([flush])
@@ -84,12 +79,6 @@ class GroupCommit:
         began = time.perf_counter()
         self._sync()
         self._took_s = 0.5 * self._took_s + 0.5 * (time.perf_counter() - began)
-
-
-def _heard(flush: asyncio.Task[None]) -> None:
-    """Take note of an error that nobody waits for any more; the next commit meets it again."""
-    if not flush.cancelled():
-        flush.exception()
 
 
 ReaderT = TypeVar("ReaderT", bound=FolderReader)
@@ -112,16 +101,14 @@ class FolderStore(Generic[ReaderT]):
         accepted: Sequence[str] = (),
         redact: Redactor = DEFAULT_REDACTOR,
     ) -> None:
-        """Lock the folder that `reader` reads. All that is written goes through `redact`.
+        """Lock the folder that `reader` reads; all that is written goes through `redact`. Raises as `lock_folder`.
 
         `versions` (of this process) and what the user `accepted` go into the header of every segment it writes.
-        Raises ArchiveLocked if another process writes to it, CannotWrite for a folder that is read-only.
         """
         self.folder = folder = reader.folder
-        self.reader = reader
-        self.redact = redact
+        self.reader, self.redact, self._at = reader, redact, at
+        self.verdict, self.pair_scores, self.scored = reader.verdict, reader.pair_scores, reader.scored
         self._made_runs_dir = False
-        self._at = at
         self._head: dict[str, Any] = {"versions": dict(versions), "accepted": list(accepted)}
         self._lock = lock_folder(folder)
         self._appenders: dict[str, Appender] = {}
@@ -154,11 +141,8 @@ class FolderStore(Generic[ReaderT]):
         if "blobs" not in self._appenders:
             stored.scan()  # once is enough: nobody else writes to the folder
         if name not in stored:
-            segment = self._segment("blobs")
-            with disk_errors(self.folder):
-                place = RecordPlace(segment.path, segment.append("blob", blob_body(name, text), sync=False))
-            stored.add_place(name, place, segment.size)
-            self._group_commit.add()
+            place = self._append("blobs", "blob", blob_body(name, text))
+            stored.add_place(name, place, self._appenders["blobs"].size)
         return name
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
@@ -169,19 +153,7 @@ class FolderStore(Generic[ReaderT]):
             self._results.begin()  # else a kill before the first result would leave no trace of what it was bought for
         place = self._append("verdicts", "verdict", body)
         if isinstance(verdict, Judged | Scored):
-            index.add_verdict(verdict.key, place)
-
-    def verdict(self, key: str) -> Judged | None:
-        """Return the verdict that was bought under `key`, now or in an earlier process, or None."""
-        return self.reader.verdict(key)
-
-    def pair_scores(self, key: str) -> PairScores | None:
-        """Return what rankings take of the verdict on a pair that was bought under `key`, or None."""
-        return self.reader.pair_scores(key)
-
-    def scored(self, key: str) -> Scored | None:
-        """Return the listwise verdict that was bought under `key`, now or in an earlier process, or None."""
-        return self.reader.scored(key)
+            index.add(index.verdicts, verdict.key, place)
 
     async def commit(self) -> None:
         """Wait until all that was added before is on disk. One fsync serves all who wait; no cancellation cuts it."""
@@ -191,8 +163,7 @@ class FolderStore(Generic[ReaderT]):
     def close(self) -> None:
         """Close the segments and give the lock back."""
         try:
-            with disk_errors(self.folder):
-                self._sync()
+            self.settle()
         finally:
             for appender in self._appenders.values():
                 appender.close()
@@ -200,11 +171,9 @@ class FolderStore(Generic[ReaderT]):
             self._lock.release()
 
     def __enter__(self) -> Self:
-        """Return the store itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     def settle(self) -> None:
@@ -214,7 +183,9 @@ class FolderStore(Generic[ReaderT]):
 
     def _append(self, segment: str, kind: str, body: str) -> RecordPlace:
         with disk_errors(self.folder):
-            appender = self._segment(segment)
+            if segment not in self._appenders:
+                self._appenders[segment] = begin_segment(self.folder / segment, self._at, self._head)
+            appender = self._appenders[segment]
             place = RecordPlace(appender.path, appender.append(kind, body, sync=False))
         self._group_commit.add()
         return place
@@ -224,18 +195,9 @@ class FolderStore(Generic[ReaderT]):
         for appender in sorted(self._appenders.values(), key=lambda a: a.path.parent.name != "blobs"):
             appender.sync()
 
-    def _segment(self, name: str) -> Appender:
-        if name not in self._appenders:
-            with disk_errors(self.folder):
-                self._appenders[name] = begin_segment(self.folder / name, self._at, self._head)
-        return self._appenders[name]
-
 
 def lock_folder(folder: Path) -> FileLock:
-    """Lock a folder of the archive for one writer, and return the lock.
-
-    Raises ArchiveLocked if another process writes to it, CannotWrite for a folder that is read-only.
-    """
+    """Return the lock of a folder for one writer. Raises ArchiveLocked where another has it, CannotWrite."""
     lock = FileLock(folder / LOCK, mode=0o600, thread_local=False)  # another thread may close the folder
     try:
         remove_strange(folder, folder / LOCK)
@@ -248,17 +210,26 @@ def lock_folder(folder: Path) -> FileLock:
 
 
 def begin_segment(folder: Path, at: datetime, head: Mapping[str, Any]) -> Appender:
-    """Begin a file of this writer's, with its header, in a folder of records. Raises OSError, ArchiveDamaged."""
-    appender = Appender(_new_segment(folder, at))
+    """Begin a file of this writer's, with its header, in a folder of records. Raises OSError, ArchiveDamaged.
+
+    Its name comes after those that are there, whatever the clock says: the later of two records of one rollout counts.
+    """
+    stamps = [stamp[0] for p in files_in(folder) if (stamp := re.match(r"[0-9]{8}T[0-9]{12}(?=-)", p.name))]
+    last, stamp = max(stamps, default=""), f"{at:{_STAMP}}"
+    if last >= stamp:  # a stranger's stamp need not be a time: the digits are counted on
+        digits = f"{int(last.replace('T', '')) + 1:020d}"
+        stamp = f"{digits[:8]}T{digits[8:]}"
+    if len(stamp) > _STAMP_LENGTH:
+        raise ArchiveDamaged(f"{folder}: no name of a file comes after {last}; rename that file")
+    appender = Appender(folder / _segment_name(stamp))
     appender.append("header", json.dumps({"at": at.isoformat()} | dict(head)))
     return appender
 
 
 def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None] = lambda _: None) -> bool:
-    """Make the folder RUNS/ID with its file `name`, and return whether RUNS was made for it.
+    """Make the folder RUNS/ID with its file `name` and what `fill` puts there; return whether RUNS was made for it.
 
-    It is made under a dot-name, with the file inside and what `fill` puts there, and then renamed: no half folder
-    exists. Raises UsageError where it cannot be written, and what `fill` raises.
+    It is made under a dot-name and then renamed: no half folder exists. Raises UsageError, and what `fill` raises.
     """
     runs_dir, part = target.parent, target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     is_first = not runs_dir.exists()
@@ -283,21 +254,6 @@ def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None]
     return is_first
 
 
-def _new_segment(folder: Path, at: datetime) -> Path:
-    """Name a segment of this writer's so that it comes after those that are there, whatever the clock says.
-
-    Of two records of one rollout that in the later segment counts.
-    """
-    stamps = [stamp[0] for p in files_in(folder) if (stamp := re.match(r"[0-9]{8}T[0-9]{12}(?=-)", p.name))]
-    last, stamp = max(stamps, default=""), f"{at:{_STAMP}}"
-    if last >= stamp:  # a stranger's stamp need not be a time: the digits are counted on
-        digits = f"{int(last.replace('T', '')) + 1:020d}"
-        stamp = f"{digits[:8]}T{digits[8:]}"
-    if len(stamp) > _STAMP_LENGTH:
-        raise ArchiveDamaged(f"{folder}: no name of a file comes after {last}; rename that file")
-    return folder / _segment_name(stamp)
-
-
 def segment_names(at: datetime) -> Iterator[str]:
     """Yield names of segments, each of which comes after the one before."""
     return (_segment_name(f"{at + timedelta(microseconds=number):{_STAMP}}") for number in count())
@@ -317,11 +273,7 @@ class VerdictFolder(FolderStore[FolderReader]):
     costs_nothing: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, folder: Path, at: datetime, *, redact: Redactor = DEFAULT_REDACTOR) -> None:
-        """Open the folder, or make it (0700).
-
-        Raises ArchiveLocked if another process writes to it, CannotWrite for one that cannot be made or written, and
-        ArchiveDamaged for one that holds what may not stand there.
-        """
+        """Open the folder, or make it (0700). Raises ArchiveLocked, CannotWrite, ArchiveDamaged."""
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:

@@ -1,14 +1,12 @@
 """What rankings and summaries take of a large run's groups, kept in its index: to rank it anew, no text is read.
 
-It is never more than a cache. It holds for the very files that it was made of, by size, times and inode, and for one
-judging; each group has a checksum over its query's name, too. What does not fit is passed over, and made anew.
+It holds for the very files that it was made of, and for one judging. What does not fit is passed over, and made anew.
 """
 
 import json
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Annotated, Self
 
 from pydantic import Field, TypeAdapter
@@ -38,10 +36,7 @@ _ROW = TypeAdapter(tuple[str, int, str], config=BUILT_LATER)
 
 
 class GroupCache:
-    """The cached groups of a run by one judging: those kept from before, and those made now, kept at the end.
-
-    Nothing that is wrong with the cache is an error: it is done without. Use it as a context manager.
-    """
+    """The cached groups of a run by one judging: those kept from before, and those made now, kept when it is left."""
 
     def __init__(self, index: Index | None = None, fingerprint: str = "", stamps: Stamps | None = None) -> None:
         """Take the run's index (None: nothing is cached), the judging's fingerprint, and the run's files now."""
@@ -51,12 +46,9 @@ class GroupCache:
         self._has_news = False
 
     def __enter__(self) -> Self:
-        """Return the cache itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Keep what was made, unless an error ended the block."""
         if self._index and self._has_news and error is None:
             self._index.keep(self._judging)
@@ -82,9 +74,8 @@ class GroupCache:
         if self._index is None:
             return
         with suppress(DoesNotFit):
-            data = json.dumps(
-                [group.title, dict(group.metadata), group.basis, group.rollouts, [*group.verdicts.values()]]
-            )
+            rest = group.basis, group.rollouts, [*group.verdicts.values()]
+            data = json.dumps([group.title, dict(group.metadata), *rest])
             self._index.add_group(group.query, _checksum(group.query, data), data)
             self._has_news = True
 

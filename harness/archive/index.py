@@ -1,8 +1,7 @@
 """The index of a run or a comparison: where every record stands, and what must be known of it without reading it.
 
-There is one, in SQLite: in memory while it is small, else in a temporary file. That of a large run is also kept in the
-user's cache folder (`index_file`), never in the run: segments only grow, so the next process reads only what is new. It
-may be deleted at any time; one that does not fit the run is made anew.
+It is in SQLite: in memory while it is small, else in a temporary file. That of a large run is also kept in the user's
+caches (`index_file`): segments only grow, so the next process reads what is new. One that does not fit is made anew.
 """
 
 import json
@@ -11,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -47,9 +47,8 @@ _PLACE = TypeAdapter(tuple[int, int], config=BUILT_LATER)
 _NAME = TypeAdapter(tuple[str], config=BUILT_LATER)
 _NUMBER = TypeAdapter(tuple[Count], config=BUILT_LATER)
 _ROLLOUT = TypeAdapter(tuple[Count, int, int, Literal["ok", "failed"], str | None, str, Money], config=BUILT_LATER)
-_COUNTS = TypeAdapter(
-    tuple[Count, Count, Count, list[str], Count, bool, Money, tuple[int, int] | None], config=BUILT_LATER
-)
+_COUNTED = tuple[Count, Count, Count, list[str], Count, bool, Money, tuple[int, int] | None]
+_COUNTS = TypeAdapter(_COUNTED, config=BUILT_LATER)
 _PUT_QUERY = "insert or ignore into {}queries(id, file, offset) {}"
 _COLUMNS = "query, number, file, offset, status, failure, started, price"
 _PUT_ROLLOUT = f"""
@@ -132,13 +131,14 @@ class Index:
             raise DoesNotFit(f"no place in the run's files: file {file} at byte {offset}")
         return RecordPlace(path, offset)
 
-    def add_query(self, name: str, place: RecordPlace) -> None:
-        """Note a query that this process has written."""
-        self._add(_PUT_QUERY, self.queries, name, place)
-
-    def add_verdict(self, key: str, place: RecordPlace) -> None:
-        """Note a verdict that this process has written; the first of a key counts."""
-        self._add(_PUT_VERDICT, self.verdicts, key, place)
+    def add(self, places: "Places", name: str, place: RecordPlace) -> None:
+        """Note among `places` a record that this process has written; the first of a name counts."""
+        try:
+            self._put_first(places, name, place)
+            self._is_written = True
+        except sqlite3.Error:  # there is no room for the temporary file
+            self._in_memory = True
+            self.make_anew()
 
     def add_group(self, query: str, crc: int, data: str) -> None:
         """Note what is cached of a group; the last of a query counts. Raises DoesNotFit."""
@@ -151,29 +151,32 @@ class Index:
             return next(iter(self._kept.rows("select * from judging", _JUDGING)), None) if self._kept else None
 
     def counts(self) -> RunCounts:
-        """Return how many records there are, and what became of the rollouts.
-
-        Where the kept file holds them, none of its places are read for that.
-        """
+        """Return how many records there are, and what became of the rollouts; by the kept file where it has it."""
         if self._kept and not self._is_written and self._kept.seen == self._ends:
-            with suppress(DoesNotFit):
-                return self._kept_counts(self._kept)
+            with suppress(DoesNotFit), cache_errors():
+                counts = _COUNTS.validate_json(self._kept.counts)
+                queries, rollouts, failed, kinds, fewest, cancelled, usd, first = counts
+                if failed <= rollouts:
+                    place = first and self.place(*first)
+                    return RunCounts(queries, rollouts, failed, frozenset(kinds), fewest, cancelled, usd, place)
         return count_records(self.queries, self.rollouts, self.spent)
 
     def keep(self, judging: tuple[str, str] | None = None) -> None:
-        """Put the index of a large run, with the groups added by a `judging`, in the place of the kept file.
-
-        Where nothing can be written, the next process does without. What this process wrote is left to the next one.
-        """
+        """Put the index of a large run, with the groups added by a `judging`, in the place of the kept file."""
         sizes = self._sizes()
         if self._cache is None or self._is_written or not is_worth_keeping(sizes.values()):
             return
-        counts = self._packed_counts()
+        of = count_records(self.queries, self.rollouts, self.spent)
+        first = of.first and (self._number(of.first.path), of.first.offset)
+        counted = of.queries, of.rollouts, of.failed, sorted(of.kinds), of.fewest, of.cancelled, of.usd, first
         with suppress(DoesNotFit), cache_errors():
             with replaced_index(self._cache, is_there=self._kept is not None) as part:
                 if self._kept:
-                    self._refuse_other(part, sizes)
-                self._write(part, counts, judging)
+                    copy = IndexFile(part, sizes)
+                    copy.close()
+                    if copy.seen not in (self._kept.seen, self._written):
+                        raise DoesNotFit("another process has put its own file in the place of the kept one")
+                self._write(part, json.dumps(counted), judging)
             self._written = dict(self._ends)
 
     def _begin(self, kept: IndexFile | None) -> None:
@@ -191,8 +194,13 @@ class Index:
 
     def _read_news(self) -> None:
         """Read what the kept file does not hold, and keep that. Raises ArchiveDamaged."""
+        has_news = False
         try:
-            has_news = self._scan()
+            for path in self._sizes():
+                for located in read_lines(path, self._ends.get(path, 0)):
+                    has_news = True
+                    self._note(path.parent.name, located)
+                    self._ends[path] = located.end
         except ArchiveDamaged:
             if not self.from_cache:
                 raise
@@ -206,20 +214,11 @@ class Index:
             if has_news:
                 self.keep()
 
-    def _scan(self) -> bool:
-        has_news = False
-        for path in self._sizes():
-            for located in read_lines(path, self._ends.get(path, 0)):
-                has_news = True
-                self._note(path.parent.name, located)
-                self._ends[path] = located.end
-        return has_news
-
     def _note(self, segment: str, located: LocatedRecord) -> None:
-        if located.members["kind"] == SEGMENT_HEAD.kind:
+        if located.members["kind"] == SEGMENT_HEAD:
             self._number(located.place.path)
         elif segment == "queries":
-            self._put_first(_PUT_QUERY, self.queries, read_record(located, QUERY_NAME).id, located.place)
+            self._put_first(self.queries, read_record(located, QUERY_NAME).id, located.place)
         elif segment == "rollouts":
             mark = read_record(located, ROLLOUT_MARK)
             failure = mark.failure.kind if mark.failure else None
@@ -228,22 +227,14 @@ class Index:
         else:
             verdict = read_record(located, VERDICT_MARK)
             if verdict.status == "ok":
-                self._put_first(_PUT_VERDICT, self.verdicts, verdict.key, located.place)
+                self._put_first(self.verdicts, verdict.key, located.place)
             if verdict.usage.requests and not verdict.source:  # else paid for in another run
                 self.spent = sum_if_known((self.spent, verdict.price_usd))
 
-    def _add(self, statement: str, places: "_Places", name: str, place: RecordPlace) -> None:
-        try:
-            self._put_first(statement, places, name, place)
-            self._is_written = True
-        except sqlite3.Error:  # there is no room for the temporary file
-            self._in_memory = True
-            self.make_anew()
-
-    def _put_first(self, statement: str, places: "_Places", name: str, place: RecordPlace) -> None:
+    def _put_first(self, places: "Places", name: str, place: RecordPlace) -> None:
         """Note the place of a record, unless one of that name is known."""
         if self._kept is None or name not in places:
-            self._put(statement, name, *self._at(place))
+            self._put(places.put, name, *self._at(place))
 
     def _put(self, statement: str, *values: object) -> None:
         self._fresh.execute(statement.format("", f"values ({', '.join('?' * len(values))})"), values)
@@ -262,13 +253,6 @@ class Index:
 
     def _sizes(self) -> dict[Path, int]:
         return {path: size for name in self._segments for path, size in files_in(self._folder / name).items()}
-
-    def _refuse_other(self, part: Path, sizes: Mapping[Path, int]) -> None:
-        """Raise DoesNotFit where another process has put its own file in the place of the kept one."""
-        copy = IndexFile(part, sizes)
-        copy.close()
-        if self._kept is None or copy.seen not in (self._kept.seen, self._written):
-            raise DoesNotFit("another process's index")
 
     def _write(self, part: Path, counts: str, judging: tuple[str, str] | None) -> None:
         """Add what was read since to a file that holds what the kept one does. Raises sqlite3.Error."""
@@ -294,99 +278,74 @@ class Index:
                 base.execute("rollback")
             base.execute("detach kept")
 
-    def _packed_counts(self) -> str:
-        of = count_records(self.queries, self.rollouts, self.spent)
-        first = of.first and (self._number(of.first.path), of.first.offset)
-        return json.dumps(
-            [of.queries, of.rollouts, of.failed, sorted(of.kinds), of.fewest, of.cancelled, of.usd, first]
-        )
 
-    def _kept_counts(self, kept: IndexFile) -> RunCounts:
-        """Return the counts that a file holds. Raises DoesNotFit."""
-        with cache_errors():
-            queries, rollouts, failed, kinds, fewest, cancelled, usd, first = _COUNTS.validate_json(kept.counts)
-        if failed > rollouts:
-            raise DoesNotFit("no counts")
-        place = first and kept.place(*first)
-        return RunCounts(queries, rollouts, failed, frozenset(kinds), fewest, cancelled, usd, place)
-
-
-class _Places(Mapping[str, RecordPlace]):
+class Places(Mapping[str, RecordPlace]):
     """Where the records of one kind begin, by their names."""
 
+    put: str
+    """The statement that notes a place."""
     _find: str
-    """The query for the place of a name."""
     _count: str
 
     def __init__(self, index: Index) -> None:
         self._index = index
 
     def __getitem__(self, name: str) -> RecordPlace:
-        """Return where a record begins. Raises KeyError."""
-        if (place := self._index.ask(lambda: self._place(name))) is None:
-            raise KeyError(name)
-        return place
+        index = self._index
+        if places := index.ask(lambda: [index.place(*row) for row in index.rows(self._find, _PLACE, name)]):
+            return places[0]
+        raise KeyError(name)
 
     def __len__(self) -> int:
-        """How many records there are."""
         return sum(count for (count,) in self._index.ask(lambda: self._index.rows(self._count, _NUMBER)))
 
-    def _place(self, name: str) -> RecordPlace | None:
-        rows = self._index.rows(self._find, _PLACE, name)
-        return self._index.place(*rows[0]) if rows else None
 
-
-class QueryPlaces(_Places):
+class QueryPlaces(Places):
     """Where the records of queries begin, by their ids, in the order in which they came."""
+
+    put = _PUT_QUERY
 
     _find = "select file, offset from queries where id = ?"
     _count = "select count(*) from queries"
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids."""
         rows = self._index.ask(lambda: self._index.rows("select id from queries order by at", _NAME))
         return (name for (name,) in rows)
 
 
-class VerdictPlaces(_Places):
+class VerdictPlaces(Places):
     """Where the records of verdicts that came out begin, by their keys, in the order of these."""
+
+    put = _PUT_VERDICT
 
     _find = "select file, offset from verdicts where key = ?"
     _count = "select count(*) from verdicts"
 
     def __iter__(self) -> Iterator[str]:
         """Yield the keys; a large run's do not fit into memory."""
-        last = ""
-        while page := self._keys_after(last):
-            for (last,) in page:
+        question, last = "select key from verdicts where key > ? order by key limit ?", ""
+        while page := self._index.ask(partial(self._index.rows, question, _NAME, last, _PAGE)):
+            for (last,) in sorted(page)[:_PAGE]:
                 yield last
-
-    def _keys_after(self, last: str) -> list[tuple[str]]:
-        question = "select key from verdicts where key > ? order by key limit ?"
-        return sorted(self._index.ask(lambda: self._index.rows(question, _NAME, last, _PAGE)))[:_PAGE]
 
 
 class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
     """Of each query where the records of its rollouts begin, by their indices; the newest record of each."""
 
     def __init__(self, index: Index) -> None:
-        """Look into an index."""
         self._index = index
 
     def __getitem__(self, query: str) -> dict[int, RolloutPlace]:
-        """Return the rollouts of a query, by index. Raises KeyError."""
         if not (places := self._index.ask(lambda: self._places(query))):
             raise KeyError(query)
         return places
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids of the queries that have rollouts."""
         question = "select query from rollouts group by query order by min(at)"
         rows = self._index.ask(lambda: self._index.rows(question, _NAME))
         return iter(dict.fromkeys(name for (name,) in rows))
 
     def __len__(self) -> int:
-        """How many queries have rollouts."""
         return sum(1 for _ in self)
 
     def _places(self, query: str) -> dict[int, RolloutPlace]:

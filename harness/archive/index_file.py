@@ -1,8 +1,7 @@
 """The SQLite databases of an index: one of this process's own, and the file that is kept in the user's cache folder.
 
-The kept file is never more than a cache, and is read as if a stranger had written it. Whatever does not fit (other
-tables, rows of other types, places outside of the run's files, queries without end) raises DoesNotFit: the index is
-then made anew. The file is replaced as a whole, so a reader sees the old one or the new one.
+The kept file is read as if a stranger had written it. Whatever does not fit (other tables, rows of other types, places
+outside of the run's files, queries without end) raises DoesNotFit: the index is then made anew. It is replaced whole.
 """
 
 import os
@@ -72,11 +71,7 @@ def cache_errors() -> Generator[None]:
 
 
 def usual_caches() -> Path | None:
-    """Return the user's folder of caches; None for a user without a home.
-
-    This reads the process's environment, for whoever opens a run without naming a folder: where a cache is changes
-    nothing that a command prints, and every function that opens a run would have to pass the folder on.
-    """
+    """Return the user's folder of caches, by the process's environment; None for a user without a home."""
     try:
         return cache_folder(os.environ)
     except RuntimeError:
@@ -123,12 +118,11 @@ class IndexFile:
             self._base = sqlite3.connect(address, uri=True, check_same_thread=False)
         try:
             self._guard()
-            self.paths: Mapping[int, Path] = {}
+            self.paths = dict[int, Path]()
             """The run's files, by the numbers that the index gives them."""
-            self.seen: Mapping[Path, int] = {}
+            self.seen = dict[Path, int]()
             """How far each file was read."""
-            self._check_files({file_name(segment): segment for segment in sizes}, sizes)
-            self.spent, self.counts = self._check_sums()
+            self._check({file_name(segment): segment for segment in sizes}, sizes)
         except BaseException:
             self._base.close()
             raise
@@ -146,13 +140,6 @@ class IndexFile:
                 raise DoesNotFit("more rows than records")
             return [row.validate_python(each, strict=True) for each in found]
 
-    def place(self, file: int, offset: int) -> RecordPlace:
-        """Return a place in one of the run's files, as far as they were read."""
-        path = self.paths.get(file)
-        if path is None or not 0 <= offset < self.seen[path]:
-            raise DoesNotFit(f"no place in the run's files: file {file} at byte {offset}")
-        return RecordPlace(path, offset)
-
     def _guard(self) -> None:
         """Bound what the file can make SQLite do, and look at its tables before anything is read from one."""
         self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
@@ -168,22 +155,19 @@ class IndexFile:
             if self._base.execute(schema).fetchmany(len(expected) + 1) != expected:
                 raise DoesNotFit("other tables")
 
-    def _check_files(self, paths: Mapping[str, Path], sizes: Mapping[Path, int]) -> None:
-        """Read how far each file was read, and find a file that became shorter, went or is another."""
-        self.paths, self.seen = found, seen = {}, {}
+    def _check(self, paths: Mapping[str, Path], sizes: Mapping[Path, int]) -> None:
+        """Read what is known of the files; find one that became shorter, went or is another, and rows that are gone."""
         for number, name, *ends in self.rows("select id, name, seen, head, tail from files", _FILE):
             path = paths.get(name)
             if path is None or ends[0] > sizes[path] or FileEnds.of(path, ends[0]) != FileEnds(*ends):
                 raise DoesNotFit(f"{name} is another file than it was")
-            found[number], seen[path] = path, ends[0]
-
-    def _check_sums(self) -> tuple[float | None, str]:
-        """Return what the verdicts cost, and the counts of records as they were kept; find out if rows are missing."""
+            self.paths[number], self.seen[path] = path, ends[0]
         there = self.rows(TOTALS.format(""), _TOTALS)
-        for *sums, spent, counts in self.rows("select * from sums", _SUMS):
-            if sums == [*there[0]]:
-                return spent, counts
-        raise DoesNotFit("rows are missing")
+        sums = [row for row in self.rows("select * from sums", _SUMS) if row[:3] == there[0]]
+        if not sums:
+            raise DoesNotFit("rows are missing")
+        *_, self.spent, self.counts = sums[0]
+        """What the verdicts cost, and the counts of records as they were kept."""
 
     def _is_endless(self) -> bool:
         self._steps_left -= 1
@@ -199,7 +183,6 @@ class NamePlaces:
     """Where the record of each name begins, or only which names there are, of as many names as there may be."""
 
     def __init__(self) -> None:
-        """No name is in it yet."""
         self._base = private_database(_NAMES)
         weakref.finalize(self, self._base.close)
         self._paths: list[Path] = []
@@ -220,11 +203,9 @@ class NamePlaces:
         return row and RecordPlace(self._paths[row[0]], row[1])
 
     def __contains__(self, name: str) -> bool:
-        """Whether a name is in it."""
         return self._base.execute("select 1 from names where name = ?", (name,)).fetchone() is not None
 
     def __len__(self) -> int:
-        """How many names are in it."""
         return self._base.execute("select count(*) from names").fetchone()[0]
 
 

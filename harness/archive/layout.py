@@ -39,10 +39,7 @@ class Archived(NamedTuple):
 
 
 def new_run_id(agent: str, at: datetime, salt: str) -> str:
-    """Return `<time>-<agent>-<short hash>`; of a comparison, the agent is `compare`.
-
-    `salt` keeps two runs of one second apart.
-    """
+    """Return `<time>-<agent>-<short hash>`. `salt` keeps two runs of one second apart."""
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent).strip("-") or "agent"
     short = hashlib.sha256(f"{at.isoformat()} {agent} {salt}".encode()).hexdigest()[:6]
     return f"{at:%Y%m%dT%H%M%S}-{name[:40]}-{short}"
@@ -51,9 +48,14 @@ def new_run_id(agent: str, at: datetime, salt: str) -> str:
 def list_archived(runs_dir: Path) -> list[Archived]:
     """Return all runs and comparisons, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
     files, _ = _listed(runs_dir)
-    # a name holds the time to the second, and two runs may begin in the same second
-    ordered = sorted(files, key=lambda p: (_begun(p.name, files[p].time_ns), files[p].time_ns, p.name))
-    return [Archived(folder, _KINDS[files[folder].name]) for folder in ordered]
+
+    def begun(folder: Path) -> tuple[str, int, str]:
+        """Return when a run began, to the second as its name says, or else as its file says; and what orders others."""
+        name, time_ns = folder.name, files[folder].time_ns
+        named = name[:_TIME_LENGTH] if _TIME.match(name) else None
+        return named or f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y%m%dT%H%M%S}", time_ns, name
+
+    return [Archived(folder, _KINDS[files[folder].name]) for folder in sorted(files, key=begun)]
 
 
 def list_runs(runs_dir: Path) -> list[Path]:
@@ -72,25 +74,26 @@ def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
 
 
 def find_run(word: str, runs_dir: Path) -> Path:
-    """Return the run that `word` names: `last` for the newest run, an id, an unambiguous prefix, or a path.
-
-    Raises UsageError where it names none, several, or a comparison; ArchiveDamaged where it is the id of a link.
-    """
-    folder, kind = _find(word, runs_dir, only_runs=True)
+    """Return the run that `word` names. Raises UsageError for a comparison, and as `find_archived` does."""
+    folder, kind = find_archived(word, runs_dir, only_runs=True)
     if kind == "comparison":
-        raise UsageError(_no_run(folder, runs_dir))
+        runs = list_runs(runs_dir)
+        newest = f"; the newest is {runs[-1].name}" if runs else ""
+        shown = call("show", folder.name if folder.parent == runs_dir else str(folder))
+        what = f"{on_a_line(folder.name)} is a comparison, not a run: name a run{newest}"
+        raise UsageError(f"{what}. {shown} shows the comparison")
     return folder
 
 
-def find_archived(word: str, runs_dir: Path) -> Archived:
-    """Return the run or the comparison that `word` names, as `find_run` does. `last` is the newest of both."""
-    return _find(word, runs_dir, only_runs=False)
+def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Archived:
+    """Return the run or comparison that `word` names: `last` for the newest, an id, an unambiguous prefix, or a path.
 
-
-def _find(word: str, runs_dir: Path, *, only_runs: bool) -> Archived:
-    """Return what `word` names; with `only_runs`, `last` passes over comparisons."""
-    if kind := _find_kind(Path(word)):
-        return Archived(Path(word), kind)
+    With `only_runs`, `last` passes over comparisons. Raises UsageError where it names none or several; ArchiveDamaged
+    where it is the id of a link.
+    """
+    for name, kind in _KINDS.items():
+        if _holds(Path(word), name):
+            return Archived(Path(word), kind)
     stored = list_archived(runs_dir)
     if word == "last":
         newest = next((archived for archived in reversed(stored) if archived.kind == "run" or not only_runs), None)
@@ -109,14 +112,6 @@ def _find(word: str, runs_dir: Path, *, only_runs: bool) -> Archived:
     return matching[0]
 
 
-def _no_run(folder: Path, runs_dir: Path) -> str:
-    """Say that a folder is a comparison, and what to type instead."""
-    runs = list_runs(runs_dir)
-    newest = f"; the newest is {runs[-1].name}" if runs else ""
-    shown = call("show", folder.name if folder.parent == runs_dir else str(folder))
-    return f"{on_a_line(folder.name)} is a comparison, not a run: name a run{newest}. {shown} shows the comparison"
-
-
 def read_labels(folder: Path) -> str | None:
     """Return the text of the file of labels, or None if there is none. Raises ArchiveDamaged if it cannot be read."""
     path = folder / LABELS
@@ -131,17 +126,6 @@ def read_labels(folder: Path) -> str | None:
 def append_label(folder: Path, line: str) -> None:
     """Append a line to a run's file of labels. Raises CannotWrite, ArchiveDamaged if no plain file stands there."""
     append_to_file(folder / LABELS, line)
-
-
-def _begun(name: str, time_ns: int) -> str:
-    """Return when a run began, to the second: as its name says, or else as its file says."""
-    if _TIME.match(name):
-        return name[:_TIME_LENGTH]
-    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y%m%dT%H%M%S}"
-
-
-def _find_kind(folder: Path) -> Literal["run", "comparison"] | None:
-    return next((kind for name, kind in _KINDS.items() if _holds(folder, name)), None)
 
 
 def _holds(folder: Path, name: str) -> bool:

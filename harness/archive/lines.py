@@ -1,7 +1,4 @@
-"""One record a line: JSON whose first member is a checksum of the rest.
-
-A line is appended by one `write` and fsync'd before it counts, so a kill can only tear the last one.
-"""
+"""One record a line: JSON whose first member is a checksum of the rest. A kill can only tear the last line."""
 
 import json
 import os
@@ -15,7 +12,7 @@ from typing import IO, Any, NamedTuple, Self, cast
 
 from pydantic_core import from_json
 
-from harness.archive.raw_lines import LONGEST, raw_lines
+from harness.archive.raw_lines import LONGEST, RawLine, raw_lines
 from harness.archive.run_files import create_file, open_file
 from harness.core.errors import ArchiveDamaged, CannotWrite, NeedsUpgrade
 
@@ -28,7 +25,7 @@ _BLOCK = 1 << 20
 
 def encode(kind: str, body: str) -> bytes:
     """Return the line for a record: `body` is the record as a JSON object."""
-    rest = f'"schema_version":{SCHEMA_VERSION},"kind":{json.dumps(kind)},{body[1:]}'.encode()
+    rest = _head(kind) + body[1:].encode()
     return b'{"crc":"%08x",' % zlib.crc32(rest) + rest + b"\n"
 
 
@@ -37,12 +34,18 @@ Members = dict[str, Any]
 
 
 def decode(line: bytes, where: object) -> Members:
-    """Return a line's members: a schema version that can be read, and a kind. `where` is printed only in an error.
-
-    Raises ArchiveDamaged naming `where`, NeedsUpgrade for a newer schema.
-    """
+    """Return a line's members, a kind among them. Raises ArchiveDamaged naming `where`, NeedsUpgrade."""
     check_sum(line, where)
-    members = _parsed(line, where)
+    try:
+        members = parse(line)
+    except ValueError as exc:
+        try:  # a blob may hold lone surrogates as escapes, which only the slower parser takes
+            members: Members = json.loads(line)
+        except (ValueError, RecursionError):
+            members = {}
+        if members.get("kind") != "blob":
+            reason = str(exc).partition(" at line ")[0]
+            raise ArchiveDamaged(f"{where}: no valid record: {reason}") from None
     check_version(members.get("schema_version"), where)
     if not isinstance(members.get("kind"), str):
         raise ArchiveDamaged(f"{where}: no valid record: kind: a text is expected")
@@ -59,11 +62,11 @@ def check_sum(line: bytes, where: object) -> None:
 
 def begins_as_written(line: bytes, kind: str) -> bool:
     """Tell whether a line begins as `encode` writes one of a kind, in the schema of now."""
-    return line.startswith(_head_of_kind(kind), _PREFIX)
+    return line.startswith(_head(kind), _PREFIX)
 
 
 @cache
-def _head_of_kind(kind: str) -> bytes:
+def _head(kind: str) -> bytes:
     return f'"schema_version":{SCHEMA_VERSION},"kind":{json.dumps(kind)},'.encode()
 
 
@@ -81,21 +84,6 @@ def parse(data: bytes) -> Members:
     if not isinstance(members, dict):
         raise ValueError("no object")  # noqa: TRY004 - a ValueError as for all that is wrong with the text
     return cast("Members", members)
-
-
-def _parsed(line: bytes, where: object) -> Members:
-    """Parse a line. A blob may hold lone surrogates as escapes, which only the slower parser takes."""
-    try:
-        return parse(line)
-    except ValueError as exc:
-        reason = str(exc).partition(" at line ")[0]
-    try:
-        members: Members = json.loads(line)
-    except (ValueError, RecursionError):
-        members = {}
-    if members.get("kind") != "blob":
-        raise ArchiveDamaged(f"{where}: no valid record: {reason}")
-    return members
 
 
 def refuse_twice_named(line: bytes) -> None:
@@ -118,7 +106,6 @@ class RecordPlace(NamedTuple):
     offset: int
 
     def __str__(self) -> str:
-        """Return `file:line`."""
         return f"{self.path}:{line_number(self.path, self.offset)}"
 
 
@@ -145,20 +132,8 @@ class LocatedRecord:
         return f"{self.place.path}:{self.line}" if self.line else str(self.place)
 
 
-def whole_lines(path: Path) -> Iterator[tuple[bytes, RecordPlace]]:
+def whole_lines(path: Path, start: int = 0) -> Iterator[tuple[RawLine, RecordPlace]]:
     """Yield the lines of a file, and where each begins, as `read_lines` does the records; no checksum is looked at."""
-    with open_file(path) as file:
-        for line in raw_lines(file):
-            if line.torn:
-                return
-            place = RecordPlace(path, line.start)
-            if line.fault:
-                raise ArchiveDamaged(f"{place}: {line.fault}")
-            yield line.data, place
-
-
-def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
-    """Yield the records of a file from byte `start`, streaming. A torn last line is left out; damage before raises."""
     with open_file(path) as file:
         for line in raw_lines(file, start):
             if line.torn:
@@ -166,7 +141,13 @@ def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
             place = RecordPlace(path, line.start)
             if line.fault:
                 raise ArchiveDamaged(f"{place}: {line.fault}")
-            yield LocatedRecord(place, line.end, decode(line.data, place), None if start else line.number)
+            yield line, place
+
+
+def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
+    """Yield the records of a file from byte `start`, streaming. A torn last line is left out; damage before raises."""
+    for line, place in whole_lines(path, start):
+        yield LocatedRecord(place, line.end, decode(line.data, place), None if start else line.number)
 
 
 def read_at(place: RecordPlace) -> LocatedRecord:
@@ -185,7 +166,6 @@ class RecordFiles:
     """Bytes that are read at once where records are read one after the other."""
 
     def __init__(self) -> None:
-        """Open nothing yet."""
         self._files: dict[Path, IO[bytes]] = {}
         self._read: dict[Path, tuple[int, bytes]] = {}
         """What was read last of each file, and from where."""
@@ -203,7 +183,11 @@ class RecordFiles:
         if 0 <= at < len(piece) and (end := piece.find(b"\n", at)) >= 0:  # segments only grow: it still stands there
             return piece[at : end + 1]
         near = bool(piece) and 0 <= at <= len(piece) + self._USUAL_LENGTH
-        descriptor, length = self._file(path).fileno(), self._AHEAD if near else self._USUAL_LENGTH
+        if path not in self._files:
+            if len(self._files) == self._MOST_OPEN:
+                self.close()
+            self._files[path] = open_file(path)
+        descriptor, length = self._files[path].fileno(), self._AHEAD if near else self._USUAL_LENGTH
         while (end := (data := os.pread(descriptor, length, offset)).find(b"\n")) < 0 and len(data) == length < LONGEST:
             length = min(4 * length, LONGEST)
         self._read[path] = (offset, data if len(data) <= self._AHEAD else b"")
@@ -217,55 +201,39 @@ class RecordFiles:
         self._read.clear()
 
     def __enter__(self) -> Self:
-        """Return the files themselves."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files."""
         self.close()
-
-    def _file(self, path: Path) -> IO[bytes]:
-        if path not in self._files:
-            if len(self._files) == self._MOST_OPEN:
-                self.close()
-            self._files[path] = open_file(path)
-        return self._files[path]
 
 
 class Appender:
     """An open segment. Not shared between processes: each writer has a file of its own."""
 
     def __init__(self, path: Path) -> None:
-        """Create the file RUN/FOLDER/NAME (0600).
-
-        Raises FileExistsError if it is there: a segment has one writer. ArchiveDamaged if FOLDER is no plain folder.
-        """
+        """Create the file RUN/FOLDER/NAME (0600). Raises as `create_file` does: a segment has one writer."""
         self.path = path
+        self.size = self._synced = 0
+        """How many bytes the segment has, where the next record will begin; and how many are on disk."""
         self._file = create_file(path)
-        self._size = self._synced = 0
-
-    @property
-    def size(self) -> int:
-        """How many bytes the segment has: where the next record will begin."""
-        return self._size
 
     def append(self, kind: str, body: str, *, sync: bool = True) -> int:
-        """Write one record, wait until it is on disk unless `sync` is False, and return its offset.
+        """Write one record, by default onto the disk, and return its offset.
 
         Raises OSError where there is no room; the file is then as it was before. CannotWrite for a record too long.
         """
-        line, offset = encode(kind, body), self._size
+        line, offset = encode(kind, body), self.size
         if len(line) > LONGEST:
             raise CannotWrite(f"{self.path}: a record of {len(line):,} bytes; a record may have {LONGEST:,}")
         try:
             written = self._file.write(line)
             while written < len(line):  # a disk that fills up takes a part first, and objects only to the rest
                 written += self._file.write(line[written:])
-            self._size += len(line)
+            self.size += len(line)
             if sync:
                 self.sync()
         except OSError:
-            self._size = offset
+            self.size = offset
             self._file.truncate(offset)  # else the next record is glued onto the torn half
             self._file.seek(offset)
             raise
@@ -273,7 +241,7 @@ class Appender:
 
     def sync(self) -> None:
         """Wait until all that was appended is on disk. May be called from another thread than `append`."""
-        size = self._size
+        size = self.size
         if self._synced < size:
             os.fsync(self._file.fileno())
             self._synced = size

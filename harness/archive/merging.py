@@ -1,7 +1,6 @@
 """One run out of several: the files of records are copied line by line, and then the whole is checked.
 
-A file of records has one writer, so files of several runs can stand beside each other. Rankings are not copied: of each
-ranking that all runs have, one file is written.
+Rankings are not copied: of each ranking that all runs have, one file is written.
 """
 
 import os
@@ -10,12 +9,11 @@ from contextlib import contextmanager
 from io import BufferedWriter
 from pathlib import Path
 
-from harness.archive.folder_store import lock_folder, make_folder
-from harness.archive.layout import RUN_FILE, SEGMENTS
+from harness.archive.folder_store import lock_folder
+from harness.archive.layout import SEGMENTS
 from harness.archive.lines import disk_errors
 from harness.archive.raw_lines import raw_lines
 from harness.archive.run_files import create_file, files_in, open_file, strange_things
-from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RankingWriter
 from harness.archive.typed_records import RankingHead
 from harness.archive.validation import findings
@@ -27,10 +25,7 @@ _COPIED = [segment for segment in SEGMENTS if segment != "rankings"]
 
 @contextmanager
 def at_rest(run: Path) -> Generator[None]:
-    """Keep every writer out of a run meanwhile; one that nobody can write to here needs no lock.
-
-    Raises ArchiveLocked if another process writes to the run.
-    """
+    """Keep every writer out of a run meanwhile, unless nobody can write to it here. Raises ArchiveLocked."""
     try:
         lock = lock_folder(run)
     except CannotWrite:
@@ -42,19 +37,10 @@ def at_rest(run: Path) -> Generator[None]:
         lock.release()
 
 
-def make_merged_run(target: Path, info: RunInfo, fill: Callable[[Path], None]) -> None:
-    """Make the folder of a run, with what `fill` puts there, whole or not at all.
-
-    Raises UsageError where it cannot be written, and what `fill` raises.
-    """
-    make_folder(target, RUN_FILE, info.model_dump_json(indent=1), fill)
-
-
 def copy_records(run: Path, target: Path, names: Iterator[str]) -> dict[Path, Path]:
     """Copy the files of records of a run, rankings aside, into another folder, each under the next of `names`.
 
-    Return which file is a copy of which. A torn last line is left out: it never counted. Raises ArchiveDamaged for a
-    line that is none, and for what is no plain file; CannotWrite.
+    Return which file is a copy of which; a torn last line is left out. Raises ArchiveDamaged, CannotWrite.
     """
     for path, reason, _ in strange_things(run, SEGMENTS, ()):
         if path.parent != run or path.name in SEGMENTS:  # pages, say, are not copied
@@ -63,21 +49,16 @@ def copy_records(run: Path, target: Path, names: Iterator[str]) -> dict[Path, Pa
     for segment in _COPIED:
         for path in files_in(run / segment):
             copy = target / segment / next(names)
-            with disk_errors(target.parent):
-                _copy_lines(path, copy)
+            with disk_errors(target.parent), open_file(path) as lines, BufferedWriter(create_file(copy)) as file:
+                for line in raw_lines(lines):
+                    if line.fault:
+                        raise ArchiveDamaged(f"{path}:{line.number}: {line.fault}")
+                    if not line.torn:
+                        file.write(line.data)
+                file.flush()
+                os.fsync(file.fileno())
             copies[copy] = path
     return copies
-
-
-def _copy_lines(path: Path, copy: Path) -> None:
-    with open_file(path) as lines, BufferedWriter(create_file(copy)) as file:
-        for line in raw_lines(lines):
-            if line.fault:
-                raise ArchiveDamaged(f"{path}:{line.number}: {line.fault}")
-            if not line.torn:
-                file.write(line.data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def write_ranking(target: Path, head: RankingHead, groups: Iterable[GroupRanking]) -> Path:
@@ -99,10 +80,7 @@ def refuse_damage(
     copies: Mapping[Path, Path],
     line_in: Callable[[Path, int | None], str],
 ) -> None:
-    """Check every record of a run, and what it refers to. Raises ArchiveDamaged naming the file that was copied.
-
-    `line_in` names the place where a line of a ranking, which is no copy, comes from.
-    """
+    """Check every record of a run. Raises ArchiveDamaged naming the file that was copied, or by `line_in` a ranking."""
     for finding in findings(folder, parts_of):
         if finding.kind == "damage":
             line = f":{finding.line}" if finding.line else ""

@@ -1,7 +1,7 @@
 """The pages of a run's queries: plain files in one folder beside the run's own page, written when they change.
 
-A page may come from a stranger, as all of a run may. So a page is left as it is only if it has just the text that
-would be written, or if this machine remembers that it wrote the file, and the file has not been touched since.
+A page may come from a stranger. It is left as it is only if it has just the text that would be written, or if this
+machine remembers that it wrote the file, and the file has not been touched since.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from harness.archive.index_file import usual_caches
-from harness.archive.run_files import folder_below
+from harness.archive.run_files import folder_below, replace_in
 from harness.core.errors import ArchiveDamaged, CannotWrite
 from harness.core.records import BUILT_LATER
 
@@ -28,25 +28,6 @@ _Count = Annotated[int, Field(ge=0)]
 _MEMORY = TypeAdapter(dict[str, tuple[str, tuple[_Count, _Count, int, int]]], config=BUILT_LATER)
 _MOST = 64_000_000
 """Bytes of a file above which the harness did not write it."""
-
-
-def remembered_pages(memory: Path | None) -> dict[str, WrittenPage]:
-    """Return what this machine wrote; nothing where that cannot be read: each page is then drawn and compared."""
-    try:
-        if memory is None or memory.stat().st_size > _MOST:
-            return {}
-        return dict(_MEMORY.validate_json(memory.read_bytes()))
-    except (OSError, ValidationError):
-        return {}
-
-
-def remember_pages(memory: Path, pages: Mapping[str, WrittenPage]) -> None:
-    """Note what was written. Where that cannot be noted, pages are compared the next time."""
-    part = memory.with_name(f".{memory.name}.{secrets.token_hex(4)}")
-    with suppress(OSError):
-        memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part.write_text(json.dumps(pages), "utf-8")
-        part.replace(memory)
 
 
 _NAME_LENGTH = 60
@@ -64,33 +45,32 @@ class PageFolder:
     """The folder RUN/report, open for writing."""
 
     def __init__(self, path: Path, descriptor: int, memory: Path | None, *, remember: bool) -> None:
-        """Take the open folder, and the file in which this machine remembers what it wrote there.
-
-        Without `remember`, what was written earlier does not count, and each page is compared with its text.
-        """
-        self._path = path
-        self._folder = descriptor
-        self._memory = memory
-        self._earlier = remembered_pages(memory) if remember else {}
-        self._pages: dict[str, WrittenPage] = {}
+        """Take the open folder, and what this machine remembers of it; without `remember` pages are compared."""
+        self._path, self._folder, self._memory = path, descriptor, memory
+        self._earlier, self._pages = dict[str, WrittenPage](), dict[str, WrittenPage]()
+        with suppress(OSError, ValidationError):  # what cannot be read counts as not written by us
+            if memory and remember and memory.stat().st_size <= _MOST:
+                self._earlier = _MEMORY.validate_json(memory.read_bytes())
 
     def keeps(self, name: str, made_of: str) -> bool:
         """Keep a page that this machine wrote of the same, and that is untouched; tell whether it could."""
         made, state = self._earlier.get(name, ("", None))
-        kept = made == made_of and state is not None and self._state(name) == state
-        if kept and state:
-            self._pages[name] = (made, state)
-        return kept
+        if made != made_of or state is None or self._state(name) != state:
+            return False
+        self._pages[name] = (made, state)
+        return True
 
     def write(self, name: str, made_of: str, text: str) -> bool:
-        """Write a page (0600), whole or not at all, unless its text is there; tell whether it was written.
-
-        It is not synced: after a crash it can be made again. What stood there is replaced, and not followed if it was
-        a link. Raises CannotWrite, ArchiveDamaged if a folder stands there.
-        """
+        """Write a page, unsynced, unless its text is there; tell whether it was. Raises as `write_file` does."""
         content = text.encode()
         if changed := self._content(name, len(content)) != content:
-            self._replace(name, content)
+            try:
+                replace_in(self._folder, self._path / name, content)
+            except IsADirectoryError:
+                reason = "a folder stands where a file should be; remove it"
+                raise ArchiveDamaged(f"{self._path / name}: {reason}") from None
+            except OSError as exc:
+                raise CannotWrite(f"cannot write {self._path / name}: {exc.strerror}") from exc
         if state := self._state(name):
             self._pages[name] = (made_of, state)
         return changed
@@ -110,8 +90,14 @@ class PageFolder:
         self._note(self._earlier | self._pages)
 
     def _note(self, pages: dict[str, WrittenPage]) -> None:
-        if self._memory and pages != self._earlier:
-            remember_pages(self._memory, pages)
+        """Remember what was written. Where that cannot be noted, pages are compared the next time."""
+        if not self._memory or pages == self._earlier:
+            return
+        part = self._memory.with_name(f".{self._memory.name}.{secrets.token_hex(4)}")
+        with suppress(OSError):
+            self._memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part.write_text(json.dumps(pages), "utf-8")
+            part.replace(self._memory)
 
     def _state(self, name: str) -> tuple[int, int, int, int] | None:
         """Return what shows that a plain file is untouched; None for anything else."""
@@ -134,30 +120,12 @@ class PageFolder:
         with os.fdopen(descriptor, "rb") as file:
             return file.read(size + 1)
 
-    def _replace(self, name: str, content: bytes) -> None:
-        part = f".{name}.{secrets.token_hex(4)}"
-        try:
-            try:
-                new = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=self._folder)
-                with os.fdopen(new, "wb") as file:
-                    file.write(content)
-                os.rename(part, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(part, dir_fd=self._folder)
-                raise
-        except IsADirectoryError:
-            raise ArchiveDamaged(f"{self._path / name}: a folder stands where a file should be; remove it") from None
-        except OSError as exc:
-            raise CannotWrite(f"cannot write {self._path / name}: {exc.strerror}") from exc
-
 
 @contextmanager
 def opened_pages(path: Path, *, remember: bool, caches: Path | None = None) -> Generator[PageFolder]:
-    """Open the folder RUN/report, and make it (0700) if it is not there; tidy it when the block ends well.
+    """Open the folder RUN/report, made (0700) if it is not there; tidy it when the block ends well.
 
-    What was written is remembered in `caches`, by default the user's own. Raises CannotWrite; ArchiveDamaged if
-    anything but a plain folder stands there.
+    What was written is remembered in `caches`, by default the user's own. Raises CannotWrite, ArchiveDamaged.
     """
     caches = caches or usual_caches()
     memory = caches / "pages" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json" if caches else None
@@ -175,10 +143,7 @@ def opened_pages(path: Path, *, remember: bool, caches: Path | None = None) -> G
 
 
 def remove_pages(path: Path) -> None:
-    """Remove the pages of queries in RUN/report, and the folder if nothing else is in it.
-
-    Raises ArchiveDamaged if anything but a plain folder stands there.
-    """
+    """Remove the pages of queries in RUN/report, and the folder if nothing else is in it. Raises ArchiveDamaged."""
     with suppress(FileNotFoundError), folder_below(path) as descriptor:
         PageFolder(path, descriptor, None, remember=False).close()
     with suppress(OSError):

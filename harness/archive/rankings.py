@@ -56,10 +56,16 @@ class RankingFile:
 
     def ranks_in(self, query: str) -> dict[int, float]:
         """Return the ranks of the rollouts of a query that have one; of groups on disk nothing is read for it."""
-        if isinstance(self.groups, ResultsOnDisk):
-            return {} if (at := self._places.get(query)) is None else _unpacked(self.ranks[at])
-        group = self.of(query)
-        return {r.index: r.rank for r in group.rollouts if r.rank is not None} if group else {}
+        if not isinstance(self.groups, ResultsOnDisk):
+            group = self.of(query)
+            return {r.index: r.rank for r in group.rollouts if r.rank is not None} if group else {}
+        if (at := self._places.get(query)) is None:
+            return {}
+        flags, packed = self.ranks[at][0], self.ranks[at][1:]
+        if flags & _IN_BYTES:
+            return {index: half / 2 for index, half in zip(packed[::2], packed[1::2], strict=True)}
+        numbers = array("d", packed)
+        return {int(index): rank for index, rank in zip(numbers[::2], numbers[1::2], strict=True)}
 
     def passed_through(self, change: _Change) -> "RankingFile":
         """Return the same ranking with each group changed; one on disk is changed when it is read."""
@@ -100,14 +106,6 @@ def _brief(mark: RankedQuery) -> bytes:
     if all(0 <= number < 256 and number == int(number) for number in halves):
         return bytes([flags | _IN_BYTES, *map(int, halves)])
     return bytes([flags]) + array("d", chain.from_iterable(ranks)).tobytes()
-
-
-def _unpacked(brief: bytes) -> dict[int, float]:
-    flags, packed = brief[0], brief[1:]
-    if flags & _IN_BYTES:
-        return {index: half / 2 for index, half in zip(packed[::2], packed[1::2], strict=True)}
-    numbers = array("d", packed)
-    return {int(index): rank for index, rank in zip(numbers[::2], numbers[1::2], strict=True)}
 
 
 _RANKING = ResultType(RANKING_HEAD, RANKED_GROUP, RANKED_QUERY, _brief, FOOTER)

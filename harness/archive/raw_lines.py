@@ -12,10 +12,7 @@ _PIECE = 1 << 20
 
 
 class RawLine(NamedTuple):
-    """One line and where it is: its number from 1, the bytes `start` to `end`.
-
-    `data` is the line; of a line with a fault, which cannot be a record, only the beginning.
-    """
+    """One line: its number from 1, its bytes from `start` to `end`, and as `data` (of one with a fault, the first)."""
 
     number: int
     start: int
@@ -65,18 +62,14 @@ def _long_line(file: IO[bytes], line: RawLine, longest: int) -> RawLine:
             return line._replace(end=end, data=whole.getvalue())  # of which BytesIO makes no copy
         piece = file.readline(_PIECE)
     del whole
-    end, ended = _end_of_line(file, line.start)
+    end, ended = os.fstat(file.fileno()).st_size, False
+    for place, data in data_pieces(file, line.start):
+        if (at := data.find(b"\n")) >= 0:
+            end, ended = place + at + 1, True
+            break
     if end - line.start > longest:
         return line._replace(end=end, fault=f"a line of more than {longest // 1_000_000} MB")
     return line._replace(end=end, fault="not a whole record" if ended else None)
-
-
-def _end_of_line(file: IO[bytes], start: int) -> tuple[int, bool]:
-    """Return where the line that begins at `start` ends, and whether a line feed ends it."""
-    for place, piece in data_pieces(file, start):
-        if (at := piece.find(b"\n")) >= 0:
-            return place + at + 1, True
-    return os.fstat(file.fileno()).st_size, False
 
 
 def _past_hole(descriptor: int, start: int, end: int) -> int:

@@ -1,6 +1,6 @@
 """Reading a run: streams over its segments, and an index of where things are. Never blocks a writer."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -8,11 +8,10 @@ from harness.archive.blobs import Blobs
 from harness.archive.group_cache import GroupCache
 from harness.archive.index import INDEXED, Index
 from harness.archive.index_file import file_name, is_worth_keeping, usual_caches
-from harness.archive.layout import RUN_FILE, SEGMENTS, read_labels
+from harness.archive.layout import RUN_FILE, SEGMENTS
 from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.rankings import RankingFile, read_ranking
 from harness.archive.result_files import heads_in
-from harness.archive.run_counts import RunCounts
 from harness.archive.run_files import files_in, refuse_strange_records, stamps_in
 from harness.archive.run_info import RunInfo, read_info
 from harness.archive.typed_records import (
@@ -42,20 +41,15 @@ _RECENT = 256
 
 
 class FolderReader:
-    """What runs and comparisons have in common, as it is on disk now. Never blocks a writer.
-
-    Use it as a context manager, or close it: it keeps the files that it reads open.
-    """
+    """What runs and comparisons have in common, as it is on disk now. Close it, or use it as a context manager."""
 
     def __init__(self, folder: Path, name: str, sha256: str, segments: Sequence[str], caches: Path | None) -> None:
-        """Take the folder's id, and the sha256 of the file that says so; other files are opened when they are needed.
+        """Take the folder's id, and the sha256 of the file that says so.
 
         The index of a large folder is kept in `caches`, by default the user's own. Raises ArchiveDamaged where a link
         or the like stands among the files of records: before anything is paid for, whichever of them is needed.
         """
-        self.folder = folder
-        self.id = name
-        self.info_sha256 = sha256
+        self.folder, self.id, self.info_sha256 = folder, name, sha256
         refuse_strange_records(folder, segments)
         self.blobs = Blobs(folder / "blobs")
         caches = caches or usual_caches()
@@ -74,23 +68,21 @@ class FolderReader:
             self._index = None
 
     def __enter__(self) -> Self:
-        """Return the reader itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the reader."""
         self.close()
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict bought under `key`, or None."""
-        verdict = self._find(key, VERDICT_LINE)
+        verdict = self._find_verdict(key, VERDICT_LINE)
         return verdict if isinstance(verdict, Judged) else None
 
     def pair_scores(self, key: str) -> PairScores | None:
         """Return what rankings take of the verdict on a pair bought under `key`, or None."""
         if scores := self._scores.get(key):  # a group is ranked, and then summed up
             return scores
-        if scores := self._find(key, PAIR_SCORES):
+        if scores := self._find_verdict(key, PAIR_SCORES):
             if len(self._scores) == _RECENT:
                 self._scores.clear()
             self._scores[key] = scores
@@ -98,14 +90,14 @@ class FolderReader:
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict bought under `key`, or None."""
-        verdict = self._find(key, VERDICT_LINE)
+        verdict = self._find_verdict(key, VERDICT_LINE)
         return verdict if isinstance(verdict, Scored) else None
 
     def verdicts(self) -> Iterator[AnyVerdict]:
         """Yield every verdict, failed and listwise ones too, in the order they were written."""
         for path in files_in(self.folder / "verdicts"):
             for located in read_lines(path):
-                if located.members["kind"] != SEGMENT_HEAD.kind:
+                if located.members["kind"] != SEGMENT_HEAD:
                     yield read_record(located, VERDICT_LINE)
 
     @property
@@ -126,14 +118,22 @@ class FolderReader:
             self.index.make_anew()
             return question()
 
-    def _find(self, key: str, record_type: RecordType[VerdictT]) -> VerdictT | None:
-        """Return the verdict that came out under `key`, or None."""
+    def _find_verdict(self, key: str, record_type: RecordType[VerdictT]) -> VerdictT | None:
+        def fits(verdict: VerdictT) -> bool:
+            return verdict.key == key and not isinstance(verdict, Unjudged | Unscored)
 
-        def read() -> VerdictT | None:
-            if (place := self.index.verdicts.get(key)) is None:
+        return self._find(self.index.verdicts, key, record_type, fits)
+
+    def _find(
+        self, places: Mapping[str, RecordPlace], name: str, record_type: RecordType[T], fits: Callable[[T], bool]
+    ) -> T | None:
+        """Return the record of that name, or None."""
+
+        def read() -> T | None:
+            if (place := places.get(name)) is None:
                 return None
-            verdict = read_at_place(self._files, place, record_type)
-            return expected(place, verdict, verdict.key == key and not isinstance(verdict, Unjudged | Unscored))
+            record = read_at_place(self._files, place, record_type)
+            return expected(place, record, fits(record))
 
         return self._ask(read)
 
@@ -149,12 +149,7 @@ class RunReader(FolderReader):
     """A run as it is on disk now. Use it as a context manager, or close it: it keeps the files that it reads open."""
 
     def __init__(self, folder: Path, caches: Path | None = None) -> None:
-        """Read `run.json`; the other files are opened when they are needed.
-
-        The index of a large run is kept in `caches`, by default the user's own. Raises NeedsUpgrade. Raises
-        ArchiveDamaged without run.json, or where a link or the like stands among the files of records: before anything
-        is paid for, whichever of them is needed.
-        """
+        """Read `run.json`. Raises as FolderReader and `read_info` do."""
         self.info: RunInfo
         self.info, sha256 = read_info(folder)
         super().__init__(folder, self.info.id, sha256, SEGMENTS, caches)
@@ -185,19 +180,21 @@ class RunReader(FolderReader):
 
     def query(self, query_id: str) -> Query | None:
         """Return one query, or None."""
-        return self._ask(lambda: self._query(query_id))
+        return self._find(self.index.queries, query_id, QUERY, lambda query: query.id == query_id)
 
     def group(self, query: Query) -> Group:
         """Return a query's rollouts in index order, the newest record of each."""
-        return self._ask(lambda: Group(query=query, rollouts=tuple(self._rollouts(query.id))))
+
+        def rollouts() -> Iterator[Rollout]:
+            for number, place in self.index.rollouts.get(query.id, {}).items():
+                rollout = self.rollout_at(place.place)
+                yield expected(place.place, rollout, (rollout.query, rollout.index) == (query.id, number))
+
+        return self._ask(lambda: Group(query=query, rollouts=tuple(rollouts())))
 
     def rollout_at(self, place: RecordPlace) -> Rollout:
         """Return the rollout at a place of the index."""
         return read_at_place(self._files, place, ROLLOUT)
-
-    def counts(self) -> RunCounts:
-        """Return how many records it has, and what became of its rollouts."""
-        return self.index.counts()
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
@@ -205,18 +202,11 @@ class RunReader(FolderReader):
         return basis_of((index, place.status, place.started_at) for index, place in places.items())
 
     def group_cache(self, fingerprint: str | None) -> GroupCache:
-        """Return what is cached of its groups by a judging, named by its fingerprint; nothing where that is None.
-
-        As the index, it is kept of a large run only, and for the files of records that are there now.
-        """
+        """Return what is cached of the groups of a large run by a judging, named by its fingerprint; or nothing."""
         files = {path: stamp for name in INDEXED for path, stamp in stamps_in(self.folder / name).items()}
         if not (fingerprint and self._cache and is_worth_keeping(size for size, *_ in files.values())):
             return GroupCache()
         return GroupCache(self.index, fingerprint, {file_name(path): stamp for path, stamp in files.items()})
-
-    def labels(self) -> str | None:
-        """Return the text of the run's file of labels, or None. Raises ArchiveDamaged for one that cannot be read."""
-        return read_labels(self.folder)
 
     def rankings(self) -> list[RankingFile]:
         """Return all rankings of the run, oldest first; their groups are read as they are asked for."""
@@ -252,17 +242,6 @@ class RunReader(FolderReader):
         name = self.typed_name
         how = call("resume", name) if self.info.judge else call("rescore", name, judge_model="MODEL")
         raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
-
-    def _query(self, query_id: str) -> Query | None:
-        if (place := self.index.queries.get(query_id)) is None:
-            return None
-        query = read_at_place(self._files, place, QUERY)
-        return expected(place, query, query.id == query_id)
-
-    def _rollouts(self, query_id: str) -> Iterator[Rollout]:
-        for number, place in self.index.rollouts.get(query_id, {}).items():
-            rollout = self.rollout_at(place.place)
-            yield expected(place.place, rollout, (rollout.query, rollout.index) == (query_id, number))
 
     def _heads(self) -> list[tuple[RankingHead, Path]]:
         return heads_in(self.folder / "rankings", RANKING_HEAD)

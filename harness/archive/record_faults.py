@@ -1,20 +1,16 @@
-"""What cannot be so in a record, beyond what its types say: times, counts and marks that no run of ours can hold.
-
-The bounds are far outside of anything that happens, and within what dates, sums and means can be computed with.
-"""
+"""What cannot be so in a record, beyond its types: times, counts and marks with which sums and dates would fail."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
-from typing import Protocol, get_args
+from typing import Protocol
 
 from pydantic import JsonValue
 
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match
-from harness.core.settings import Api
 from harness.core.settings_sources import check_known
 from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, SideScores
 
@@ -32,13 +28,11 @@ class _HasId(Protocol):
     def id(self) -> str: ...
     @property
     def created_at(self) -> datetime: ...
+
+
+class _HasSettings(_HasId, Protocol):
     @property
     def settings(self) -> Mapping[str, JsonValue]: ...
-
-
-class _HasEndpoint(_HasId, Protocol):
-    @property
-    def endpoint(self) -> Mapping[str, JsonValue] | None: ...
 
 
 class _HasStart(Protocol):
@@ -49,22 +43,17 @@ class _HasStart(Protocol):
 
 
 def head_faults(head: _HasId) -> Iterator[str]:
-    """Yield what is wrong with the head of a ranking, and what may be wrong with `run.json` as well."""
+    """Yield what is wrong with the id and the time of a header."""
     if fault := name_fault(head.id):
         yield f"id: {fault}"
     yield from time_faults("created_at", head.created_at, aware=True)
+
+
+def settings_faults(head: _HasSettings) -> Iterator[str]:
+    """Yield what is wrong with the head of a ranking, and what may be wrong with `run.json` as well."""
+    yield from head_faults(head)
     if fault := _settings_fault(json.dumps(head.settings)):
         yield f"settings: {fault}"
-
-
-def run_faults(info: _HasEndpoint) -> Iterator[str]:
-    """Yield what is wrong with `run.json`."""
-    yield from head_faults(info)
-    endpoint = info.endpoint or {}
-    if not isinstance(endpoint.get("base_url"), str | None):
-        yield "endpoint.base_url: an address is expected"
-    if endpoint.get("api") not in {None, *get_args(Api)}:
-        yield f"endpoint.api: one of {', '.join(get_args(Api))} is expected"
 
 
 def name_fault(name: str) -> str | None:

@@ -19,8 +19,8 @@ _START = re.compile(rb'\{"crc":"')
 def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
     """Move the lines named into `damaged/`; all other lines stay as they are, byte for byte.
 
-    A record that is whole in what a changed line end glued together is kept. What stands in the place of a file that is
-    made anew whenever it is needed (a page, a lock) is removed. Raises CannotWrite, ArchiveDamaged.
+    A record that is whole in what a changed line end glued together is kept. What stands in the place of a page or a
+    lock is removed. Raises CannotWrite, ArchiveDamaged.
     """
     by_file: dict[Path, set[int]] = {}
     for finding in damage:
@@ -29,25 +29,22 @@ def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
             lines.add(finding.line)
     try:
         for path, lines in by_file.items():
-            if lines:
-                _move_lines(path, folder / ASIDE / f"{path.parent.name}-{path.name}", lines)
-            else:
+            if not lines:
                 remove_strange(folder, path)
+                continue
+            aside = folder / ASIDE / f"{path.parent.name}-{path.name}"
+            with open_file(path) as source, replaced_file(path) as good, create_beside(aside) as bad:
+                for line in raw_lines(source):
+                    if line.number not in lines:
+                        _copy(source, line, good)
+                        continue
+                    if not _copy(source, line, bad):
+                        bad.write(b"\n")
+                    good.writelines(() if line.fault else _whole_in(line.data))
+                bad.flush()
+                os.fsync(bad.fileno())  # before the file without these lines takes the place of that with them
     except OSError as exc:
         raise CannotWrite(f"cannot repair {folder}: {exc.strerror}; nothing was lost") from exc
-
-
-def _move_lines(path: Path, aside: Path, numbers: set[int]) -> None:
-    with open_file(path) as source, replaced_file(path) as good, create_beside(aside) as bad:
-        for line in raw_lines(source):
-            if line.number not in numbers:
-                _copy(source, line, good)
-            else:
-                if not _copy(source, line, bad):
-                    bad.write(b"\n")
-                good.writelines(() if line.fault else _whole_in(line.data))
-        bad.flush()
-        os.fsync(bad.fileno())  # before the file without these lines takes the place of that with them
 
 
 def _copy(source: IO[bytes], line: RawLine, target: IO[bytes]) -> bool:

@@ -37,27 +37,34 @@ class ResultWriter(Generic[HeadT, LineT]):
     counted: ClassVar[str]
     """What the footer calls the number of results."""
 
-    def __init__(self, path: Path, head: HeadT, redact: Redactor = DEFAULT_REDACTOR) -> None:
-        """Name the file; it is made, with its header, with the first verdict bought or the first result."""
+    def __init__(
+        self, path: Path, head: HeadT, redact: Redactor = DEFAULT_REDACTOR, settle: Callable[[], None] = lambda: None
+    ) -> None:
+        """Name the file, made with the first verdict or result. `settle` puts the texts that it names on disk."""
         self._path, self._head, self._results, self._redact = path, redact.record(head), 0, redact
+        self._settle = settle
         self._appender: Appender | None = None
 
-    def begin(self) -> None:
-        """Write the header, unless it is written."""
+    def begin(self) -> Appender:
+        """Write the header, unless it is written, and return the file."""
         with disk_errors(self._path.parents[1]):
-            self._open()
+            if self._appender is None:
+                self._appender = Appender(self._path)
+                self._appender.append("header", to_json(self._head))
+        return self._appender
 
     def add(self, result: LineT) -> None:
-        """Write one result."""
+        """Write one result, after the texts that it names."""
+        self._settle()
         with disk_errors(self._path.parents[1]):  # it counts with the footer, and costs nothing
             _, body = self._redact.record_and_json(result)
-            self._open().append(self.kind, body, sync=False)
+            self.begin().append(self.kind, body, sync=False)
         self._results += self._counts(result)
 
     def finish(self) -> None:
         """Write the footer: the file is complete and will never change."""
         with disk_errors(self._path.parents[1]):
-            self._open().append("footer", json.dumps({self.counted: self._results} | self._also()))
+            self.begin().append("footer", json.dumps({self.counted: self._results} | self._also()))
 
     def close(self) -> None:
         """Close the file; without a footer it stays as the record of work that was cut short."""
@@ -65,19 +72,11 @@ class ResultWriter(Generic[HeadT, LineT]):
             self._appender.close()
 
     def _also(self) -> dict[str, Any]:
-        """Return what else the footer holds."""
         return {}
 
     def _counts(self, result: LineT) -> bool:
-        """Tell whether the footer counts a result."""
         del result
         return True
-
-    def _open(self) -> Appender:
-        if self._appender is None:
-            self._appender = Appender(self._path)
-            self._appender.append("header", to_json(self._head))
-        return self._appender
 
 
 class _Dated(Protocol):
@@ -123,7 +122,6 @@ class ResultsOnDisk(Sequence[T]):
         return ResultsOnDisk(self._path, self._offsets, self.queries, self._record_type, change)
 
     def __len__(self) -> int:
-        """How many results there are."""
         return len(self._offsets)
 
     @overload
@@ -131,17 +129,14 @@ class ResultsOnDisk(Sequence[T]):
     @overload
     def __getitem__(self, at: slice) -> tuple[T, ...]: ...
     def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
-        """Return one result, or several."""
         if isinstance(at, slice):
             return tuple(map(self._read, self._offsets[at]))
         return self._read(self._offsets[at])
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the results in the order written."""
         return map(self._read, self._offsets)
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` is a sequence of the same results."""
         return isinstance(other, Sequence) and tuple(self) == tuple(other)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
@@ -182,15 +177,13 @@ class ResultFile(Generic[Head, Brief, T]):
 
 
 def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultFile[Head, Brief, T] | None:
-    """Return the results in a file, or None for one without a header: torn before that was whole, or repaired.
-
-    Of several lines of one query the last counts.
-    """
+    """Return the results in a file, of each query the last; None without a header: torn before, or repaired."""
     head: Head | None = None
     rows: dict[str, int] = {}
     offsets, briefs = array("q"), list[Brief]()
     footer: Any = None
-    for line, place in whole_lines(path):
+    for raw, place in whole_lines(path):
+        line = raw.data
         check_sum(line, place)
         kind = lines.line.kind if begins_as_written(line, lines.line.kind) else decode(line, place)["kind"]
         if kind == lines.head.kind:
@@ -210,10 +203,6 @@ def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultF
 
 def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:
     """Return the header of each file of results in a folder, the oldest first."""
-    heads = [(head, path) for path in files_in(folder) if (head := _read_head(path, head_type))]
+    firsts = ((next(read_lines(path), None), path) for path in files_in(folder))
+    heads = [(read_record(at, head_type), path) for at, path in firsts if at and at.members["kind"] == head_type.kind]
     return sorted(heads, key=lambda pair: pair[0].created_at)
-
-
-def _read_head(path: Path, head_type: RecordType[Head]) -> Head | None:
-    first = next(read_lines(path), None)
-    return read_record(first, head_type) if first and first.members["kind"] == head_type.kind else None

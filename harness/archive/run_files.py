@@ -1,8 +1,8 @@
 """The files of a run, opened, made, replaced and removed: the only place that does.
 
 A run may come from a stranger. The user names its folder, RUN, which may be a link. Below RUN no link is followed and
-only plain files and folders count, at RUN/NAME or RUN/FOLDER/NAME; whatever else stands there (a link, a FIFO, a
-device, a folder in place of a file) is damage. Each function opens RUN anew and walks down by descriptors.
+only plain files and folders count, at RUN/NAME or RUN/FOLDER/NAME; whatever else stands there is damage. Each function
+opens RUN anew and walks down by descriptors.
 """
 
 import fcntl
@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -44,10 +44,7 @@ class InfoFile(NamedTuple):
 
 
 def runs_in(runs_dir: Path, names: Sequence[str]) -> tuple[dict[Path, InfoFile], list[Path]]:
-    """Return the folders in `runs_dir` with the first of the files `names` that each holds, and apart all links.
-
-    Names that begin with a dot are passed over. Raises OSError.
-    """
+    """Return the folders in `runs_dir` with the first of `names` in each, and apart all links. Raises OSError."""
     runs: dict[Path, InfoFile] = {}
     links: list[Path] = []
     with run_folder(runs_dir) as descriptor, os.scandir(descriptor) as entries:
@@ -65,10 +62,7 @@ def runs_in(runs_dir: Path, names: Sequence[str]) -> tuple[dict[Path, InfoFile],
 
 
 def files_in(folder: Path) -> dict[Path, int]:
-    """Return the files of records in RUN/FOLDER by name, with their sizes in bytes; none if FOLDER is not there.
-
-    Raises ArchiveDamaged if FOLDER is not a plain folder, or one of its files of records not a plain file.
-    """
+    """Return the files of records in RUN/FOLDER by name, with their sizes in bytes. Raises ArchiveDamaged."""
     return {path: status.st_size for path, status in _records_in(folder).items()}
 
 
@@ -104,10 +98,7 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def create_file(path: Path) -> FileIO:
-    """Create RUN/FOLDER/NAME (0600) for writing, unbuffered, and FOLDER (0700) if it is not there.
-
-    Raises FileExistsError if anything of that name is there, ArchiveDamaged if FOLDER is not a plain folder.
-    """
+    """Create RUN/FOLDER/NAME (0600), unbuffered, and FOLDER (0700). Raises FileExistsError, ArchiveDamaged."""
     with folder_below(path.parent, make=True) as folder:
         file = FileIO(os.open(path.name, _NEW, 0o600, dir_fd=folder), "wb")
         os.fsync(folder)
@@ -144,32 +135,35 @@ def replaced_file(path: Path) -> Generator[IO[bytes]]:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write RUN/NAME (0600) whole or not at all; what stood there is replaced, and not followed if it was a link.
-
-    Raises CannotWrite, ArchiveDamaged if a folder stands there.
-    """
-    part = f".{path.name}.{secrets.token_hex(4)}"
+    """Write RUN/NAME as `replace_in` does, on the disk. Raises CannotWrite, ArchiveDamaged if a folder stands there."""
     try:
         with run_folder(path.parent) as run:
-            try:
-                with os.fdopen(os.open(part, _NEW, 0o600, dir_fd=run), "w", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.rename(part, path.name, src_dir_fd=run, dst_dir_fd=run)
-            except BaseException:
-                _remove(run, path.with_name(part))
-                raise
+            replace_in(run, path, text.encode(), sync=True)
     except IsADirectoryError:
         raise ArchiveDamaged(f"{path}: {_reason(stat.S_IFDIR, stat.S_IFREG)}") from None
     except OSError as exc:
         raise CannotWrite(f"cannot write {path}: {exc.strerror}") from exc
 
 
-def append_to_file(path: Path, text: str) -> None:
-    """Append lines to RUN/NAME, made (0600) if it is not there, on the disk when this returns.
+def replace_in(folder: int, path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Write a file (0600) in an open folder, whole or not at all, in the place of a link, too. Raises OSError."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(part.name, _NEW, 0o600, dir_fd=folder), "wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.rename(part.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        _remove(folder, part)
+        raise
 
-    A last line without its end gets it first. Raises CannotWrite; ArchiveDamaged if no plain file stands there.
+
+def append_to_file(path: Path, text: str) -> None:
+    """Append lines to RUN/NAME (made with 0600), on the disk; a last line without its end gets it first.
+
+    Raises CannotWrite; ArchiveDamaged if no plain file stands there.
     """
     try:
         with run_folder(path.parent) as run:
@@ -186,14 +180,16 @@ def append_to_file(path: Path, text: str) -> None:
 
 
 def remove_strange(run: Path, path: Path) -> None:
-    """Remove RUN/NAME or RUN/FOLDER/NAME unless it is a plain file. Raises ArchiveDamaged for a folder.
+    """Remove RUN/NAME or RUN/FOLDER/NAME unless it is a plain file. Raises ArchiveDamaged for a folder."""
 
-    Two processes that do this at once do not remove the plain file that one of them then makes.
-    """
+    def is_strange() -> bool:
+        status = _status(folder, path.name)
+        return status is not None and not stat.S_ISREG(status.st_mode)
+
     with run_folder(run) if path.parent == run else folder_below(path.parent) as folder:
-        if _is_strange(folder, path.name):
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            if _is_strange(folder, path.name):
+        if is_strange():
+            fcntl.flock(folder, fcntl.LOCK_EX)  # or two processes could remove the plain file that one of them makes
+            if is_strange():
                 _remove(folder, path)
 
 
@@ -218,14 +214,14 @@ class StrangeThing(NamedTuple):
 def strange_things(run: Path, folders: Iterable[str], files: Iterable[str]) -> Iterator[StrangeThing]:
     """Yield what may not stand in a run and in its `folders`. Raises ArchiveDamaged if one cannot be read.
 
-    `folders` must be folders and `files` files. What the harness does not know may be either, but nothing else.
+    `folders` must be folders and `files` files. What else is there may be either.
     """
     with _readable(run, missing=True), run_folder(run) as descriptor:
         wanted = dict.fromkeys(folders, stat.S_IFDIR) | dict.fromkeys(files, stat.S_IFREG)
         yield from _strange_in(descriptor, run, wanted.get)
         for folder in folders:
             with suppress(FileNotFoundError, ArchiveDamaged), folder_below(run / folder) as below:
-                yield from _strange_in(below, run / folder, _wanted_record)
+                yield from _strange_in(below, run / folder, lambda n: stat.S_IFREG if n.endswith(RECORDS) else None)
 
 
 def sync_folder(path: Path) -> None:
@@ -234,14 +230,9 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
 
 
-@contextmanager
-def run_folder(run: Path) -> Generator[int]:
+def run_folder(run: Path) -> AbstractContextManager[int]:
     """Open a run's folder, which the user named: it may be a link. Raises OSError."""
-    descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return _closing(os.open(run, os.O_RDONLY | os.O_DIRECTORY))
 
 
 @contextmanager
@@ -256,9 +247,12 @@ def folder_below(path: Path, *, make: bool = False) -> Generator[int]:
             yield descriptor
 
 
+def _below(run: int, path: Path) -> AbstractContextManager[int]:
+    return _closing(_opened(run, path, os.O_RDONLY | os.O_DIRECTORY))
+
+
 @contextmanager
-def _below(run: int, path: Path) -> Generator[int]:
-    descriptor = _opened(run, path, os.O_RDONLY | os.O_DIRECTORY)
+def _closing(descriptor: int) -> Generator[int]:
     try:
         yield descriptor
     finally:
@@ -281,11 +275,6 @@ def _opened(folder: int, path: Path, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _is_strange(folder: int, name: str) -> bool:
-    status = _status(folder, name)
-    return status is not None and not stat.S_ISREG(status.st_mode)
 
 
 def _status(folder: int, name: str) -> os.stat_result | None:
@@ -327,10 +316,6 @@ def _strange_in(descriptor: int, folder: Path, wanted: Callable[[str], int | Non
             mode = entry.stat(follow_symlinks=False).st_mode
             if reason := _reason(mode, wanted(entry.name)):
                 yield StrangeThing(folder / entry.name, reason, stat.S_ISDIR(mode))
-
-
-def _wanted_record(name: str) -> int | None:
-    return stat.S_IFREG if name.endswith(RECORDS) else None
 
 
 @contextmanager

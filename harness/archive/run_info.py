@@ -5,18 +5,19 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args
 
 from pydantic import Field, JsonValue, model_validator
 
 from harness.archive.layout import RUN_FILE
 from harness.archive.lines import check_version, parse
 from harness.archive.raw_lines import LONGEST
-from harness.archive.record_faults import run_faults
+from harness.archive.record_faults import settings_faults
 from harness.archive.run_files import read_file
 from harness.archive.typed_records import check_rubric_text, checked
 from harness.core.errors import ArchiveDamaged, TooOld
 from harness.core.records import Record
+from harness.core.settings import Api
 
 OLDEST_READABLE = "0.1.0"
 """The oldest version of the harness whose runs and comparisons this one reads."""
@@ -59,26 +60,22 @@ class RunInfo(Record):
     rubric_text: str | None = None
     """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
 
-    @model_validator(mode="after")
-    def _text_has_its_fingerprint(self) -> Self:
-        check_rubric_text(self.rubric, self.rubric_text)
-        return self
+    _text_has_its_fingerprint = model_validator(mode="after")(check_rubric_text)
+
+
+def run_faults(info: RunInfo) -> Iterator[str]:
+    """Yield what is wrong with `run.json`."""
+    yield from settings_faults(info)
+    endpoint = info.endpoint or {}
+    if not isinstance(endpoint.get("base_url"), str | None):
+        yield "endpoint.base_url: an address is expected"
+    if endpoint.get("api") not in {None, *get_args(Api)}:
+        yield f"endpoint.api: one of {', '.join(get_args(Api))} is expected"
 
 
 def read_info(folder: Path) -> tuple[RunInfo, str]:
-    """Read `run.json`, and return it with the sha256 (hex) of its bytes.
-
-    Raises ArchiveDamaged if it cannot be read, NeedsUpgrade for a newer schema, TooOld for one of an older harness.
-    """
+    """Return `run.json` and the sha256 (hex) of its bytes. Raises ArchiveDamaged, NeedsUpgrade, TooOld."""
     return read_info_file(folder / RUN_FILE, RunInfo.model_validate, run_faults, "run")
-
-
-def _refuse_too_old(versions: object, path: Path) -> None:
-    """Raise TooOld where the file names a harness before `OLDEST_READABLE` as its maker."""
-    version = cast("dict[str, object]", versions).get("arena-harness") if isinstance(versions, dict) else None
-    stated = _VERSION.match(version) if isinstance(version, str) else None
-    if stated and tuple(map(int, stated.groups())) < tuple(map(int, OLDEST_READABLE.split("."))):
-        raise TooOld(path, stated[0], OLDEST_READABLE)
 
 
 def read_info_file(
@@ -86,15 +83,17 @@ def read_info_file(
 ) -> tuple[T, str]:
     """Return what a file holds that is written once, with the sha256 (hex) of its bytes. Raises as `read_info` does."""
     data = read_file(path, LONGEST)
-    no_repair = (
-        f"It holds the {whose}'s settings and is written once: no repair can make it anew; restore it from a copy"
-    )
+    why = f"It holds the {whose}'s settings and is written once: no repair can make it anew; restore it from a copy"
     try:
         members = parse(data)
         check_version(members.get("schema_version"), path)
-        _refuse_too_old(members.get("versions"), path)
+        versions = members.get("versions")
+        version = cast("dict[str, object]", versions).get("arena-harness") if isinstance(versions, dict) else None
+        stated = _VERSION.match(version) if isinstance(version, str) else None
+        if stated and tuple(map(int, stated.groups())) < tuple(map(int, OLDEST_READABLE.split("."))):
+            raise TooOld(path, stated[0], OLDEST_READABLE)
         return checked(members, validate, path, faults_of), hashlib.sha256(data).hexdigest()
     except ValueError as exc:
-        raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {no_repair}") from None
+        raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {why}") from None
     except ArchiveDamaged as exc:
-        raise ArchiveDamaged(f"{exc}. {no_repair}") from None
+        raise ArchiveDamaged(f"{exc}. {why}") from None

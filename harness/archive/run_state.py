@@ -92,8 +92,8 @@ def last_unfinished(
 ) -> Archived | None:
     """Return the newest run, or comparison unless `only_runs`, of which something is missing that can be done.
 
-    What failed again when it was resumed comes after all others: what fails each time must not keep `resume` from an
-    older run. What cannot be read is passed over; `pass_over` hears why.
+    What failed again when it was resumed comes after all others. What cannot be read is passed over; `pass_over` hears
+    why.
     """
     failed_again: Archived | None = None
     for archived in reversed(list_archived(runs_dir)):
@@ -116,7 +116,12 @@ def _left_of_run(folder: Path) -> _Left:
         missing = find_missing_work(reader)
         if missing.nothing or find_redacted(reader, missing.rollouts):
             return "nothing"
-        return "what failed again" if _failed_again(reader, missing) else "work"
+        # whether all that is missing are rollouts that the infrastructure failed in a later process, too
+        rollouts = ((reader.index.rollouts.get(query, {}), indices) for query, indices in missing.rollouts.items())
+        places = [of_query.get(i) for of_query, indices in rollouts for i in indices]
+        first = next(iter(files_in(folder / "rollouts")), None)
+        again = bool(places) and all(p and p.kind not in _STOPPED and p.place.path != first for p in places)
+        return "what failed again" if again else "work"
 
 
 def _left_of_comparison(folder: Path) -> _Left:
@@ -129,14 +134,6 @@ def _left_of_comparison(folder: Path) -> _Left:
         if not files[-1].incomplete:
             return "nothing"
         return "what failed again" if sum(file.finished for file in files) > 1 else "work"
-
-
-def _failed_again(reader: RunReader, missing: MissingWork) -> bool:
-    """Tell whether all that is missing are rollouts that the infrastructure failed in a later process, too."""
-    rollouts = ((reader.index.rollouts.get(query, {}), indices) for query, indices in missing.rollouts.items())
-    places = [of_query.get(i) for of_query, indices in rollouts for i in indices]
-    first = next(iter(files_in(reader.folder / "rollouts")), None)
-    return bool(places) and all(p and p.kind not in _STOPPED and p.place.path != first for p in places)
 
 
 def find_redacted(reader: RunReader, queries: Iterable[str]) -> Query | None:
@@ -172,8 +169,12 @@ _LOCKS = Path("/proc/locks")
 
 
 def find_run_state(reader: RunReader, ranking: RankingFile | None, counts: RunCounts) -> RunState:
-    """Return what became of a run; `ranking` is its newest, `counts` are `reader.counts()`. Raises ArchiveDamaged."""
-    if _interrupted(reader.info, _gone_on_with(reader, ranking), counts):
+    """Return what became of a run; `ranking` is its newest, `counts` are its index's. Raises ArchiveDamaged."""
+    last = ranking
+    if ranking and ranking.head.free and ranking.incomplete:  # `resume` goes by no free one that lacks verdicts
+        last = reader.newest_ranking(free=False) or ranking
+    lacks_ranking = (last is not None or bool(reader.info.judge)) and not (last and last.finished)
+    if lacks_ranking or not _rolled_out(reader.info, counts):
         if _is_locked(reader.folder / LOCK):
             return "under way"
         return "waiting" if _rolled_out(reader.info, counts) and with_provider(reader.folder) else "interrupted"
@@ -193,19 +194,6 @@ def find_comparison_state(folder: Path, newest: "ComparisonFile | None") -> RunS
     return "done"
 
 
-def _gone_on_with(reader: RunReader, ranking: RankingFile | None) -> RankingFile | None:
-    """Return the ranking that `resume` goes by: a free one that lacks verdicts does not count."""
-    if ranking and ranking.head.free and ranking.incomplete:
-        return reader.newest_ranking(free=False) or ranking
-    return ranking
-
-
-def _interrupted(info: RunInfo, ranking: RankingFile | None, counts: RunCounts) -> bool:
-    if not info.judge:  # what was imported nobody runs
-        return ranking is not None and not ranking.finished
-    return not _rolled_out(info, counts) or ranking is None or not ranking.finished
-
-
 def _rolled_out(info: RunInfo, counts: RunCounts) -> bool:
     """Tell whether every rollout that was to come has ended; so has each of what was imported."""
     if not info.judge:
@@ -216,10 +204,7 @@ def _rolled_out(info: RunInfo, counts: RunCounts) -> bool:
 
 
 def _is_locked(path: Path) -> bool:
-    """Tell whether a process holds a lock on a file; False where the system does not tell (only Linux does).
-
-    Trying to lock the file would tell it everywhere, and might stop a process that locks it at that moment.
-    """
+    """Tell whether a process holds a lock on a file; False where the system does not tell (only Linux does)."""
     try:
         inode, locks = path.stat().st_ino, _LOCKS.read_text("ascii")
     except (OSError, ValueError):

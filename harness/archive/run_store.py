@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from harness.archive.batch_log import KIND_OF, SEGMENT, BatchRecord
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo, ComparisonReader
@@ -20,29 +20,14 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout, to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 
-
-class ComparisonWriter(ResultWriter[ComparisonHead, ComparedQuery]):
-    """Writes what came of a comparison: a line a query."""
-
-    kind = "compared"
-    counted = "queries"
-
-    def __init__(self, path: Path, head: ComparisonHead, redact: Redactor, settle: Callable[[], None]) -> None:
-        """Name the file; `settle` waits until the texts that a line names are on disk."""
-        super().__init__(path, head, redact)
-        self._settle = settle
-
-    def add(self, result: ComparedQuery) -> None:
-        """Write what came of one query, after the texts that it names."""
-        self._settle()
-        super().add(result)
+_InfoReader = TypeVar("_InfoReader", bound=RunReader | ComparisonReader)
 
 
-class ComparisonStore(FolderStore[ComparisonReader]):
-    """A comparison's folder, open for writing under its lock. Use it as a context manager."""
+class InfoStore(FolderStore[_InfoReader]):
+    """What runs and comparisons have in common: the folder begins with a file that says what it is."""
 
-    costs_nothing = frozenset({"blobs"})
-    """Texts are copied from the sides' runs. A judge's reply is a text, too, and its verdict follows at once."""
+    info_file: ClassVar[str]
+    reader_type: ClassVar[type[Any]]
 
     def __init__(
         self,
@@ -53,21 +38,39 @@ class ComparisonStore(FolderStore[ComparisonReader]):
         accepted: Sequence[str] = (),
         redact: Redactor = DEFAULT_REDACTOR,
     ) -> None:
-        """Lock `folder`, as FolderStore does; `versions` are by default the comparison's.
-
-        Raises ArchiveDamaged if it is no comparison or holds what may not stand there.
-        """
-        reader = ComparisonReader(folder)  # before the lock, whose file would make the folder
+        """Lock `folder`, as FolderStore does; `versions` are by default those of its file. Raises ArchiveDamaged."""
+        reader = self.reader_type(folder)  # before the lock, whose file would make the folder
         super().__init__(reader, at, versions=versions or reader.info.versions, accepted=accepted, redact=redact)
+
+    @classmethod
+    def _make(
+        cls, runs_dir: Path, info: RunInfo | ComparisonInfo, redact: Redactor, fill: Callable[[Path], None]
+    ) -> Self:
+        text = redact.secret(info.model_dump_json(indent=1))
+        is_first = make_folder(runs_dir / info.id, cls.info_file, text, fill)
+        store = cls(runs_dir / info.id, info.created_at, redact=redact)
+        store._made_runs_dir = is_first
+        return store
+
+
+class ComparisonWriter(ResultWriter[ComparisonHead, ComparedQuery]):
+    """Writes what came of a comparison: a line a query."""
+
+    kind = "compared"
+    counted = "queries"
+
+
+class ComparisonStore(InfoStore[ComparisonReader]):
+    """A comparison's folder, open for writing under its lock. Use it as a context manager."""
+
+    info_file, reader_type = COMPARISON_FILE, ComparisonReader
+    costs_nothing = frozenset({"blobs"})
+    """Texts are copied from the sides' runs. A judge's reply is a text, too, and its verdict follows at once."""
 
     @classmethod
     def create(cls, runs_dir: Path, info: ComparisonInfo, *, redact: Redactor = DEFAULT_REDACTOR) -> Self:
         """Make a comparison's folder, whole or not at all. Raises UsageError where the folder cannot be written."""
-        text = redact.secret(info.model_dump_json(indent=1))
-        is_first = make_folder(runs_dir / info.id, COMPARISON_FILE, text)
-        store = cls(runs_dir / info.id, info.created_at, redact=redact)
-        store._made_runs_dir = is_first
-        return store
+        return cls._make(runs_dir, info, redact, lambda _: None)
 
     def open_comparison(self, head: ComparisonHead) -> ComparisonWriter:
         """Start a file beside the ones that are there; it is on disk with its first verdict or its first query."""
@@ -95,52 +98,39 @@ class RankingWriter(ResultWriter[RankingHead, GroupRanking]):
         return not result.provisional
 
 
-class RunStore(FolderStore[RunReader]):
+class RunStore(InfoStore[RunReader]):
     """A run's folder, open for writing under its lock. Use it as a context manager."""
 
+    info_file, reader_type = RUN_FILE, RunReader
     costs_nothing = frozenset({"queries"})
-
-    def __init__(
-        self,
-        folder: Path,
-        at: datetime,
-        *,
-        versions: Mapping[str, str] | None = None,
-        accepted: Sequence[str] = (),
-        redact: Redactor = DEFAULT_REDACTOR,
-    ) -> None:
-        """Lock `folder`, as FolderStore does; `versions` are by default the run's.
-
-        Raises ArchiveDamaged if it is no run or holds what may not stand there.
-        """
-        reader = RunReader(folder)  # before the lock, whose file would make the folder of a run that is not there
-        super().__init__(reader, at, versions=versions or reader.info.versions, accepted=accepted, redact=redact)
 
     @classmethod
     def create(
         cls, runs_dir: Path, info: RunInfo, queries: Sequence[Query] = (), *, redact: Redactor = DEFAULT_REDACTOR
     ) -> Self:
-        """Make a run's folder, whole or not at all.
+        """Make a run's folder, whole or not at all. Raises UsageError where the folder cannot be written.
 
         `queries` are in it from the beginning, so that whoever resumes the run knows them all.
-        Raises UsageError where the folder cannot be written.
         """
 
         def fill(folder: Path) -> None:
-            if queries:
-                _write_queries(folder, info, queries, redact)
+            if not queries:
+                return
+            head: dict[str, Any] = {"versions": dict(info.versions), "accepted": []}
+            appender = begin_segment(folder / "queries", info.created_at, head)
+            for query in queries:
+                appender.append("query", to_json(_redacted(query, redact)), sync=False)
+            appender.sync()
+            appender.close()
 
-        text = redact.secret(info.model_dump_json(indent=1))
-        is_first = make_folder(runs_dir / info.id, RUN_FILE, text, fill)
-        store = cls(runs_dir / info.id, info.created_at, redact=redact)
-        store._made_runs_dir = is_first
-        return store
+        return cls._make(runs_dir, info, redact, fill)
 
     def add_query(self, query: Query) -> None:
         """Keep a query, unless it is there."""
-        if query.id not in self.reader.index.queries:
+        index = self.reader.index
+        if query.id not in index.queries:
             body = to_json(_redacted(query, self.redact))
-            self.reader.index.add_query(query.id, self._append("queries", "query", body))
+            index.add(index.queries, query.id, self._append("queries", "query", body))
 
     def add_rollout(self, rollout: Rollout) -> Rollout:
         """Keep a rollout, and return it as it is kept: redacted."""
@@ -157,15 +147,6 @@ class RunStore(FolderStore[RunReader]):
         """Start a ranking beside the ones that are there; it is on disk with its first verdict or its first group."""
         self._results = ranking = RankingWriter(self.folder / "rankings" / f"{head.id}.jsonl", head, self.redact)
         return ranking
-
-
-def _write_queries(folder: Path, info: RunInfo, queries: Sequence[Query], redact: Redactor) -> None:
-    head: dict[str, Any] = {"versions": dict(info.versions), "accepted": []}
-    appender = begin_segment(folder / "queries", info.created_at, head)
-    for query in queries:
-        appender.append("query", to_json(_redacted(query, redact)), sync=False)
-    appender.sync()
-    appender.close()
 
 
 def _redacted(query: Query, redact: Redactor) -> Query:

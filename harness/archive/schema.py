@@ -42,24 +42,16 @@ _OTHERS: dict[str, dict[str, Any]] = {
     "footer": {"groups": {"type": "integer"}, "profiles": {"type": "array", "items": {"type": "object"}}},
     "comparison-footer": {"queries": {"type": "integer"}},
 }
-_REQUIRED = {
-    "header": ["at", "versions"],
-    "blob": ["sha256", "text"],
-    "footer": ["groups"],
-    "comparison-footer": ["queries"],
-}
+_OPTIONAL = {"accepted", "profiles"}
 _KINDS = {"ranking-header": "header", "comparison-header": "header", "comparison-footer": "footer"}
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON Schema of each record by name.
-
-    `header` opens a segment, `ranking-header` a ranking, `comparison-header` what a comparison says.
-    """
+    """Return the JSON Schema of each record by name. `header` opens a segment, `ranking-header` a ranking."""
     by_name = {name: TypeAdapter[Any](kind).json_schema(mode="serialization") for name, kind in _RECORDS.items()}
-    by_name |= {
-        name: {"type": "object", "properties": props, "required": _REQUIRED[name]} for name, props in _OTHERS.items()
-    }
+    for name, members in _OTHERS.items():
+        required = [member for member in members if member not in _OPTIONAL]
+        by_name[name] = {"type": "object", "properties": members, "required": required}
     return {name: _published(name, schema) for name, schema in sorted(by_name.items())}
 
 
@@ -82,8 +74,5 @@ def _published(name: str, schema: dict[str, Any]) -> dict[str, Any]:
         "kind": {"const": _KINDS.get(name, name)},
     }
     whole = {"type": "object", "properties": line, "required": list(line)}
-    return (
-        head
-        | {"allOf": [whole, {k: v for k, v in schema.items() if k != "$defs"}]}
-        | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
-    )
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    return head | {"allOf": [whole, {k: v for k, v in schema.items() if k != "$defs"}]} | definitions

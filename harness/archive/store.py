@@ -21,34 +21,27 @@ class VerdictStore(Protocol):
     def put_blob(self, text: str, *, as_is: bool = False) -> str:
         """Keep a large text and return its sha256. It is safe no later than the next record, which may name it.
 
-        A text is kept `as_is` if it has been redacted, or is packed numbers: in them a pattern could only fit by
-        chance, and would break them.
+        A text is kept `as_is` if it has been redacted, or is packed numbers, which a pattern could only break.
         """
         ...
 
     def settle(self) -> None:
         """Wait until every text put is safe, record or no record."""
-        ...
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
-        ...
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict that was bought under `key`, or None."""
-        ...
 
     def pair_scores(self, key: str) -> PairJudgment | None:
         """Return what rankings take of the verdict on a pair that was bought under `key`, or None."""
-        ...
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict that was bought under `key`, or None."""
-        ...
 
     async def commit(self) -> None:
         """Wait until all that was added before is safe: only then it counts."""
-        ...
 
 
 class Store(VerdictStore, Protocol):
@@ -56,7 +49,6 @@ class Store(VerdictStore, Protocol):
 
     def add_query(self, query: Query) -> None:
         """Keep a query."""
-        ...
 
     def add_rollout(self, rollout: Rollout) -> Rollout:
         """Keep a rollout, and return it as it is kept: redacted."""
@@ -67,7 +59,6 @@ class MemoryStore:
     """A store that lasts as long as the process: for use from Python without a run on disk."""
 
     def __init__(self, redact: Redactor = DEFAULT_REDACTOR) -> None:
-        """Start empty."""
         self.redact = redact
         self.blobs: dict[str, str] = {}
         self.queries: list[Query] = []

@@ -1,7 +1,6 @@
 """The one door to what a run's files hold: members become a typed record, or ArchiveDamaged with file, line and reason.
 
-A run folder is data from a stranger: whoever wrote a line made its checksum, too. No other module of the package
-validates what an archive holds (tests/test_architecture.py).
+A run folder is data from a stranger. No other module validates what an archive holds (tests/test_architecture.py).
 """
 
 import hashlib
@@ -9,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
@@ -61,18 +60,28 @@ def read_in_brief(line: bytes) -> RankedQuery | None:
     return RankedQuery(query.decode(), status == b"incomplete", provisional == b"true", ranks)
 
 
-def check_rubric_text(label: str | None, text: str | None) -> None:
-    """Raise ValueError for a text whose fingerprint is not the one in the label."""
-    if text is not None and (label or "").rpartition(" ")[2] not in _fingerprints(text):
-        raise ValueError("rubric_text is not the text whose fingerprint the rubric's label holds")
-
-
-def _fingerprints(text: str) -> set[str]:
-    """Return what may stand at the end of a label: of a rubric with dimensions, or of a text in plain words."""
-    return {hashlib.sha256(text.encode()).hexdigest()[:12], digest(text)[:12]}
+class _HasRubric(Protocol):
+    @property
+    def rubric(self) -> str | None: ...
+    @property
+    def rubric_text(self) -> str | None: ...
 
 
 T = TypeVar("T")
+_WithRubric = TypeVar("_WithRubric", bound=_HasRubric)
+
+
+def check_rubric_text(record: _WithRubric) -> _WithRubric:
+    """Raise ValueError for a rubric's text whose fingerprint is not the one in the rubric's label."""
+    text = record.rubric_text  # of a rubric with dimensions, or in plain words
+    if text is not None and (record.rubric or "").rpartition(" ")[2] not in {
+        hashlib.sha256(text.encode()).hexdigest()[:12],
+        digest(text)[:12],
+    }:
+        raise ValueError("rubric_text is not the text whose fingerprint the rubric's label holds")
+    return record
+
+
 _REASON = 300
 """Characters of a reason: what a stranger wrote may be in it."""
 
@@ -94,10 +103,7 @@ class RankingHead(Record):
     rubric_text: str | None = None
     """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
 
-    @model_validator(mode="after")
-    def _text_has_its_fingerprint(self) -> Self:
-        check_rubric_text(self.rubric, self.rubric_text)
-        return self
+    _text_has_its_fingerprint = model_validator(mode="after")(check_rubric_text)
 
 
 class Footer(Record):
@@ -113,10 +119,6 @@ class BlobText(Record):
 
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     text: str
-
-
-class SegmentHead(Record):
-    """The first line of a segment; nothing is read from it."""
 
 
 class QueryName(Record):
@@ -165,6 +167,11 @@ class _RankedQuery(Record):
     provisional: bool = False
     rollouts: tuple[_RankedPlace, ...] = ()
 
+    @property
+    def mark(self) -> RankedQuery:
+        ranks = [(place.index, place.rank) for place in self.rollouts if place.rank is not None]
+        return RankedQuery(self.query, self.status == "incomplete", self.provisional, ranks)
+
 
 @dataclass(frozen=True)
 class RecordType(Generic[T]):
@@ -179,22 +186,20 @@ class RecordType(Generic[T]):
     """Does the same of a line that is just as we write it, and returns None for any other."""
 
 
-SEGMENT_HEAD = RecordType("header", SegmentHead.model_validate)
+SEGMENT_HEAD = "header"
+"""The kind of the first line of a segment; nothing is read from it."""
 QUERY = RecordType("query", Query.model_validate, from_json=Query.model_validate_json)
 QUERY_NAME = RecordType("query", QueryName.model_validate)
 ROLLOUT = RecordType("rollout", Rollout.model_validate, faults.rollout_faults, Rollout.model_validate_json)
 ROLLOUT_MARK = RecordType("rollout", RolloutMark.model_validate, faults.rollout_faults)
-_VERDICTS: Mapping[tuple[bool, object], type[AnyVerdict]] = {
-    (False, "ok"): Judged,
-    (False, "failed"): Unjudged,
-    (True, "ok"): Scored,
-    (True, "failed"): Unscored,
-}
 
 
 def _validate_verdict(members: Mapping[str, Any]) -> AnyVerdict:
     """Validate as `VERDICT` does, in half of the time."""
-    record = _VERDICTS.get(("transcripts" in members, members.get("status")))
+    kinds: dict[Any, type[AnyVerdict]] = {"ok": Judged, "failed": Unjudged}
+    if "transcripts" in members:
+        kinds = {"ok": Scored, "failed": Unscored}
+    record = kinds.get(members.get("status"))
     return record.model_validate(members) if record else VERDICT.validate_python(members)
 
 
@@ -205,27 +210,19 @@ def _verdict_from_json(line: bytes) -> AnyVerdict:
     return Judged.model_validate_json(line)
 
 
-def _ranked_query(members: Any) -> RankedQuery:
-    return _mark(_RankedQuery.model_validate(members))
-
-
-def _ranked_query_from_json(line: bytes) -> RankedQuery:
-    return _mark(_RankedQuery.model_validate_json(line))
-
-
-def _mark(of: _RankedQuery) -> RankedQuery:
-    ranks = [(place.index, place.rank) for place in of.rollouts if place.rank is not None]
-    return RankedQuery(of.query, of.status == "incomplete", of.provisional, ranks)
-
-
 VERDICT_LINE = RecordType("verdict", _validate_verdict, faults.verdict_faults, _verdict_from_json)
 PAIR_SCORES = RecordType(
     "verdict", PairScores.model_validate, faults.pair_scores_faults, PairScores.model_validate_json
 )
 VERDICT_MARK = RecordType("verdict", VerdictMark.model_validate)
-RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.head_faults)
+RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.settings_faults)
 RANKED_GROUP = RecordType("group", GroupRanking.model_validate, from_json=GroupRanking.model_validate_json)
-RANKED_QUERY = RecordType("group", _ranked_query, from_json=_ranked_query_from_json, quick=read_in_brief)
+RANKED_QUERY = RecordType(
+    "group",
+    lambda members: _RankedQuery.model_validate(members).mark,
+    from_json=lambda line: _RankedQuery.model_validate_json(line).mark,
+    quick=read_in_brief,
+)
 FOOTER = RecordType("footer", Footer.model_validate)
 BLOB = RecordType("blob", BlobText.model_validate)
 
@@ -246,10 +243,7 @@ def read_at_place(files: RecordFiles, place: RecordPlace, record_type: RecordTyp
 
 
 def read_line(line: bytes, place: RecordPlace, record_type: RecordType[T]) -> T:
-    """Return the typed record of a line that fits its checksum. Raises as `decode` and `read_record` do.
-
-    A line that begins as we write it goes straight into its record. The longer way finds what is strange about others.
-    """
+    """Return the typed record of a line that fits its checksum. Raises as `decode` and `read_record` do."""
     as_written = begins_as_written(line, record_type.kind)
     if as_written and record_type.quick and (known := record_type.quick(line)) is not None:
         return known
@@ -266,10 +260,7 @@ def read_line(line: bytes, place: RecordPlace, record_type: RecordType[T]) -> T:
 def checked(
     members: object, validate: Callable[[Any], T], where: object, faults_of: Callable[[T], Iterator[str]] | None = None
 ) -> T:
-    """Return what `validate` makes of members from an archive. Raises ArchiveDamaged naming `where` if it refuses.
-
-    `where` is a place, or a located record.
-    """
+    """Return what `validate` makes of members. Raises ArchiveDamaged naming `where`: a place, or a located record."""
     try:
         record = validate(members)
         reason = next(faults_of(record), None) if faults_of else None

@@ -1,7 +1,4 @@
-"""Is a run or a comparison whole? Every line, checksum, hash and reference is checked.
-
-Reads the files alone, never the index. harness.pipeline.validation compares what a ranking says with its matches.
-"""
+"""Is a run or a comparison whole? Every line, checksum, hash and reference is checked, by the files alone."""
 
 import re
 from abc import abstractmethod
@@ -30,15 +27,13 @@ from harness.archive.typed_records import (
     ROLLOUT,
     SEGMENT_HEAD,
     VERDICT_LINE,
-    BlobText,
     read_record,
     recorded_settings,
 )
-from harness.core.comparisons import ComparedQuery
 from harness.core.errors import ArchiveDamaged, TooOld, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
-from harness.core.verdicts import AnyVerdict, Judged
+from harness.core.verdicts import Judged
 from harness.core.wording import counted
 
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -56,7 +51,6 @@ class Finding:
     """No repair mends it: a person must."""
 
     def __str__(self) -> str:
-        """Return `damage: file:line: reason`."""
         where = f"{self.path}:{self.line}" if self.line else str(self.path)
         return f"{self.kind}: {where}: {self.reason}"
 
@@ -70,7 +64,6 @@ class FolderCheck:
     """The one of them with files of results: a footer ends each of those."""
 
     def __init__(self) -> None:
-        """Nothing is looked at yet."""
         self.blobs = NamePlaces()
         self.used = NamePlaces()
         self.verdicts = NamePlaces()
@@ -108,7 +101,10 @@ class FolderCheck:
                     yield _tail(path, line)
                     continue
                 try:
-                    located = _located(line, path)
+                    if line.fault:
+                        raise ArchiveDamaged(line.fault)  # noqa: TRY301
+                    members = decode(line.data, f"{path}:{line.number}")
+                    located = LocatedRecord(RecordPlace(path, line.start), line.end, members, line.number)
                     kinds[located.members["kind"]] += 1
                     refuse_twice_named(line.data)
                     self._check(located, segment, kinds)
@@ -124,21 +120,17 @@ class FolderCheck:
     def _check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
         kind = located.members["kind"]
         if (segment, kind) == ("blobs", "blob"):
-            self._add_blob(read_record(located, BLOB))
+            blob = read_record(located, BLOB)
+            if blob_name(blob.text) != blob.sha256:
+                raise ArchiveDamaged(f"the content does not match its hash {blob.sha256}")
+            self.blobs.add(blob.sha256)
         elif (segment, kind) == ("verdicts", "verdict"):
-            self._add_verdict(read_record(located, VERDICT_LINE))
-        elif kind != SEGMENT_HEAD.kind or segment == self.results:
+            verdict = read_record(located, VERDICT_LINE)
+            self.use_blobs(verdict.raw_replies)
+            if isinstance(verdict, Judged):
+                self.verdicts.add(verdict.key)
+        elif kind != SEGMENT_HEAD or segment == self.results:
             self.check(located, segment, counted)
-
-    def _add_blob(self, blob: BlobText) -> None:
-        if blob_name(blob.text) != blob.sha256:
-            raise ArchiveDamaged(f"the content does not match its hash {blob.sha256}")
-        self.blobs.add(blob.sha256)
-
-    def _add_verdict(self, verdict: AnyVerdict) -> None:
-        self.use_blobs(verdict.raw_replies)
-        if isinstance(verdict, Judged):
-            self.verdicts.add(verdict.key)
 
 
 def refers(stored: bool, what: str) -> None:
@@ -172,13 +164,6 @@ def _strange_findings(folder: Path, segments: Sequence[str], info_file: Path) ->
                 yield Finding("damage", path, reason, by_hand=is_folder or not made_anew)
     except ArchiveDamaged as exc:
         yield Finding("damage", folder, error_reason(exc, folder), by_hand=True)
-
-
-def _located(line: RawLine, path: Path) -> LocatedRecord:
-    if line.fault:
-        raise ArchiveDamaged(line.fault)
-    members = decode(line.data, f"{path}:{line.number}")
-    return LocatedRecord(RecordPlace(path, line.start), line.end, members, line.number)
 
 
 def _tail(path: Path, line: RawLine) -> Finding:
@@ -249,10 +234,7 @@ class _RunCheck(FolderCheck):
         if rollout.raw_calls:
             self.use_blobs([rollout.raw_calls])  # first: the parts of a missing blob cannot be read
             self.use_blobs(self._parts_of(rollout.raw_calls))
-        if rollout.turns:
-            self.use_blobs([rollout.turns])
-        if rollout.sampled_tokens:
-            self.use_blobs([rollout.sampled_tokens])
+        self.use_blobs(name for name in (rollout.turns, rollout.sampled_tokens) if name)
         indices = self._rollouts[rollout.query] | {rollout.index}
         self._rollouts[rollout.query] = self._alike.setdefault(indices, indices)
 
@@ -297,17 +279,14 @@ class _ComparisonCheck(FolderCheck):
                 if self._runs is not None and [(side.run, side.sha256) for side in head.sides] != self._runs:
                     raise ArchiveDamaged("its sides are not those of compare.json")
             case "comparisons", "compared":
-                self._check_query(read_record(located, COMPARED_QUERY))
+                query = read_record(located, COMPARED_QUERY)
+                if self._runs is not None and len(query.rollouts) != len(self._runs):
+                    raise ArchiveDamaged(f"it has {len(query.rollouts)} sides, and the comparison {len(self._runs)}")
+                texts = (name for side in query.rollouts for r in side for name in (r.path_blob, r.answer_blob))
+                self.use_blobs(name for name in texts if name is not None)
+                for key in (key for match in query.matches for key in match.verdicts):
+                    refers(key in self.verdicts, f"verdict {key}")
             case "comparisons", "footer":
                 check_count(read_record(located, COMPARISON_FOOTER).queries, counted["compared"], "queries")
             case _:
                 raise unknown_kind(located)
-
-    def _check_query(self, query: ComparedQuery) -> None:
-        """Raise ArchiveDamaged for a text or a verdict that is missing, or other sides than the comparison has."""
-        if self._runs is not None and len(query.rollouts) != len(self._runs):
-            raise ArchiveDamaged(f"it has {len(query.rollouts)} sides, and the comparison {len(self._runs)}")
-        texts = (name for side in query.rollouts for r in side for name in (r.path_blob, r.answer_blob))
-        self.use_blobs(name for name in texts if name is not None)
-        for key in (key for match in query.matches for key in match.verdicts):
-            refers(key in self.verdicts, f"verdict {key}")

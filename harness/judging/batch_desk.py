@@ -43,23 +43,19 @@ class RequestFile:
     file: IO[bytes] = field(default_factory=TemporaryFile)
     keys: list[str] = field(default_factory=list[str])
 
-    def has_room(self, line: bytes) -> bool:
-        """Whether another line fits a file as providers take it."""
-        return len(self.keys) < MOST_BATCH_REQUESTS and self.file.tell() + len(line) <= MOST_BATCH_BYTES
-
 
 class BatchDesk:
     """Knows of each question whether its reply is there, a batch has it, or it is to be asked."""
 
     def __init__(self, store: RunStore, log: BatchLog, judges: Collection[str]) -> None:
-        """Look at what the run holds of batches, and at the verdicts that failed on their replies.
-
-        `judges` are the identities of those that are asked here.
-        """
+        """Look at what the run holds of batches; `judges` are the identities of those that are asked here."""
         self.log, self._judges = log, judges
         self.files: list[RequestFile] = []
-        self.failed = _failed(store) if any(batch.results for batch in log.batches.values()) else set[str]()
-        self._questions = dict[str, QuestionState]()
+        self.failed = set[str]()
+        """The keys of verdicts that failed although a batch had brought a reply."""
+        if any(batch.results for batch in log.batches.values()):
+            failed = (v for v in store.reader.verdicts() if isinstance(v, Unjudged | Unscored) and v.tier == TIER)
+            self.failed |= {verdict.key for verdict in failed}
         self.look()
 
     def close(self) -> None:
@@ -109,7 +105,8 @@ class BatchDesk:
     def leave(self, key: str, line: bytes, judge: str, form: Form, sampling: tuple[str, ...]) -> None:
         """Leave a question for the next batch."""
         file = next((f for f in reversed(self.files) if f.judge == judge), None)
-        if file is None or not file.has_room(line):
+        is_full = file and (len(file.keys) >= MOST_BATCH_REQUESTS or file.file.tell() + len(line) > MOST_BATCH_BYTES)
+        if file is None or is_full:
             file = RequestFile(judge, form, sampling)
             self.files.append(file)
         file.file.write(line)
@@ -129,15 +126,6 @@ def only_refusals(batch: BatchOnRecord) -> bool:
     return refused == len(batch.results) > 0
 
 
-def _failed(store: RunStore) -> set[str]:
-    """Return the keys of verdicts that failed although a batch had brought a reply."""
-    return {
-        verdict.key
-        for verdict in store.reader.verdicts()
-        if isinstance(verdict, Unjudged | Unscored) and verdict.tier == TIER
-    }
-
-
 class BatchAsk:
     """Asks `model` by batch. Nothing is sent here."""
 
@@ -148,8 +136,16 @@ class BatchAsk:
         self._desk, self._judge, self._model, self._extra = desk, judge, model, extra
         self._api: Api = api
         self._turns = dict[str, int]()
-        self._form: Form
-        self._form, self._sampling = _learnt(desk, judge)
+        at, self._sampling = 0, dict[str, float](SAMPLING)
+        for batch in desk.log.batches.values():  # what the judge's endpoint has refused is not sent again
+            if batch.made.judge != judge or not only_refusals(batch):
+                continue
+            words = str(desk.log.result(next(iter(batch.results.values()))).error).lower()
+            if named := next((n for n in self._sampling if n in words and n in batch.made.sampling), None):
+                del self._sampling[named]
+            else:
+                at = min(FORMS.index(batch_form(batch)) + 1, len(FORMS) - 1)
+        self._form: Form = FORMS[at]
 
     async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
         """Return the reply that a batch brought. Raises AskFailed where there is none yet, or will be none."""
@@ -171,17 +167,3 @@ class BatchAsk:
         line = json.dumps(request).encode() + b"\n"
         desk.leave(key, line, self._judge, self._form, tuple(self._sampling))
         raise AskFailed(IN_BATCH)
-
-
-def _learnt(desk: BatchDesk, judge: str) -> tuple[Form, Mapping[str, float]]:
-    """Return the form and the sampling that the judge's endpoint has not refused yet."""
-    at, sampling = 0, dict[str, float](SAMPLING)
-    for batch in desk.log.batches.values():
-        if batch.made.judge != judge or not only_refusals(batch):
-            continue
-        words = str(desk.log.result(next(iter(batch.results.values()))).error).lower()
-        if named := next((name for name in sampling if name in words and name in batch.made.sampling), None):
-            del sampling[named]
-        else:
-            at = min(FORMS.index(batch_form(batch)) + 1, len(FORMS) - 1)
-    return FORMS[at], sampling

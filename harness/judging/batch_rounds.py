@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from harness.archive.batch_log import (
     BatchEnded,
@@ -23,7 +22,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Progress
 from harness.core.wording import counted
 from harness.endpoints.batch_files import BatchFiles, BatchStatus
-from harness.judging.batch_desk import BatchDesk, RequestFile
+from harness.judging.batch_desk import BatchDesk
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,41 @@ class BatchRounds:
     async def hand_in(self) -> None:
         """Hand in what was left at the desk, file by file. Raises HarnessError; what was handed in before is kept."""
         while self.desk.files:
-            await self._hand_in(self.desk.files[0])
+            file = self.desk.files[0]
+            name, files = f"{self.clock():%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", self.files[file.judge]
+            keys, at = tuple(file.keys), self.clock()
+            # noted before each step: a kill leaves no batch that nobody knows of
+            self._keep(
+                BatchMade(batch=name, at=at, judge=file.judge, form=file.form, sampling=file.sampling, keys=keys)
+            )
+            uploaded = await files.upload(file.file, f"{name}.jsonl")
+            self._keep(BatchUploaded(batch=name, file=uploaded))
+            try:
+                identity = await files.create(uploaded)
+            except UsageError:  # the provider said no
+                self._keep(BatchEnded(batch=name, at=self.clock(), outcome="refused"), settle=False)
+                raise
+            except HarnessError as exc:
+                raise HarnessError(f"{exc}; it may have been bought: `harness resume` looks for it") from exc
+            self._keep(BatchSubmitted(batch=name, at=self.clock(), id=identity))
             self.desk.files.pop(0).file.close()
 
     def describe(self) -> str | None:
         """Return in words what the provider has; None where that is nothing."""
-        return "; ".join(self._in_words(batch) for batch in self._under_way()) or None
+        said = list[str]()
+        for batch in self._under_way():
+            asked = len(batch.made.keys)
+            what = f"{asked} question{'s' if asked > 1 else ''} to {batch.made.judge}"
+            if batch.submitted is None:
+                said.append(f"{what}: not handed in yet")
+                continue
+            seconds = max(0, int((self.clock() - batch.submitted.at).total_seconds()))
+            hours, minutes = divmod(seconds // 60, 60)
+            since = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds} s"
+            status = self.states.get(batch.made.batch)
+            done = f", {status.done} done ({status.word})" if status else ""
+            said.append(f"{what} in batch {batch.submitted.id}{done}, with the provider for {since}")
+        return "; ".join(said) or None
 
     def _under_way(self) -> list[BatchOnRecord]:
         return [batch for batch in self.log.under_way if batch.made.judge in self.files]
@@ -80,7 +108,6 @@ class BatchRounds:
             lost = f"a batch of {counted(len(batch.made.keys), 'question')}"
             handed_in = "being handed in when the run was stopped, and may have been bought" if batch.uploaded else None
             self.progress.note(f"{lost} was {handed_in or 'not handed in when the run was stopped'}; it is asked again")
-            self.store.settle()
             return True
         status = self.states[name] = await files.status(batch.submitted.id)
         if not status.is_over:
@@ -92,9 +119,9 @@ class BatchRounds:
                     if line.custom_id in asked and line.custom_id not in batch.results:
                         body = None if line.body is None else json.dumps(line.body)
                         key, code = line.custom_id, line.status
-                        self._keep(BatchResult(batch=name, key=key, status=code, body=body, error=line.error))
+                        result = BatchResult(batch=name, key=key, status=code, body=body, error=line.error)
+                        self._keep(result, settle=False)
         self._keep(BatchEnded(batch=name, at=self.clock(), outcome=status.word, error=status.error))
-        self.store.settle()
         if batch.missing:
             why = f": {status.error}" if status.error else ""
             self.progress.note(
@@ -108,47 +135,9 @@ class BatchRounds:
         identity = await files.find_batch(batch.uploaded.file) if batch.uploaded else None
         if identity:
             self._keep(BatchSubmitted(batch=batch.made.batch, at=self.clock(), id=identity))
-            self.store.settle()
         return identity is not None
 
-    async def _hand_in(self, file: RequestFile) -> None:
-        """Note what is handed in before each step: a kill leaves no batch that nobody knows of."""
-        name, files = f"{self.clock():%Y%m%dT%H%M%S}-{secrets.token_hex(3)}", self.files[file.judge]
-        keys, at = tuple(file.keys), self.clock()
-        made = BatchMade(batch=name, at=at, judge=file.judge, form=file.form, sampling=file.sampling, keys=keys)
-        self._keep(made)
-        self.store.settle()
-        uploaded = await files.upload(file.file, f"{name}.jsonl")
-        self._keep(BatchUploaded(batch=name, file=uploaded))
-        self.store.settle()
-        try:
-            identity = await files.create(uploaded)
-        except UsageError:  # the provider said no
-            self._keep(BatchEnded(batch=name, at=self.clock(), outcome="refused"))
-            raise
-        except HarnessError as exc:
-            raise HarnessError(f"{exc}; it may have been bought: `harness resume` looks for it") from exc
-        self._keep(BatchSubmitted(batch=name, at=self.clock(), id=identity))
-        self.store.settle()
-
-    def _keep(self, record: BatchRecord) -> None:
+    def _keep(self, record: BatchRecord, *, settle: bool = True) -> None:
         self.log.add(record, self.store.add_batch_record(record))
-
-    def _in_words(self, batch: BatchOnRecord) -> str:
-        asked = len(batch.made.keys)
-        what = f"{asked} question{'s' if asked > 1 else ''} to {batch.made.judge}"
-        if batch.submitted is None:
-            return f"{what}: not handed in yet"
-        since = _span(self.clock() - batch.submitted.at)
-        status = self.states.get(batch.made.batch)
-        done = f", {status.done} done ({status.word})" if status else ""
-        return f"{what} in batch {batch.submitted.id}{done}, with the provider for {since}"
-
-
-def _span(time: timedelta) -> str:
-    """Return a time in words: its two largest units."""
-    seconds = max(0, int(time.total_seconds()))
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes, hours = seconds // 60 % 60, seconds // 3600
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+        if settle:
+            self.store.settle()

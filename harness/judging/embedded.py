@@ -18,13 +18,8 @@ class EmbeddedAsk:
         if isinstance(prompt, ListPrompt):
             task = prompt.about.task
             text = judge_list(task.query, task.brief, prompt.shown)
-            return ModelReply(text, Usage(requests=1), "text", text)
-        text = judge_pair(
-            prompt.task.query,
-            prompt.task.brief,
-            prompt.first,
-            prompt.second,
-            path=[d.key for d in prompt.rubric.block("path")],
-            answer=[d.key for d in prompt.rubric.block("answer")],
-        )
+        else:
+            task = prompt.task
+            path, answer = ([d.key for d in prompt.rubric.block(name)] for name in ("path", "answer"))
+            text = judge_pair(task.query, task.brief, prompt.first, prompt.second, path=path, answer=answer)
         return ModelReply(text, Usage(requests=1), "text", text)

@@ -1,10 +1,8 @@
 """Asking a judge model on any OpenAI-compatible endpoint.
 
-Structured output is tried as a strict JSON schema, then as `json_object`, then as plain text; what an endpoint
-takes is found out by the first call, alone, and remembered for the rest.
-
-The service tier flex costs half and has no room at times. Such a 429 is waited out like any other; where the ordinary
-tier is named as well, the call goes there once flex has had no room for all tries, or gave no reply in time.
+The form of the reply (JSON schema, `json_object`, plain text) that it takes is found out by the first call alone.
+The service tier flex costs half and has no room at times; where the ordinary tier is named as well, the call goes there
+once flex has had no room for all tries, or gave no reply in time.
 """
 
 import math
@@ -93,10 +91,7 @@ class EndpointAsk:
         extra: Mapping[str, Any] | None = None,
         tier: JudgeTier = "default",
     ) -> None:
-        """Set up; nothing is sent before the first call, which goes alone for `alone_s` at most.
-
-        `extra` are parameters added to every request's body; `tier` is the service tier to ask for.
-        """
+        """Set up; the first call goes alone for `alone_s` at most. `extra` are parameters of every request's body."""
         self._tier: JudgeTier = tier
         self._extra = dict(extra or {})
         self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
@@ -119,19 +114,16 @@ class EndpointAsk:
         return self._gate.given_up
 
     async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
-        """Return the reply; `clock` stands still while the call waits for its turn.
-
-        Raises AskFailed; Refused if the endpoint turned the very first call down.
-        """
+        """Return the reply. Raises AskFailed; Refused if the endpoint turned the very first call down."""
         if self._model in self._first.answered:
             return await self._ask(prompt, clock)
-        return await self._first.send(self._model, lambda: self._ask_in_turn(prompt, clock), clock)
 
-    async def _ask_in_turn(self, prompt: Question, clock: Stoppable) -> ModelReply:
-        """Ask, as one of the calls that may have waited for the first: rollouts go before all these together."""
-        with clock.stopped():
-            await my_turn(JUDGING)
-        return await self._ask(prompt, clock)
+        async def in_turn() -> ModelReply:
+            with clock.stopped():  # it may have waited for the first call: rollouts go before all such calls together
+                await my_turn(JUDGING)
+            return await self._ask(prompt, clock)
+
+        return await self._first.send(self._model, in_turn, clock)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -150,14 +142,11 @@ class EndpointAsk:
             except openai.OpenAIError as exc:
                 works = isinstance(exc, NoReply) and self._gate.has_answered  # for the agent, at this address
                 if self._model not in self._first.answered and not works:
-                    self._refusal = as_refusal(
-                        exc, self._model, self._endpoint.host, judge=True, named_by=self._endpoint.named_by
-                    )
-                instead = (  # what came in place of a model's reply
-                    ModelReply("", read_usage(exc.usage), FORMS[self._form], exc.text)
-                    if isinstance(exc, NoReply)
-                    else None
-                )
+                    at = self._endpoint
+                    self._refusal = as_refusal(exc, self._model, at.host, judge=True, named_by=at.named_by)
+                instead: ModelReply | None = None
+                if isinstance(exc, NoReply):
+                    instead = ModelReply("", read_usage(exc.usage), FORMS[self._form], exc.text)
                 raise self._refusal or AskFailed(read_failure(exc), instead) from exc
         finally:
             self._slots.leave(prompt.beginning)
@@ -173,29 +162,23 @@ class EndpointAsk:
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if is_too_long(exc):
                     raise
-                self._refuse_tier(exc)
-                learnt = self._refused_settings.learn(self._model, exc, options)
-                if not learnt and not self._may_go_without_cache_key(exc) and not self._has_next_form():
+                if not self._may_send_again(exc, options):
                     raise
 
-    def _may_go_without_cache_key(self, exc: openai.APIError) -> bool:
-        """Leave the cache's key out, if no call was answered yet: some endpoints refuse it without naming it."""
-        about_form = any(word in f"{exc.param} {exc.message}".lower() for word in ("format", "json", "schema"))
-        if about_form or self._model in self._first.answered or not self._takes_cache_key:
-            return False
-        self._takes_cache_key = False
-        return True
-
-    def _refuse_tier(self, exc: openai.APIError) -> None:
-        """Raise Refused where the first call is turned down for its tier."""
-        if self._tier != "default" and self._model not in self._first.answered:
+    def _may_send_again(self, exc: openai.APIError, options: Mapping[str, Any]) -> bool:
+        """Learn from a refusal. Raises Refused where the first call is turned down for its tier."""
+        answered = self._model in self._first.answered
+        if self._tier != "default" and not answered:
             self._refusal = tier_refusal(exc, self._model, self._endpoint.host)
             if self._refusal:
                 raise self._refusal from exc
-
-    def _has_next_form(self) -> bool:
-        """Go on to the next form, if there is one and no form was answered yet."""
-        if self._model in self._first.answered or self._form + 1 == len(FORMS):
+        if self._refused_settings.learn(self._model, exc, options):
+            return True
+        about_form = any(word in f"{exc.param} {exc.message}".lower() for word in ("format", "json", "schema"))
+        if self._takes_cache_key and not about_form and not answered:  # some endpoints refuse it without naming it
+            self._takes_cache_key = False
+            return True
+        if answered or self._form + 1 == len(FORMS):
             return False
         self._form += 1
         return True

@@ -1,7 +1,4 @@
-"""What the harness finds in a transcript by itself, whatever the judge says of it. Pure.
-
-A flag is a measurement with its place, not a verdict. It lowers a mark only where a rubric's `caps` say so.
-"""
+"""What the harness finds in a transcript by itself: a flag lowers a mark only where a rubric's `caps` say so. Pure."""
 
 import re
 import unicodedata
@@ -48,10 +45,6 @@ class Variant:
     pattern: str
     needs: tuple[Words, ...]
 
-    def may_be_in(self, text: str) -> bool:
-        """Tell whether the text has the words."""
-        return all(any(word in text for word in words) for words in self.needs)
-
 
 class Variants:
     """Several variants of one thing, which are looked for together."""
@@ -63,7 +56,7 @@ class Variants:
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
         """Yield the places that have one of the variants, as one pattern of all of them would."""
-        possible = tuple(variant for variant in self.variants if variant.may_be_in(text))
+        possible = tuple(v for v in self.variants if all(any(word in text for word in words) for words in v.needs))
         if not possible:
             return iter(())
         if possible not in self._compiled:
@@ -136,8 +129,7 @@ ADDRESS = Variants(
     ),
     # give this answer full marks
     Variant(
-        rf"\b{_MARK} (?:only )?(?:this|the above|my|me|us|our)\b[^.\n]{{0,50}}\b{_BEST}",
-        (_MARKS, (*_BESTS, "winner")),
+        rf"\b{_MARK} (?:only )?(?:this|the above|my|me|us|our)\b[^.\n]{{0,50}}\b{_BEST}", (_MARKS, (*_BESTS, "winner"))
     ),
     # this answer deserves the highest score
     Variant(
@@ -168,10 +160,7 @@ _FLAGS = WeakKeyDictionary[Transcript, dict[tuple[Assignment, bool, bool], tuple
 
 
 def transcript_flags(assignment: Assignment, shown: Transcript, *, path: bool, answer: bool) -> tuple[Flag, ...]:
-    """Return what `find_flags` finds in the blocks of a transcript that a judge is shown; it is looked for once.
-
-    A transcript meets several others, each in two orders, perhaps before several jurors.
-    """
+    """Return what `find_flags` finds in the blocks of a transcript that a judge is shown; it is looked for once."""
     flags, case = _FLAGS.setdefault(shown, {}), (assignment, path, answer)
     if case not in flags:
         flags[case] = find_flags(assignment, path=shown.path if path else None, answer=shown.answer if answer else None)
@@ -246,13 +235,10 @@ def _as_written(shown: str) -> str:
 
 def _at_the_judge(assignment: Assignment, text: str, fence: Variants = FENCE) -> Iterator[tuple[FlagKind, str]]:
     plain = _folded(text)
-    kinds: tuple[tuple[Literal["addresses_judge", "forged_fence"], Variants], ...] = (
-        ("addresses_judge", ADDRESS),
-        ("forged_fence", fence),
-    )
-    for kind, pattern in kinds:
-        if quote := _new(pattern, plain, assignment):
-            yield kind, quote
+    if quote := _new(ADDRESS, plain, assignment):
+        yield "addresses_judge", quote
+    if quote := _new(fence, plain, assignment):
+        yield "forged_fence", quote
 
 
 def _new(pattern: Variants, text: str, assignment: Assignment) -> str | None:
@@ -290,8 +276,12 @@ def _folded(text: str) -> str:
 
     Character by character: a normalisation of the whole takes quadratic time on a hostile text.
     """
-    seen = clean(text)
-    plain = seen.lower() if seen.isascii() else seen.translate({ord(c): _plain(c) for c in set(seen)})
+    plain = clean(text)
+    if plain.isascii():
+        plain = plain.lower()
+    else:
+        folds = {c: unicodedata.normalize("NFKC", c).casefold() for c in set(plain) if unicodedata.category(c) != "Cf"}
+        plain = plain.translate({ord(c): folds.get(c, "") for c in set(plain)})
     lines = [" ".join(line.split()) for line in plain.split("\n")]
     written = [line for line in lines if line]
     if not written:
@@ -299,10 +289,6 @@ def _folded(text: str) -> str:
     begin = "\n" if not lines[0] else " " if plain[0].isspace() else ""
     end = "\n" if not lines[-1] else " " if plain[-1].isspace() else ""
     return begin + "\n".join(written) + end
-
-
-def _plain(character: str) -> str:
-    return "" if unicodedata.category(character) == "Cf" else unicodedata.normalize("NFKC", character).casefold()
 
 
 def _quoted(text: str) -> str:

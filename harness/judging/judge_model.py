@@ -1,6 +1,6 @@
 """A model that judges: asked once, and again if the reply cannot be used. Every judge asks its model this way."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -56,10 +56,7 @@ turn."""
 
 
 class Ask(Protocol):
-    """Sends a prompt to a model.
-
-    Raises AskFailed; Refused if the very first call is turned down for key, model or address.
-    """
+    """Sends a prompt to a model. Raises AskFailed; Refused if the very first call is turned down."""
 
     @property
     def given_up(self) -> str | None:
@@ -142,10 +139,7 @@ class JudgeModel:
         return {**SAMPLING, **self.extra}
 
     async def exchange(self, prompt: Question, read: Callable[[str], Read]) -> Exchange[Read]:
-        """Ask and return what `read` makes of the reply; a repair turn quotes what its ReplyError says.
-
-        Raises only what `ask` raises as Refused.
-        """
+        """Return what `read` makes of the reply; a repair turn quotes its ReplyError. Raises as `ask` does Refused."""
         started_at, replies, limit = self.clock(), list[tuple[ModelReply, str]](), TimeLimit(self.patience.seconds)
         result: Read | Failure = Failure(kind="internal", type="Unasked", message="the judge was not asked")
         with limit.within():
@@ -173,19 +167,14 @@ class JudgeModel:
         if limit.passed and isinstance(result, Failure):
             late = f"no verdict within {limit.seconds:g} s (--judge-timeout)"
             result = Failure(kind="network", type="TimeoutError", message=late)
+        usage = dict[str | None, Usage]()
+        for reply, _ in replies:  # each tier has its prices
+            usage[reply.tier] = usage.get(reply.tier, Usage()) + reply.usage
         return Exchange(
             result=result,
             replies=tuple(reply for reply, _ in replies),
             raw_replies=tuple(name for _, name in replies),
-            price_usd=self._price([reply for reply, _ in replies]),
+            price_usd=sum_if_known(self.pricing.of(used, tier) for tier, used in usage.items()) if usage else None,
             started_at=started_at,
             duration_s=(self.clock() - started_at).total_seconds(),
         )
-
-    def _price(self, replies: Sequence[ModelReply]) -> float | None:
-        """Return what replies cost, each by its tier; None without a reply, and where a price is not known."""
-        prices: list[float | None] = []
-        for tier in dict.fromkeys(reply.tier for reply in replies):
-            usage = sum((reply.usage for reply in replies if reply.tier == tier), Usage())
-            prices.append(self.pricing.of(usage, tier))
-        return sum_if_known(prices) if prices else None

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from harness.core.records import Failure, canonical_json, digest
-from harness.core.verdicts import AnyVerdict, Judged, Scored, SideScores, Unjudged, Unscored
+from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.judging.flags import Assignment, transcript_flags
 from harness.judging.judge_model import Exchange, JudgeModel
 from harness.judging.prompt import (
@@ -26,6 +26,7 @@ from harness.transcripts.transcript import Transcript
 
 _NEVER = datetime.fromtimestamp(0, UTC)
 _Record = TypeVar("_Record", bound=AnyVerdict)
+_RubricT = TypeVar("_RubricT", Rubric, ListRubric)
 
 
 class NamedJudge(Protocol):
@@ -63,10 +64,7 @@ def verdict_record(
     exchange: Exchange[Any] | None = None,
     **result: Any,
 ) -> _Record:
-    """Return the record of a verdict, with its `result`; without an `exchange` nothing was asked, and nothing paid.
-
-    `shown` are the transcripts in the order shown: a pair where `kind` is a pair's.
-    """
+    """Return the record of a verdict on transcripts, in the order shown; without an `exchange` nothing was paid."""
     if issubclass(kind, Judged | Unjudged):
         cut = tuple(side for side, transcript in zip("AB", shown, strict=True) if transcript.answer_cut)
         result |= {"first": shown[0].hash, "second": shown[1].hash, "cut": cut}
@@ -83,14 +81,22 @@ def verdict_record(
     )
 
 
-class PairwiseJudge:
-    """Scores two transcripts by a rubric."""
+class _ModelJudge(Generic[_RubricT]):
+    """Asks a model by a rubric."""
 
-    def __init__(self, model: JudgeModel, rubric: Rubric) -> None:
+    def __init__(self, model: JudgeModel, rubric: _RubricT) -> None:
         self._model, self._rubric = model, rubric
-        self.identity = model.identity
-        self.rubric_label = rubric.label
+        self.identity, self.rubric_label = model.identity, rubric.label
         self._sampling = canonical_json(model.sampling)
+
+    @property
+    def given_up(self) -> str | None:
+        """Why the judge is asked nothing more; None while it is asked."""
+        return self._model.given_up
+
+
+class PairwiseJudge(_ModelJudge[Rubric]):
+    """Scores two transcripts by a rubric."""
 
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
@@ -98,39 +104,27 @@ class PairwiseJudge:
         prompt = prompt_fingerprint(self._rubric)
         return verdict_key(prompt, self.identity, self._sampling, task, first.hash, second.hash)
 
-    @property
-    def given_up(self) -> str | None:
-        """Why the judge is asked nothing more; None while it is asked."""
-        return self._model.given_up
-
     async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
-        """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused.
-
-        The marks are capped after they are read: the judge's claims are held against its own marks, the winner
-        follows from those that count.
-        """
+        """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
         key, shown = self.key(task, first, second), (self._rubric.shown(first), self._rubric.shown(second))
         prompt = replace(make_pair_prompt(self._rubric, task, *shown), key=key)
         exchange = await self._model.exchange(prompt, partial(read_reply, rubric=self._rubric))
         reply = exchange.result
         if isinstance(reply, Failure):
             return verdict_record(Unjudged, self, key, task, shown, exchange, failure=reply)
-        a, b = (self._capped(task, side, scores) for side, scores in zip(shown, (reply.a, reply.b), strict=True))
-        marks = {"a": a, "b": b, "winner": winning_side(a, b), "analysis": reply.analysis, "claims": reply.claims}
-        return verdict_record(Judged, self, key, task, shown, exchange, **marks, repaired=exchange.repaired)
-
-    def _capped(self, task: Task, shown: Transcript, scores: SideScores) -> SideScores:
         rubric = self._rubric
         assignment = Assignment(task.query, task.brief or "", rubric.max_words)
         blocks = {name: bool(rubric.block(name)) for name in ("path", "answer")}
-        return rubric.capped(scores, transcript_flags(assignment, shown, **blocks))
+        a, b = (  # capped after they are read: the judge's claims are held against its own marks
+            rubric.capped(scores, transcript_flags(assignment, side, **blocks))
+            for side, scores in zip(shown, (reply.a, reply.b), strict=True)
+        )
+        marks = {"a": a, "b": b, "winner": winning_side(a, b), "analysis": reply.analysis, "claims": reply.claims}
+        return verdict_record(Judged, self, key, task, shown, exchange, **marks, repaired=exchange.repaired)
 
 
 def verdict_key(prompt: str, identity: str, sampling: str, task: Task, first: str, second: str) -> str:
-    """Return the sha256 of all that a verdict depends on: prompt, judge, options, task, pair in order.
-
-    It is what `digest` makes of a list of them; `sampling` holds the options as canonical JSON.
-    """
+    """Return what `digest` makes of all that a verdict depends on; `sampling` holds the options as canonical JSON."""
     head = _key_head(prompt, identity, sampling, task.brief, task.reference, task.query)
     return hashlib.sha256(f'{head},"{first}","{second}",{task.repeat}]'.encode()).hexdigest()
 
@@ -140,24 +134,14 @@ def _key_head(prompt: str, identity: str, sampling: str, *texts: str | None) -> 
     return f"{canonical_json([prompt, identity])[:-1]},{sampling},{canonical_json([*map(digest, texts)])[1:-1]}"
 
 
-class RulerJudge:
+class RulerJudge(_ModelJudge[ListRubric]):
     """RULER: scores lists of transcripts from 0 to 1 by a text rubric; a transcript alone on an absolute scale."""
-
-    def __init__(self, model: JudgeModel, rubric: ListRubric) -> None:
-        self._model, self._rubric = model, rubric
-        self.identity = model.identity
-        self.rubric_label = rubric.label
 
     def key(self, about: ListTask, transcripts: Sequence[Transcript]) -> str:
         """Return the sha256 of all that the verdict depends on, the transcripts' hashes in order among it."""
         task = [about.task.brief, about.task.reference, about.task.query, about.context, about.tools]
         asked = [list_fingerprint(self._rubric), self._model.identity, self._model.sampling]
         return digest([*asked, *map(digest, task), [t.hash for t in transcripts], 0])
-
-    @property
-    def given_up(self) -> str | None:
-        """Why the judge is asked nothing more; None while it is asked."""
-        return self._model.given_up
 
     async def __call__(self, about: ListTask, transcripts: Sequence[Transcript]) -> Scored | Unscored:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -51,10 +51,8 @@ class _Question:
         messages = [{"role": "system", "content": self.system}, {"role": "user", "content": self.user}]
         if self.repair:
             reply, complaint = self.repair
-            again = (
-                f"That reply cannot be used: {complaint} Reply again with the whole JSON object in the form asked for, "
-                "and nothing else."
-            )
+            form = "Reply again with the whole JSON object in the form asked for, and nothing else."
+            again = f"That reply cannot be used: {complaint} {form}"
             messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": again}]
         return messages
 
@@ -114,8 +112,8 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
     """Render the prompt. A fence's code is a hash that no fenced text contains, so none can close or open a block.
 
     The code of task, reference and query is a hash of these, that of the pair's blocks a hash of these and the first
-    transcript: prompts of a group begin alike, those of one first transcript for longer, so that providers' prompt
-    caches hit. Of a block that the rubric does not mark (weight 0) nothing is shown.
+    transcript: prompts of a group begin alike, so that providers' prompt caches hit. Of a block that the rubric does
+    not mark (weight 0) nothing is shown.
     """
     first, second = rubric.shown(first), rubric.shown(second)
     material = {
@@ -125,7 +123,10 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
         "first": first,
         "second": second,
     }
-    user = _template(_USER).render(**material, **_marked(rubric), **_codes(material))
+    texts = [m.hash + m.path + m.answer if isinstance(m, Transcript) else m for m in material.values()]
+    whole, asked = "\n".join(texts), digest([m for m in material.values() if isinstance(m, str)])
+    codes = {"nonce": fence_code(digest([asked, first.hash]), whole), "task_nonce": fence_code(asked, whole)}
+    user = _template(_USER).render(**material, **_marked(rubric), **codes)
     return Prompt(system=fixed_message(rubric), user=user, rubric=rubric, task=task, first=first, second=second)
 
 
@@ -152,13 +153,6 @@ def fixed_message(rubric: Rubric) -> str:
 
 def _marked(rubric: Rubric) -> dict[str, bool]:
     return {"marks_path": bool(rubric.block("path")), "marks_answer": bool(rubric.block("answer"))}
-
-
-def _codes(material: Mapping[str, Any]) -> dict[str, str]:
-    texts = [m.hash + m.path + m.answer if isinstance(m, Transcript) else m for m in material.values()]
-    whole, task = "\n".join(texts), digest([m for m in material.values() if isinstance(m, str)])
-    first = digest([task, material["first"].hash])
-    return {"nonce": fence_code(first, whole), "task_nonce": fence_code(task, whole)}
 
 
 def fence_code(seed: str, whole: str) -> str:

@@ -1,8 +1,7 @@
 """A judge's reply: the form asked for, and what is read from it.
 
-Of a pair only the dimension marks are required. Overalls, combined scores and the winner are always recomputed; where
-the judge claimed otherwise, the claim is recorded. Scores of a list are matched by id alone: each trajectory exactly
-once, each score a number from 0 to 1. Nothing is clipped, guessed or taken from the order of the reply.
+Of a pair only the dimension marks are required: overalls, combined scores and the winner are recomputed, and claims to
+the contrary recorded. Scores of a list are matched by id. Nothing is clipped, guessed or taken from the order.
 """
 
 import json
@@ -71,22 +70,27 @@ def schema(rubric: Rubric) -> dict[str, Any]:
 
 
 def read_reply(text: str, rubric: Rubric) -> PairReply:
-    """Read a reply, in whatever prose, code fence or `<think>` block it is wrapped.
-
-    Raises ReplyError where it does not hold exactly one usable set of marks.
-    """
+    """Read a reply, in whatever it is wrapped. Raises ReplyError where it does not hold one usable set of marks."""
     try:
-        objects = [o for o in json_objects(text) if any(name in o for _, name, _ in _BLOCKS)]
-        if not objects:
-            raise ReplyError("it holds no JSON object with the scores.")
-        if any(o != objects[0] for o in objects):
-            raise ReplyError("it holds more than one JSON object with scores.")
-        a, b = (rubric.score(_marks(objects[0], rubric, side)) for side in _SIDES)
+        reply = _only_object(text, [name for _, name, _ in _BLOCKS])
+        a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
         winner = winning_side(a, b)
-        claims = _claims(objects[0], a, b, winner)
-        return PairReply(a=a, b=b, winner=winner, analysis=_analysis(objects[0]), claims=claims)
+        said = reply.get("analysis")
+        remarks = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+        analysis = {valid_unicode(k): valid_unicode(str(v)) for k, v in remarks.items()}
+        return PairReply(a=a, b=b, winner=winner, analysis=analysis, claims=_claims(reply, a, b, winner))
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply.") from None
+
+
+def _only_object(text: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return the one object in a reply that has a member of those names."""
+    objects = [o for o in json_objects(text) if any(name in o for name in names)]
+    if not objects:
+        raise ReplyError("it holds no JSON object with the scores.")
+    if any(o != objects[0] for o in objects):
+        raise ReplyError("it holds more than one JSON object with scores.")
+    return objects[0]
 
 
 def winning_side(a: SideScores, b: SideScores) -> Winner:
@@ -100,19 +104,12 @@ def _remarks(rubric: Rubric) -> list[str]:
 
 def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of an object with just these properties, all of them required."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    required = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": dict(properties)} | required
 
 
 def json_objects(text: str) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects outside of thoughts. NaN and infinities are no JSON.
-
-    What stands inside an object is never read as one, also where that object is cut off or broken.
-    """
+    """Return the outermost JSON objects outside of thoughts, none from inside of another, though that be broken."""
     decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=Decimal, object_pairs_hook=_once)
     objects: list[dict[str, Any]] = []
     at = _OPENING.search(text)
@@ -187,13 +184,6 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() and -1000 < number < 1000 else None
 
 
-def _analysis(reply: Mapping[str, Any]) -> dict[str, str]:
-    analysis = reply.get("analysis")
-    if not isinstance(analysis, dict):
-        return {}
-    return {valid_unicode(k): valid_unicode(str(v)) for k, v in cast("dict[str, Any]", analysis).items()}
-
-
 def _claims(reply: Mapping[str, Any], a: SideScores, b: SideScores, winner: Winner) -> dict[str, JsonValue]:
     """Return the judge's own overalls, combined scores and winner where they differ from the recomputed ones."""
     computed: dict[tuple[str, ...], Any] = {("winner",): {"A": "LLM_A", "B": "LLM_B", "tie": "Tie"}[winner]}
@@ -220,30 +210,17 @@ ScoresById = Mapping[str, tuple[float, str]]
 
 def list_schema(ids: Sequence[str]) -> dict[str, Any]:
     """Return the reply's form as a strict JSON schema."""
-    one = strict_object(
-        {
-            "trajectory_id": {"type": "string", "enum": list(ids)},
-            "explanation": {"type": "string"},
-            "score": {"type": "number", "minimum": 0, "maximum": 1},
-        }
-    )
+    score, id_ = {"type": "number", "minimum": 0, "maximum": 1}, {"type": "string", "enum": list(ids)}
+    one = strict_object({"trajectory_id": id_, "explanation": {"type": "string"}, "score": score})
     return strict_object({"scores": {"type": "array", "items": one}})
 
 
 def read_scores(text: str, ids: Sequence[str]) -> ScoresById:
-    """Read a reply, in whatever prose, code fence or `<think>` block it is wrapped.
-
-    Raises ReplyError where it does not score each of `ids` exactly once, from 0 to 1.
-    """
+    """Read a reply, in whatever it is wrapped. Raises ReplyError unless it scores each of `ids` once, from 0 to 1."""
     try:
-        objects = [o for o in json_objects(text) if "scores" in o]
+        listed = _only_object(text, ["scores"])["scores"]
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply.") from None
-    if not objects:
-        raise ReplyError("it holds no JSON object with the scores.")
-    if any(o != objects[0] for o in objects):
-        raise ReplyError("it holds more than one JSON object with scores.")
-    listed = objects[0]["scores"]
     if not isinstance(listed, list):
         raise ReplyError("`scores` must be a list.")
     entries = [_list_entry(entry, ids) for entry in cast("list[Any]", listed)]
@@ -263,14 +240,9 @@ def _list_entry(entry: Any, ids: Sequence[str]) -> tuple[str, float, str]:
     id_ = str(value).strip()
     if isinstance(value, bool) or id_ not in ids:
         raise ReplyError(f"there is no trajectory_id {valid_unicode(id_)[:40]!r}; there are {', '.join(ids)}.")
-    explanation = members.get("explanation")
-    return id_, _score(members.get("score"), id_), valid_unicode(explanation) if isinstance(explanation, str) else ""
-
-
-def _score(value: Any, id_: str) -> float:
-    """Take 0.8 and "0.8"; anything else that is no number from 0 to 1 is an error, never clipped."""
-    number = _number(value)
+    explanation, score = members.get("explanation"), members.get("score")
+    number = _number(score)  # 0.8 and "0.8"; anything else is an error, never clipped
     if number is None or not 0 <= number <= 1:
-        shown = "missing" if value is None else repr(str(value)[:40])
+        shown = "missing" if score is None else repr(str(score)[:40])
         raise ReplyError(f"the score of trajectory_id {id_} must be a number from 0 to 1; it is {shown}.")
-    return float(number)
+    return id_, float(number), valid_unicode(explanation) if isinstance(explanation, str) else ""

@@ -36,7 +36,9 @@ def read_reply_body(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     """Return what the body of a response by either API says; with `tiered` also the service tier that it names."""
     answer = as_object(body)
     if "output" not in answer and "choices" not in answer:
-        return _no_reply(body, form)
+        text = body if isinstance(body, str) else json.dumps(body)
+        why = f"the endpoint's answer is no model reply: {' '.join(text.split())[:100]!r}"
+        return ModelReply("", Usage(requests=1), form, text, Failure(kind="api", type="NoReply", message=why))
     usage, raw = read_usage(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
     tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
     if not isinstance(answer.get("choices"), list) and "output" in answer:
@@ -56,13 +58,6 @@ def _output_text(answer: Mapping[str, Any], kind: Literal["output_text", "refusa
     """Return what a response of the Responses API says, or its refusal: of all parts of all messages."""
     parts = (p for item in _each(answer["output"]) if item.get("type") == "message" for p in _each(item.get("content")))
     return "".join(_text(part, "text" if kind == "output_text" else kind) for part in parts if part.get("type") == kind)
-
-
-def _no_reply(body: Any, form: Form) -> ModelReply:
-    text = body if isinstance(body, str) else json.dumps(body)
-    shown = " ".join(text.split())[:100]
-    failure = Failure(kind="api", type="NoReply", message=f"the endpoint's answer is no model reply: {shown!r}")
-    return ModelReply("", Usage(requests=1), form, text, failure)
 
 
 def _withheld(refusal: str, reason: Any) -> Failure | None:

@@ -1,10 +1,11 @@
 """Rubrics: a Markdown file with front matter that names the dimensions; arithmetic of scores."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -76,10 +77,10 @@ class Rubric(BaseModel):
         for block, weight in (("path", self.path_weight), ("answer", self.answer_weight)):
             if weight and not self.block(block):
                 raise _misfit(f"{block}_weight is {weight} but no dimension has block: {block}", f"{block}_weight")
-        self._check_caps()
         return self
 
-    def _check_caps(self) -> None:
+    @model_validator(mode="after")
+    def _caps_fit(self) -> "Rubric":
         blocks = {d.key: d.block for d in self.dimensions}
         for flag, limits in self.caps.items():
             if flag == "too_long" and self.max_words is None:
@@ -90,6 +91,7 @@ class Rubric(BaseModel):
                     raise _misfit(f"caps.{flag}: {unknown}", "caps", flag, key)
                 if blocks.get(key) == "path" and flag not in _ALSO_IN_A_PATH:
                     raise _misfit(f"caps.{flag}.{key}: is found in answers; {key} marks the path", "caps", flag, key)
+        return self
 
     def __hash__(self) -> int:  # the default cannot hash `caps`
         return hash(self.source)
@@ -122,14 +124,14 @@ class Rubric(BaseModel):
 
     def score(self, marks: Mapping[str, int]) -> SideScores:
         """Combine one side's marks: block = mean rounded half up; combined = weighted sum to one decimal, half up."""
-        path, answer = (self._overall([marks[d.key] for d in self.block(b)]) for b in ("path", "answer"))
+
+        def overall(block: list[int]) -> int | None:
+            return int((Decimal(sum(block)) / len(block)).quantize(Decimal(1), ROUND_HALF_UP)) if block else None
+
+        path, answer = (overall([marks[d.key] for d in self.block(b)]) for b in ("path", "answer"))
         combined = self.path_weight * (path or 0) + self.answer_weight * (answer or 0)
         rounded = float(combined.quantize(Decimal("0.1"), ROUND_HALF_UP))
         return SideScores(dimensions=dict(marks), path=path, answer=answer, combined=rounded)
-
-    @staticmethod
-    def _overall(marks: Sequence[int]) -> int | None:
-        return int((Decimal(sum(marks)) / len(marks)).quantize(Decimal(1), ROUND_HALF_UP)) if marks else None
 
     def capped(self, scores: SideScores, flags: tuple[Flag, ...]) -> SideScores:
         """Return scores with their flags, the marks lowered where `caps` say so; a flag lowers only its own block."""
@@ -158,8 +160,7 @@ _OURS = {"left_out", "body", "source", "instructions"}
 def read_by(reader: TextReader, source: str) -> Rubric | RubricFaults:
     """Return the rubric that `reader` makes of a text, or everything that is wrong with it, by line."""
     try:
-        parts = reader.take_apart(source)
-        made = _checked(reader, parts, source)
+        made = _checked(reader, reader.take_apart(source), source)
     except Faulty as exc:
         made = [exc.fault]
     if isinstance(made, Rubric):
@@ -179,23 +180,15 @@ def _checked(reader: TextReader, parts: Parts, source: str) -> Rubric | list[Fau
     except ValidationError as exc:
         faults += reader.template_faults(parts.body, parts.body_line)
         faults += [_fault(parts, error) for error in exc.errors(include_url=False)]
-        return sorted(dict.fromkeys(faults), key=_line)
-    rubric = _without_unweighed(rubric)
-    rendered = reader.render(rubric.body, parts.body_line, rubric.variables)
-    if isinstance(rendered, str) and not faults:
-        return rubric.model_copy(update={"instructions": rendered})
-    return sorted(faults if isinstance(rendered, str) else faults + rendered, key=_line)
-
-
-def _line(fault: Fault) -> int:
-    return fault.line
-
-
-def _without_unweighed(rubric: Rubric) -> Rubric:
+        return sorted(dict.fromkeys(faults), key=attrgetter("line"))
     unweighed = {b for b, w in (("path", rubric.path_weight), ("answer", rubric.answer_weight)) if not w}
     kept = tuple(d for d in rubric.dimensions if d.block not in unweighed)
     left_out = tuple(d.key for d in rubric.dimensions if d.block in unweighed)
-    return rubric.model_copy(update={"dimensions": kept, "left_out": left_out})
+    rubric = rubric.model_copy(update={"dimensions": kept, "left_out": left_out})
+    rendered = reader.render(rubric.body, parts.body_line, rubric.variables)
+    if isinstance(rendered, str) and not faults:
+        return rubric.model_copy(update={"instructions": rendered})
+    return sorted(faults if isinstance(rendered, str) else faults + rendered, key=attrgetter("line"))
 
 
 def _misfit(message: str, *place: str | int) -> PydanticCustomError:

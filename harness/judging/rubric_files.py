@@ -27,11 +27,7 @@ def packaged_rubrics() -> list[str]:
 
 
 def load_rubric(name: str) -> Rubric:
-    """Load a packaged rubric by name, or a file by its path.
-
-    Raises UsageError for an unknown name, a missing file, or a file that is no rubric, saying what is wrong with it
-    and on which line.
-    """
+    """Load a packaged rubric by name, or a file by its path. Raises UsageError with the line of what is wrong."""
     return parse_rubric(rubric_source(name), option("rubric", on_a_line(name)))
 
 
@@ -40,10 +36,9 @@ def rubric_source(name: str, where: str | None = None) -> str:
     if name in packaged_rubrics():
         return (_PACKAGED / f"{name}.md").read_text("utf-8")
     if not is_file_name(name):
-        names = packaged_rubrics()
-        raise UsageError(
-            f"no rubric {quoted(name)}{did_you_mean(name, names)}; known: {', '.join(names)}, or pass a FILE.md"
-        )
+        known = packaged_rubrics()
+        meant = f"{did_you_mean(name, known)}; known: {', '.join(known)}, or pass a FILE.md"
+        raise UsageError(f"no rubric {quoted(name)}{meant}")
     return text_of_file(name, where)
 
 
@@ -57,19 +52,13 @@ def usable(result: Rubric | RubricFaults, where: str) -> Rubric:
     if isinstance(result, Rubric):
         return result
     first, *others = result
-    more = (
-        f" (and {len(others)} more: see `harness rubric check {where.removeprefix(option('rubric')).strip()}`)"
-        if others
-        else ""
-    )
+    name = where.removeprefix(option("rubric")).strip()
+    more = f" (and {len(others)} more: see `harness rubric check {name}`)" if others else ""
     raise UsageError(f"{where}:{first.line}: {first.text}{more}")
 
 
 def read_rubric(source: str) -> Rubric | RubricFaults:
-    """Return a rubric, or everything that is wrong with its text, by line.
-
-    A text that is not one of the package's is read in a child process of limited time and memory, once a process.
-    """
+    """Return a rubric, or its faults by line. What is not packaged is read in a child of limited time and memory."""
     try:
         return _read_once(source)
     except _NoRubric as exc:
@@ -112,10 +101,7 @@ def is_file_name(name: str) -> bool:
 
 
 def text_of_file(name: str, where: str | None = None) -> str:
-    """Return the text of a file of the user's. Raises UsageError for what is no plain file, no UTF-8 or above 1 MB.
-
-    The message names `where`, else the option.
-    """
+    """Return the text of a file of the user's. Raises UsageError, naming `where`, else the option, above 1 MB, too."""
     try:
         with os.fdopen(os.open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a FIFO keeps nobody waiting
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -180,7 +166,6 @@ def parse_list_rubric(text: str, name: str, where: str) -> ListRubric:
     if stray := re.search("[\0\ud800-\udfff]", text):
         raise UsageError(f"{where}:{text[: stray.start()].count(chr(10)) + 1}: it is no text: it holds {stray[0]!a}")
     if text.startswith("---\n"):
-        raise UsageError(
-            f"{where}: front matter is for {option('judge', 'pairwise')}, {option('judge', 'ruler')} goes by plain text"
-        )
+        ours, theirs = option("judge", "ruler"), option("judge", "pairwise")
+        raise UsageError(f"{where}: front matter is for {theirs}, {ours} goes by plain text")
     return ListRubric(name, text)

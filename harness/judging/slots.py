@@ -16,13 +16,11 @@ _Queue = dict[Beginning, deque[anyio.Event]]
 class Slots:
     """At most `limit` calls under way; calls of one query and one first transcript follow each other.
 
-    Providers keep the beginning of a prompt for some minutes, once they have replied, and sell it cheaper when it comes
-    again. So one call leads, and those that begin alike follow its reply; meanwhile others lead, in the order of their
-    groups. No place stays empty for that: where nobody else waits, calls go beside their leader.
+    Providers sell the beginning of a prompt cheaper when it comes again after a reply: one call leads, and those that
+    begin alike follow its reply; meanwhile others lead. Where nobody else waits, calls go beside their leader.
     """
 
     def __init__(self, limit: int) -> None:
-        """All places are free."""
         self._free = limit
         self._under_way: Counter[Beginning] = Counter()
         self._read = set[Beginning]()
@@ -69,18 +67,15 @@ class Slots:
             self._free += 1
             return
         alike = beginning if beginning in queue else next(iter(queue))
-        following = self._first_leader() if queue is self._leaders else alike
+        following = alike
+        while queue is self._leaders:  # the first in line, less those that have gone since
+            *_, following = heapq.heappop(self._line)
+            if following in self._leaders:
+                break
         called = queue[following][0]
         self._forget(following, called)
         self._begin(following)
         called.set()
-
-    def _first_leader(self) -> Beginning:
-        """Return who leads next; there are leaders."""
-        while True:
-            _, _, beginning = heapq.heappop(self._line)
-            if beginning in self._leaders:
-                return beginning
 
     def _begin(self, beginning: Beginning) -> None:
         self._under_way[beginning] += 1

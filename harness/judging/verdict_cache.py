@@ -1,7 +1,6 @@
 """Verdicts are bought once: one call for concurrent identical keys, none for a key that a store holds.
 
-A verdict is on disk before anyone can use it: between the reply's arrival and its record nothing is awaited, so only a
-call that is under way can be lost to a kill.
+A verdict is on disk before anyone can use it; only a call that is under way can be lost to a kill.
 """
 
 from abc import abstractmethod
@@ -62,10 +61,9 @@ class _AnyJudge(NamedJudge, Protocol[_Ok_co, _Failed_co, *Material]):
 
 
 class CachedJudge(Juror[Ok, Failed, *Material]):
-    """Gets verdicts of one kind from the store where it has them, else from other runs, else from a judge.
+    """Gets verdicts of one kind from the store, else from other runs, else from a judge, and keeps them.
 
-    What it gets is kept. A failed verdict is kept too, and never reused. A verdict that may not be bought comes back
-    as failed, with nothing spent and nothing kept.
+    A failed verdict is never reused. One that may not be bought comes back as failed: nothing is spent, nothing kept.
     """
 
     def __init__(self, judge: _AnyJudge[Ok, Failed, *Material], cache: VerdictCache) -> None:
@@ -73,16 +71,14 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         self._in_flight = dict[str, anyio.Event]()
 
     @abstractmethod
-    def _find(self, source: VerdictStore | FolderReader, key: str) -> Ok | None:
-        """Return the verdict that `source` holds under `key`."""
+    def _find(self, source: VerdictStore | FolderReader, key: str) -> Ok | None: ...
 
     @abstractmethod
     def _find_scores(self, key: str) -> Ok | PairScores | None:
         """Return what rankings take of the verdict that the store holds under `key`."""
 
     @abstractmethod
-    def _not_bought(self, key: str, why: Failure, *material: *Material) -> Failed:
-        """Return a failed verdict that cost nothing."""
+    def _not_bought(self, key: str, why: Failure, *material: *Material) -> Failed: ...
 
     async def get(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | Failed:
         """Return the verdict on the material; `ledger` notes whether it was bought or reused."""
@@ -111,10 +107,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         return verdict
 
     def cached(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | PairScores | None:
-        """Return what rankings take of the verdict if the store holds it: nothing is waited for, and no `get` is due.
-
-        A fresh copy of another run's verdict is not on disk yet, so it is not returned.
-        """
+        """Return what rankings take of the verdict if the store holds it; a fresh copy is not on disk yet."""
         key = self._judge.key(*material)
         busy = key in ledger.bought or key in self._in_flight  # one under way is in the store before it is on disk
         kept = None if busy else self._find_scores(key)
@@ -136,10 +129,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         return None if await self._cache.ceiling.begin("judge") else OVER
 
     async def _buy(self, *material: *Material, paid: bool) -> Ok | Failed | Failure:
-        """Ask the judge, and keep what comes; return why nothing was bought, where nothing was.
-
-        What is `paid` already, to a batch, has no money set aside for it.
-        """
+        """Ask the judge, keep what comes, or return why nothing was bought. What is `paid` has no money set aside."""
         cache, usd = self._cache, 0.0
         cache.progress.expect("judging", 1)
         try:
@@ -183,8 +173,7 @@ def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | No
         return None
     if verdict.failure.type == "EndpointDown":
         return None if verdict.raw_replies else DOWN
-    by_batch = {failure.type: failure for failure in (IN_BATCH, WITH_PROVIDER, UNANSWERED)}
-    return by_batch.get(verdict.failure.type)
+    return next((why for why in (IN_BATCH, WITH_PROVIDER, UNANSWERED) if why.type == verdict.failure.type), None)
 
 
 class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript]):

@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Literal
 
+from harness.archive.layout import read_labels
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
@@ -36,7 +37,7 @@ def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
 
 
 def _labels(reader: RunReader) -> list[LabelledPair]:
-    return pairs_in_text(reader.labels() or "", str(reader.folder / "labels.jsonl"))
+    return pairs_in_text(read_labels(reader.folder) or "", str(reader.folder / "labels.jsonl"))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.archive.layout import read_labels
 from harness.archive.merging import at_rest, copy_records
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
@@ -118,7 +119,7 @@ class Copying:
                 if len(shared := np.intersect1d(earlier, keys)):
                     self._compare(other, reader, set(shared.tolist()))
             self.verdicts.append(keys)
-            if text := reader.labels():
+            if text := read_labels(folder):
                 self.labels.append(text if text.endswith("\n") else text + "\n")
             self.copies |= copy_records(folder, self.target, self.names)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from harness.archive.attestations import Attestation, attest, read_attestation
 from harness.archive.blobs import Blobs
-from harness.archive.folder_store import segment_names
-from harness.archive.layout import LABELS, new_run_id
-from harness.archive.merging import make_merged_run, refuse_damage, write_ranking
+from harness.archive.folder_store import make_folder, segment_names
+from harness.archive.layout import LABELS, RUN_FILE, new_run_id
+from harness.archive.merging import refuse_damage, write_ranking
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.archive.run_files import write_file
@@ -139,7 +139,8 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
         "accepted": tuple(dict.fromkeys(what for info in infos for what in info.accepted)),
     }
     filling = _Filling(folders, at, target.parent)
-    make_merged_run(target, first.model_copy(update=changes), filling.fill)
+    info = first.model_copy(update=changes)
+    make_folder(target, RUN_FILE, info.model_dump_json(indent=1), filling.fill)
     notes = [*filling.notes, *_missing_shards(infos), *_attest(attestations, target, run_env)]
     copied = filling.copied
     with RunReader(target) as reader:

@@ -221,7 +221,7 @@ def test_an_index_that_names_a_page_as_its_own_child_ends(run: Path, kept: Path)
 
 def counted(folder: Path) -> RunCounts:
     with RunReader(folder) as reader:
-        return reader.counts()
+        return reader.index.counts()
 
 
 def test_the_counts_that_are_kept_are_those_of_the_records(run: Path, kept: Path):

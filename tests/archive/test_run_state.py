@@ -21,7 +21,7 @@ STATES = {
 
 def state_in(run: Path) -> str:
     with RunReader(run) as reader:
-        return find_run_state(reader, reader.newest_ranking(), reader.counts())
+        return find_run_state(reader, reader.newest_ranking(), reader.index.counts())
 
 
 @pytest.mark.parametrize("archive", STATES)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive.layout import append_label
+from harness.archive.layout import append_label, read_labels
 from harness.archive.reader import RunReader
 from harness.core.errors import ArchiveDamaged
 from harness.formats.labelled_pairs import pairs_in_text
@@ -78,7 +78,7 @@ def test_a_label_is_read_as_a_pair_is_not_asked_again_and_tells_how_far_the_judg
             judged = "tie" if winner is None else "ab"[pair.rollouts.index(winner)]
             append_label(run, pair.line(judged if agrees else {"a": "b", "b": "tie", "tie": "a"}[judged], "answers"))  # pyright: ignore[reportArgumentType]
         assert ranks
-        assert len(pairs_in_text(reader.labels() or "", "labels")) == 3
+        assert len(pairs_in_text(read_labels(reader.folder) or "", "labels")) == 3
         keys = {(p.query_id, frozenset(p.rollouts)) for p in (first, second, third)}
         assert not keys & {(p.query_id, frozenset(p.rollouts)) for p in asked(reader)}
         agreement = label_agreement(reader, reader.ranking(), answer_labels(reader, None))

@@ -160,7 +160,7 @@ def unreadable_lines(runs: Mapping[Path, HarnessError]) -> Iterator[Text]:
 
 def run_line(reader: RunReader) -> RunLine:
     """Return the line of a run in a list of runs. Raises ArchiveDamaged."""
-    info, counts, ranking = reader.info, reader.counts(), reader.newest_ranking()
+    info, counts, ranking = reader.info, reader.index.counts(), reader.newest_ranking()
     one_query = ranking.groups[0].rollouts if ranking and len(ranking.groups) == 1 else ()
     ranks = {r.index: r.rank for r in one_query if r.rank is not None}
     return RunLine(
