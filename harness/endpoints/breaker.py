@@ -34,22 +34,16 @@ class Breaker:
     """Counts failures without a reply between. While it is open, calls wait for one, in any event loop."""
 
     def __init__(
-        self,
-        name: str,
-        give_up_s: float,
-        note: Callable[[str], None],
-        on_end: Callable[[str, FailureKind], None] = lambda _why, _kind: None,
+        self, name: str, give_up_s: float, note: Callable[[str], None], on_end: Callable[[str, FailureKind], None]
     ) -> None:
         """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read.
 
         `on_end` gets why the endpoint is given up, and what the calls fail with from then on.
         """
         self._name, self._give_up_s, self._note, self._on_end = name, give_up_s, note, on_end
-        self._failures = 0
+        self._failures, self._replied_at = 0, -math.inf
         self._failing_since: float | None = None
-        self._replied_at = -math.inf
-        self._try_at = 0.0
-        self._trying = False
+        self._try_at, self._trying = 0.0, False
         self._line: list[object] = []
         self._changed = LoopsEvent()
         self._lock = threading.RLock()
@@ -72,27 +66,24 @@ class Breaker:
         place = object()
         self._line.append(place)
         try:
-            return await self._wait_in_line(place, leaves)
+            while not self.closed:
+                with self._lock:
+                    self.raise_if_down()
+                    now, changed = anyio.current_time(), self._changed
+                    is_next = self._line[0] is place and not self._trying  # of those in line, the first tries
+                    if now >= self._try_at and is_next:
+                        self._trying = True
+                        return True
+                    if leaves():
+                        raise EndpointDown(f"{self._name} failed {self._failures} times in a row")
+                    wait_s = self._try_at - now if is_next else None
+                with anyio.move_on_after(wait_s):
+                    await changed.wait()
+            return False
         finally:
             with self._lock:
                 self._line.remove(place)
                 self._change()
-
-    async def _wait_in_line(self, place: object, leaves: Callable[[], bool]) -> bool:
-        """Wait as `wait` does; of those in line, the one that has waited longest tries."""
-        while not self.closed:
-            with self._lock:
-                self.raise_if_down()
-                now, changed, is_next = anyio.current_time(), self._changed, self._line[0] is place
-                if now >= self._try_at and is_next and not self._trying:
-                    self._trying = True
-                    return True
-                if leaves():
-                    raise EndpointDown(f"{self._name} failed {self._failures} times in a row")
-                wait_s = self._try_at - now if is_next and not self._trying else None
-            with anyio.move_on_after(wait_s):
-                await changed.wait()
-        return False
 
     def raise_if_down(self) -> None:
         """Raise EndpointDown if the endpoint is given up."""
@@ -130,7 +121,8 @@ class Breaker:
                         f"{self._name} failed {FAILURES} times in a row ({why}): calls wait, and one tries now and then"
                     )
             if now - self._failing_since >= self._give_up_s:
-                self.give_up(why)
+                limit = f"{self._give_up_s:g} s (--give-up)"
+                self._give_up(f"{self._name} gave no reply for {limit}; the last error: {why}", "network")
             self._change()
 
     def tried(self) -> None:
@@ -139,15 +131,11 @@ class Breaker:
             self._trying = False
             self._change()
 
-    def give_up(self, why: str) -> None:
-        """Ask nothing more of the endpoint; `why` is its last error."""
-        self._end(f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}", "network")
-
     def give_up_refusing(self) -> None:
         """Ask nothing more of the endpoint, which answered with rate limits alone."""
         advice = "a lower --concurrency or a longer --give-up may help"
         limits = f"nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
-        self._end(f"{self._name} answered with {limits}; {advice}", "api")
+        self._give_up(f"{self._name} answered with {limits}; {advice}", "api")
 
     def end(self, given_up: str, kind: FailureKind) -> None:
         """Ask nothing more of the endpoint: another process gave it up, and has said so."""
@@ -156,7 +144,7 @@ class Breaker:
                 self.given_up, self._kind = given_up, kind
             self._change()
 
-    def _end(self, given_up: str, kind: FailureKind) -> None:
+    def _give_up(self, given_up: str, kind: FailureKind) -> None:
         if not self.given_up:
             self._note(as_spoken(f"{given_up}. Nothing more is asked of it"))
             self._on_end(given_up, kind)

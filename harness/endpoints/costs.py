@@ -211,7 +211,6 @@ class Ceiling:
     """
 
     def __init__(self, usd: float | None = None, expected: Mapping[Purchase, float] | None = None) -> None:
-        """Allow `usd`; None for no ceiling."""
         self._usd = usd
         self._dearest: dict[Purchase, float] = dict(expected or {})
         self._seen: set[Purchase] = set()

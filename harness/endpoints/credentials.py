@@ -23,7 +23,6 @@ class RedirectRefused(openai.OpenAIError):
     """A model server wanted to send a request on to another origin. Not a connection error: no retry mends it."""
 
     def __init__(self, origin: str) -> None:
-        """Remember where the request was to go, as an address without user, password and path."""
         super().__init__(f"the endpoint redirects to {origin}, an address that was not named; nothing was sent there")
         self.origin = origin
 

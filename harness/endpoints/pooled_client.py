@@ -20,7 +20,6 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
     """Sends each request through the first pool that has room; all pools share the options and the cookies."""
 
     def __init__(self, **options: Any) -> None:
-        """Make a client with the options of httpx2's. No pool is made yet."""
         super().__init__(**options)
         self._options = options
         self._pools: list[_Pool] = []

@@ -25,40 +25,15 @@ class EndpointState:
     """
 
     def __init__(
-        self,
-        gate: Gate,
-        refused: RefusedSettings,
-        *,
-        alone_s: float = math.inf,
-        tokens: TokenRequests | None = None,
+        self, gate: Gate, refused: RefusedSettings, *, alone_s: float = math.inf, tokens: TokenRequests | None = None
     ) -> None:
         """Leave out what is `refused` already, and what a call is refused from now on.
 
         A first call goes alone for `alone_s` at most. Without `tokens` no token ids are asked for.
         """
         self.tokens = tokens or TokenRequests("off", lambda _: None)
-        self.refused = refused
-        self._gate = gate
+        self.gate, self.refused = gate, refused
         self._first = FirstAlone(alone_s)
-
-    @property
-    def given_up(self) -> str | None:
-        """Why nothing more is asked of the endpoint; None while it is asked."""
-        return self._gate.given_up
-
-    @property
-    def is_down(self) -> bool:
-        """Whether call after call failed, or the last one hung, and none has had a reply since."""
-        return self._gate.is_down or self._gate.hangs
-
-    @property
-    def last_error(self) -> str | None:
-        """What became of the last call, in words; None if the call got a reply."""
-        return self._gate.last_error
-
-    def check_usage(self, counts: object) -> None:
-        """Say once where a reply counts more tokens than a reply can have."""
-        self._gate.check_usage(counts)
 
     def has_answered(self) -> bool:
         """Return whether any model has answered in this run."""
@@ -101,7 +76,7 @@ class EndpointState:
             allowed = without(settings, self.refused.of(model))
             asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
             try:
-                reply = await self._gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
+                reply = await self.gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
                     continue

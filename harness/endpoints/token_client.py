@@ -25,7 +25,6 @@ class TokenClient(PooledClient):
     """Gives the tokens of each reply to what `collector` returns while the call is made; None: to nobody."""
 
     def __init__(self, collector: Callable[[], ReplyTokens | None], **options: Any) -> None:
-        """Make a client with the options of httpx2's."""
         super().__init__(**options)
         self._collector = collector
 

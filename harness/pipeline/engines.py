@@ -87,7 +87,7 @@ async def open_local_engine(
             deadline=run_env.deadline,
             alternatives=sources if spec.servers else (),
         )
-        run_env.gates.stand_in([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])
+        run_env.gates.together.append([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])
         source: Any = spec.loaded.source
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]

@@ -35,7 +35,6 @@ class SpanLog(TracingProcessor):
     """Collects the spans of watched traces, in the order they began."""
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
         self._watched: dict[str, _Watched] = {}  # each use is one step of a dict's or a list's: it needs no lock
 
     @contextmanager

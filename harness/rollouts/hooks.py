@@ -31,7 +31,6 @@ class ToolHooks(RunHooks[Any]):
     """Notes the tool calls of a rollout and its handoff targets. The SDK gives nested runs no hooks."""
 
     def __init__(self) -> None:
-        """Note nothing yet."""
         self.notes = ToolNotes()
         """What was noted so far."""
 
@@ -67,22 +66,21 @@ class ToolHooks(RunHooks[Any]):
     def with_timeouts_noted(self, tool: Tool) -> Tool:
         """Return a tool that notes its timeouts: a copy, where the tool words them by a function of its own."""
         words = tool.timeout_error_function if isinstance(tool, FunctionTool) else None
-        if words is None or isinstance(words, NotedTimeout):
+        if words is None or isinstance(words, _NotedTimeout):
             return tool
         twin: Any = copy.copy(tool)
-        twin.timeout_error_function = NotedTimeout(words, self.note_error)
+        twin.timeout_error_function = _NotedTimeout(words, self.note_error)
         return twin
 
 
-class NotedTimeout:
+@dataclass(frozen=True)
+class _NotedTimeout:
     """A tool's own words for a timeout, which notes the timeout."""
 
-    def __init__(self, words: Callable[..., Any], note: Callable[[BaseException], None]) -> None:
-        """Pass on to `words`."""
-        self._words, self._note = words, note
+    words: Callable[..., Any]
+    note: Callable[[BaseException], None]
 
     async def __call__(self, context: Any, error: Exception) -> str:
-        """Note the timeout and return the words."""
-        self._note(error)
-        text = self._words(context, error)
+        self.note(error)
+        text = self.words(context, error)
         return await text if inspect.isawaitable(text) else text

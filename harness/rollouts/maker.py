@@ -110,7 +110,7 @@ class RolloutsHere:
         try:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
-            error = run_context.models.state.last_error
+            error = run_context.models.state.gate.last_error
             late = f"{_LATE}; the last error: {error}" if error else _LATE
             outcome = AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=late))
             begun.done[index] = attempt.record(outcome if begun.is_late() else _CANCELLED)

@@ -80,7 +80,7 @@ class RecordedModel(Model):
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
-                self._state.check_usage(response.usage)
+                self._state.gate.check_usage(response.usage)
                 self._take_tokens(wire)  # before it counts as a reply, which lets others go
             except BaseException as exc:
                 self._recorder.end(call, error=exc)
@@ -133,7 +133,7 @@ class RecordedModel(Model):
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
                     if isinstance(self._inner, OpenAIResponsesModel):  # on Chat the SDK names the requested model there
                         call.wire.model = reply.model
-                    self._state.check_usage(reply.response.usage if reply.response else None)
+                    self._state.gate.check_usage(reply.response.usage if reply.response else None)
                     self._take_tokens(call.wire)
                     self._recorder.end(call, reply.response, reply.error)
                 yield event

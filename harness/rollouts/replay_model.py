@@ -20,7 +20,6 @@ class RecordedDecisions:
     """Decides on each call as the recording says. Tools that it says nothing of keep waiting for approval."""
 
     def __init__(self, recording: Recording) -> None:
-        """Read the steps of the recorded rollout."""
         self._recording = recording
         self._steps = list(_approvals(recording.rollout.trajectory.path))
         self._tools = {step.tool_name for step in self._steps}
@@ -53,7 +52,6 @@ class ReplayModel(Model):
     """Answers each request with the recorded reply to it, and takes the place of the tools that the request offers."""
 
     def __init__(self, recording: Recording) -> None:
-        """Answer from `recording`."""
         self._recording = recording
         self._decisions = RecordedDecisions(recording)
 

@@ -48,7 +48,6 @@ class TakingRunner(AgentRunner):
     """Makes the runs of rollouts and replays as they want them, and passes all others on."""
 
     def __init__(self, usual: AgentRunner) -> None:
-        """Pass on to `usual`."""
         super().__init__()
         self.usual = usual
 

@@ -35,12 +35,13 @@ class ServerAtWork:
     @property
     def given_up(self) -> bool:
         """Whether nothing more is asked of it."""
-        return self.run_context.models.state.given_up is not None
+        return self.run_context.models.state.gate.given_up is not None
 
     @property
     def is_down(self) -> bool:
         """Whether call after call failed, or the last one hung, and none has had a reply since."""
-        return self.run_context.models.state.is_down
+        gate = self.run_context.models.state.gate
+        return gate.is_down or gate.hangs
 
     def may_serve(self, now: float) -> bool:
         """Tell whether a rollout may come: to a server that works, or alone to one that has rested."""
@@ -64,7 +65,6 @@ class RolloutsOnServers:
     """Makes rollouts in this process, each on one of several servers."""
 
     def __init__(self, run_context: RunContext) -> None:
-        """Take the servers that are `alternatives` of the run."""
         self._servers = [
             ServerAtWork(replace(run_context, models=source, configs={})) for source in run_context.alternatives
         ]

@@ -43,14 +43,12 @@ class LoopWatch:
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._beat()
         threading.Thread(target=self._watch, name="harness-loop-watch", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End watching."""
         self._over.set()
         self._timer.cancel()
 
