@@ -15,7 +15,7 @@ import openai
 from openai._models import FinalRequestOptions
 
 from harness.core.turns import UNDER_WAY, my_turn
-from harness.endpoints.address import Endpoint
+from harness.endpoints.address import Certificates, Endpoint
 from harness.endpoints.credentials import only_to_origin
 from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.reply_tokens import ReplyTokens
@@ -53,7 +53,11 @@ class PlainClient(openai.AsyncOpenAI):
 
         Raises the errors that the client's own calls raise. What is the same for all requests is made once.
         """
-        template = self._templates.get(path) or self._template(path)
+        template = self._templates.get(path)
+        if template is None:  # a request as the client makes it, but for its body
+            asked: Any = {"method": "post", "url": path, "json_data": {}, "security": {"bearer_auth": True}}
+            template = self._templates[path] = self._build_request(FinalRequestOptions.construct(**asked))
+            del template.headers["content-length"]
         request = httpx2.Request(
             "POST",
             template.url,
@@ -76,14 +80,6 @@ class PlainClient(openai.AsyncOpenAI):
     def _templates(self) -> dict[str, httpx2.Request]:
         return {}
 
-    def _template(self, path: str) -> httpx2.Request:
-        """Return a request to a path, as the client makes it, but for its body."""
-        asked: Any = {"method": "post", "url": path, "json_data": {}, "security": {"bearer_auth": True}}
-        template = self._build_request(FinalRequestOptions.construct(**asked))
-        del template.headers["content-length"]
-        self._templates[path] = template
-        return template
-
 
 def _plain(create: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(create)
@@ -98,10 +94,6 @@ def _plain(create: Callable[..., Any]) -> Callable[..., Any]:
     return plain
 
 
-OnResponse = Callable[[Any], Awaitable[None]]
-"""Gets each HTTP response once its head is there; the body is read only if this reads it."""
-
-
 _NOBODYS: Any = {name: openai.Omit() for name in ("OpenAI-Organization", "OpenAI-Project")}
 """Leaves out what the client takes from OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
 
@@ -110,22 +102,26 @@ def openai_client(
     endpoint: Endpoint,
     *,
     timeout_s: float | None = None,
-    on_response: OnResponse | None = None,
+    on_response: Callable[[Any], Awaitable[None]] | None = None,
     collector: Callable[[], ReplyTokens | None] | None = None,
     rank: int = UNDER_WAY,
 ) -> PlainClient:
     """Return a client for `endpoint`. It never retries by itself: `retries` does, so that retries are counted.
 
     A redirect to another scheme, host or port is refused: the call ends in an error, and nothing is sent there.
-    Without `timeout_s` the openai client's own limits hold. What `collector` returns gets the token ids of the reply of
-    the call under way. Replies that come in together are taken in turns, those of the lowest `rank` first. Close the
-    client when done.
+    Without `timeout_s` the openai client's own limits hold. `on_response` gets each HTTP response once its head is
+    there. What `collector` returns gets the token ids of the reply of the call under way. Replies that come in together
+    are taken in turns, those of the lowest `rank` first. Close the client when done.
     """
+
+    async def wait(_: Any) -> None:
+        await my_turn(rank)
+
     hooks: dict[str, list[Any]] = {
         "request": [only_to_origin(endpoint.url)],
-        "response": [_in_turn(rank), on_response] if on_response else [_in_turn(rank)],
+        "response": [wait, on_response] if on_response else [wait],
     }
-    verify = _context(endpoint.certificates.file, endpoint.certificates.folder)
+    verify = _context(endpoint.certificates)
     if collector is None:
         client = PooledClient(verify=verify, event_hooks=hooks)
     else:
@@ -142,18 +138,11 @@ def openai_client(
     )
 
 
-def _in_turn(rank: int) -> OnResponse:
-    async def wait(_: Any) -> None:
-        await my_turn(rank)
-
-    return wait
-
-
 @cache
-def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
+def _context(named: Certificates) -> ssl.SSLContext:
     """Return what the client would load by itself, once a process: loading takes longer than a whole rollout."""
-    if file:
-        return ssl.create_default_context(cafile=file)
-    if folder:
-        return ssl.create_default_context(capath=folder)
+    if named.file:
+        return ssl.create_default_context(cafile=named.file)
+    if named.folder:
+        return ssl.create_default_context(capath=named.folder)
     return httpx2.create_ssl_context(trust_env=False)

@@ -55,10 +55,13 @@ class PriceList:
         the endpoint did not count, a model without a price, an address of no listed provider (any local server).
         """
         names = [name for name in models if name]
-        if price := next((self.own[name] for name in names if name in self.own), None):
-            return _own_usd(price, usage)
+        price = next((self.own[name] for name in names if name in self.own), None)
+        if price and price.free:
+            return 0.0
         if usage.input is None or usage.output is None or not names:
             return None
+        if price:
+            return price.usd(usage.input, usage.output, usage.cached or 0)
         share = 0.5 if tier in _HALF_PRICE else 1.0
         if _at_address(names[0], base_url):
             return share * _listed_usd(usage, names[0], at=base_url or OPENAI_URL)
@@ -73,11 +76,7 @@ class PriceList:
         names = [name for name in models if name]
         if any(name in self.own or _at_address(name, base_url) for name in names):
             return None
-        return next((like for name in names if (like := _by_name(name))), None)
-
-
-LIST_PRICES = PriceList()
-"""The prices of the offline data alone."""
+        return next(filter(None, map(_by_name, names)), None)
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Priced:
     model: str | None
     base_url: str | None
     free: bool = False
-    prices: PriceList = LIST_PRICES
+    prices: PriceList = PriceList()
 
     def of(self, usage: Usage, tier: str | None = None) -> float | None:
         """Return the price in USD at a service tier (None: the ordinary one), None where it is not known."""
@@ -104,23 +103,13 @@ def price_list(settings: Settings) -> PriceList:
     return PriceList(prices_of(settings.prices), settings.price_by_name)
 
 
-def _own_usd(price: Price, usage: Usage) -> float | None:
-    if price.free:
-        return 0.0
-    if usage.input is None or usage.output is None:
-        return None
-    return price.usd(usage.input, usage.output, usage.cached or 0)
-
-
 def _listed_usd(usage: Usage, model: str, *, provider: str | None = None, at: str | None = None) -> float:
     import genai_prices  # noqa: PLC0415 - its data takes a tenth of a second to load
 
     tokens = genai_prices.Usage(
         input_tokens=usage.input, cache_read_tokens=usage.cached or 0, output_tokens=usage.output
     )
-    if provider:
-        return float(genai_prices.calc_price(tokens, model, provider_id=provider).total_price)
-    return float(genai_prices.calc_price(tokens, model, provider_api_url=at).total_price)
+    return float(genai_prices.calc_price(tokens, model, provider_id=provider, provider_api_url=at).total_price)
 
 
 @cache

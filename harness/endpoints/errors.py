@@ -18,6 +18,7 @@ QUOTA = "insufficient_quota"
 _CONTEXT_LENGTH = "context_length_exceeded"
 _CONTENT_FILTER = {"content_filter", "content_policy_violation"}
 _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
+"""What looks like a key: endpoints quote keys in their refusals."""
 
 
 def as_refusal(  # noqa: PLR0911
@@ -52,18 +53,14 @@ def as_refusal(  # noqa: PLR0911
         case RedirectRefused():
             flag = option("judge_base_url" if judge else "base_url")
             return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
-        case NoReply():
-            return Refused(_no_api(exc, host, judge=judge, named_by=named_by)) if exc.is_page else None
+        case NoReply():  # a server that gives web pages: its address may be another one's than the API's
+            source = named_by or f"{option('judge_base_url' if judge else 'base_url')} or OPENAI_BASE_URL"
+            advice = f"is {source} the address of an API? Most end in /v1"
+            return Refused(f"{host} gives no model's replies ({_message(exc)}); {advice}") if exc.is_page else None
         case openai.APIConnectionError():
             return Refused(_unreachable(exc, host, judge=judge, named_by=named_by))
         case _:
             return None
-
-
-def _no_api(exc: NoReply, host: str, *, judge: bool, named_by: str | None) -> str:
-    """Say that a server is there, and gives web pages: its address may be another one's than the API's."""
-    source = named_by or f"{option('judge_base_url' if judge else 'base_url')} or OPENAI_BASE_URL"
-    return f"{host} gives no model's replies ({_message(exc)}); is {source} the address of an API? Most end in /v1"
 
 
 def _unreachable(exc: openai.APIConnectionError, host: str, *, judge: bool, named_by: str | None) -> str:
@@ -113,11 +110,6 @@ def is_too_long(exc: openai.APIError) -> bool:
     return exc.code == _CONTEXT_LENGTH or "maximum context length" in str(exc.message).lower()
 
 
-def without_keys(text: str) -> str:
-    """Return `text` without anything that looks like a key: endpoints quote keys in their refusals."""
-    return _KEYS.sub("[key]", text)
-
-
 def _message(exc: BaseException) -> str:
     body = getattr(exc, "body", None)
     message = body.get("message") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -135,4 +127,4 @@ def _without_secrets(exc: BaseException, text: str) -> str:
     """Return a text on one line, without what the failed request carried: endpoints and proxies quote it."""
     request = getattr(exc, "request", None)
     carried = secrets_sent(request) if isinstance(request, httpx2.Request) else ()
-    return Redactor(carried).secret(without_keys(" ".join(text.split())))
+    return Redactor(carried).secret(_KEYS.sub("[key]", " ".join(text.split())))

@@ -19,7 +19,7 @@ from harness.endpoints.breaker import Breaker, EndpointDown, stays
 from harness.endpoints.errors import describe_trouble, is_quota
 from harness.endpoints.pace import Pace
 from harness.endpoints.reply_body import NoReply
-from harness.endpoints.retries import NO_LIMIT, Stoppable, retry_after_s
+from harness.endpoints.retries import NO_LIMIT, TimeLimit, retry_after_s
 from harness.endpoints.usage import is_beyond_belief
 
 _Reply = TypeVar("_Reply")
@@ -105,7 +105,7 @@ class Gate:
         return self._breaker.closed and self._pace.free
 
     async def send(
-        self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT, leaves: Callable[[], bool] = stays
+        self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit = NO_LIMIT, leaves: Callable[[], bool] = stays
     ) -> _Reply:
         """Make a call in its turn, and again after each 429. `clock` stands still while the call waits.
 
@@ -150,7 +150,7 @@ class Gate:
             with self._waits(clock):
                 await self._pace.rest(rest_s)
 
-    async def _attempt(self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable) -> _Reply:
+    async def _attempt(self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit) -> _Reply:
         """Make a call once; note its reply, or that there was none before the limit on the caller's time."""
         sent_at, most_s = anyio.current_time(), self.patience.request_s
         if not self.has_answered and self.patience.give_up_s:  # no longer than the endpoint is waited for
@@ -203,7 +203,7 @@ class Gate:
             )
 
     @contextmanager
-    def _waits(self, clock: Stoppable) -> Generator[None]:
+    def _waits(self, clock: TimeLimit) -> Generator[None]:
         """Count a call as waiting; its `clock` stands still."""
         with self._lock:
             self._waiting += 1

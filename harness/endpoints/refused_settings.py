@@ -12,7 +12,7 @@ from agents import ModelSettings
 from harness.core.errors import Refused
 from harness.core.wording import option, switch
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 
 _Reply = TypeVar("_Reply")
 OPENS_AFTER_S = 5.0
@@ -139,7 +139,7 @@ class FirstAlone:
         self._opens_at: dict[Hashable, float] = {}
         self._under_way: dict[Hashable, anyio.Event] = {}
 
-    async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT) -> _Reply:
+    async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit = NO_LIMIT) -> _Reply:
         """Make a call: alone while none of its `kind` was answered. `clock` stands still while the call waits.
 
         Raises what `call` raises.

@@ -13,6 +13,7 @@ Only what looks as servers write it is cut. All else stays in the body and is re
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import openai
@@ -61,13 +62,12 @@ class TokenRequests:
 
         Raises Refused where tokens are required.
         """
-        if not any(name in f"{getattr(error, 'param', None)} {error.message}" for name in asked):
-            return False
-        if asked is _IN_A_STREAM and "stream" in error.message.lower():
+        named = any(name in f"{getattr(error, 'param', None)} {error.message}" for name in asked)
+        if named and asked is _IN_A_STREAM and "stream" in error.message.lower():
             self._streamed = _IN_SGLANGS_STREAM
-        else:
+        elif named:
             self.refuse(error)
-        return True
+        return named
 
     def refuse(self, error: openai.APIStatusError) -> None:
         """Ask no more: a call that was refused with `error` was taken without asking. Raises Refused if required."""
@@ -150,23 +150,15 @@ def read_body(content: bytes, *, logprobs: bool) -> Any | None:
         arrays["logprobs"], rest = cut
     try:
         body: Any = from_json(rest)
-    except ValueError:
-        return None  # who reads the whole body will say what is wrong with it
-    return body if _put_back(body, arrays) else None
-
-
-def _put_back(body: Any, arrays: dict[str, Any]) -> bool:
-    """Put arrays where null stands for them, and return whether all have a place in which a server tells tokens."""
-    try:
         (choice,) = body["choices"]
-        for key, value in arrays.items():
+        for key, value in arrays.items():  # put where null stands for them
             holder = body if key == "prompt_token_ids" and key in body else choice
             if holder[key] is not None:
-                return False
+                return None
             holder[key] = value
     except (TypeError, KeyError, ValueError):
-        return False
-    return True
+        return None  # who reads the whole body will say what is wrong with it
+    return body
 
 
 def _cut_ids(key: bytes, content: bytes) -> _Cut | None:
@@ -234,7 +226,9 @@ class ReplyTokens:
             self._logprobs += [logprob for logprob, _ in of_meta]
         else:
             self._add(ids)
-            self._logprobs += _each_logprob(as_list(as_object(logprobs).get("content")))
+            entries = as_list(as_object(logprobs).get("content"))
+            with suppress(TypeError, KeyError):
+                self._logprobs += [e["logprob"] for e in entries] if isinstance(_first(entries), dict) else entries
 
     def tokens(self) -> SampledTokens | str | None:
         """Return the tokens; in words why they cannot be used; None if the server told none."""
@@ -243,11 +237,8 @@ class ReplyTokens:
         prompt, ids = self._prompt, self._ids
         if prompt is None:
             return "without the ids of the prompt"
-        for name, counted, listed in (
-            ("completion_tokens", self._usage.get("completion_tokens"), ids),
-            ("prompt_tokens", self._usage.get("prompt_tokens"), prompt),
-        ):
-            if counted != len(listed):
+        for name, listed in (("completion_tokens", ids), ("prompt_tokens", prompt)):
+            if (counted := self._usage.get(name)) != len(listed):
                 return f"{len(listed)} ids where usage counts {counted} {name}"
         if not (_are_ids(prompt) and _are_ids(ids)):
             return "an id that is no id"
@@ -264,13 +255,6 @@ class ReplyTokens:
     def _add(self, ids: Any) -> None:
         if isinstance(ids, list):
             self._ids = cast("list[Any]", ids) if self._ids is None else self._ids + cast("list[Any]", ids)
-
-
-def _each_logprob(entries: list[Any]) -> list[Any]:
-    try:
-        return [entry["logprob"] for entry in entries] if isinstance(_first(entries), dict) else entries
-    except (TypeError, KeyError):
-        return []
 
 
 def _first(several: Any) -> Any:

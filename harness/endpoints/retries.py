@@ -9,12 +9,12 @@ import logging
 import math
 import random
 from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import count
-from typing import Protocol, Self, cast
+from typing import Self, cast
 
 import anyio
 import openai
@@ -25,38 +25,14 @@ from stamina.instrumentation import RetryDetails, RetryHook
 from harness.core.tracebacks import WithoutFrames
 
 
-class Stoppable(Protocol):
-    """A clock that a wait at an endpoint's gate stops."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether the time was over."""
-        ...
-
-    def stopped(self) -> AbstractContextManager[None]:
-        """Stand still for as long as the context lasts."""
-        ...
-
-
-class _NoLimit:
-    passed = False
-
-    def stopped(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-NO_LIMIT: Stoppable = _NoLimit()
-"""The clock of work that may take as long as it takes."""
-
-
 class TimeLimit:
-    """Cancels what runs `within` it after so many seconds, waits that are not counted aside."""
+    """Cancels what runs `within` it after so many seconds; a wait at an endpoint's gate stops the clock."""
 
     def __init__(self, seconds: float) -> None:
         """Set the limit; the clock begins with `within`."""
         self.seconds = seconds
         self._scope: anyio.CancelScope | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._left_s = seconds
         self._stops = 0
 
@@ -75,61 +51,46 @@ class TimeLimit:
 
     def within(self) -> AbstractContextManager[None, bool]:
         """Run the block for `seconds` at most; work that is cut off ends without an error."""
-        return cast("AbstractContextManager[None, bool]", self._within())
 
-    @contextmanager
-    def _within(self) -> Generator[None]:
-        self._scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
-        self._loop = asyncio.get_running_loop()
-        with self._scope, WithoutFrames():
-            yield
+        @contextmanager
+        def within() -> Generator[None]:
+            self._loop = asyncio.get_running_loop()
+            self._scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
+            with self._scope, WithoutFrames():
+                yield
+
+        return cast("AbstractContextManager[None, bool]", within())
 
     @contextmanager
     def stopped(self) -> Generator[None]:
-        """Stand still. Of waits that overlap, the last to end lets the clock go on."""
-        if self._scope and not self._stops:
-            self._left_s = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
-        self._stops += 1
+        """Stand still, also for a wait in another thread's loop; of waits that overlap, until the last ends."""
+        self._wait(1)
         try:
             yield
         finally:
-            self._stops -= 1
-            if self._scope and not self._stops:
-                self._scope.deadline = anyio.current_time() + self._left_s
+            self._wait(-1)
 
-    @contextmanager
-    def stopped_from_afar(self) -> Generator[None]:
-        """Stand still, for work in another thread's event loop: the clock's own loop stops it, and lets it go on."""
-        stop = ExitStack()
-        self._soon(lambda: stop.enter_context(self.stopped()))
-        try:
-            yield
-        finally:
-            self._soon(stop.close)
+    def _wait(self, more: int) -> None:
+        """Note `more` waits, or fewer, in the clock's own loop."""
+        if self._scope is None:
+            return
+        if self._loop is not asyncio.get_running_loop():
+            with suppress(RuntimeError):  # the loop has ended, and the work within the limit with it
+                self._loop.call_soon_threadsafe(self._count, self._scope, more)
+            return
+        self._count(self._scope, more)
 
-    def _soon(self, act: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and the work within the limit with it
-            if self._loop:
-                self._loop.call_soon_threadsafe(act)
-
-
-@dataclass(frozen=True)
-class FromAfar:
-    """A clock as work in another thread's event loop stops it."""
-
-    limit: TimeLimit
-
-    @property
-    def passed(self) -> bool:
-        """Whether the time was over."""
-        return self.limit.passed
-
-    def stopped(self) -> AbstractContextManager[None]:
-        """Stand still for as long as the context lasts."""
-        return self.limit.stopped_from_afar()
+    def _count(self, scope: anyio.CancelScope, more: int) -> None:
+        if not self._stops:
+            self._left_s = scope.deadline - anyio.current_time()
+            scope.deadline = math.inf
+        self._stops += more
+        if not self._stops:
+            scope.deadline = anyio.current_time() + self._left_s
 
 
+NO_LIMIT = TimeLimit(math.inf)
+"""The clock of work that may take as long as it takes."""
 LONGEST_WAIT_S = 60.0
 """A server that asks for more is asked again after this long."""
 _FIRST_WAIT_S = 0.5
@@ -209,18 +170,17 @@ def judge_retries(retries: int, has_answered: Callable[[], bool]) -> AsyncIterat
             return min(retry_after_s(error) or 0.0, LONGEST_WAIT_S) or True
         return no_reply
 
-    attempts = stamina.retry_context(on=wait, attempts=retries + 1, timeout=None)
-    return _LoggedByUs(attempts.__aiter__())
+    hooks = stamina.instrumentation.get_on_retry_hooks()
+    if _log_retry not in hooks:  # not yet, or the user has set others since
+        stamina.instrumentation.set_on_retry_hooks([*map(_of_others, hooks), _log_retry])
+    return _LoggedByUs(aiter(stamina.retry_context(on=wait, attempts=retries + 1, timeout=None)))
 
 
+@dataclass(frozen=True)
 class _LoggedByUs:
     """Attempts whose retries are logged here, and not by what logs the user's own retries with stamina."""
 
-    def __init__(self, attempts: AsyncIterator[stamina.Attempt]) -> None:
-        self._attempts = attempts
-        hooks = stamina.instrumentation.get_on_retry_hooks()
-        if _log_retry not in hooks:  # not yet, or the user has set others since
-            stamina.instrumentation.set_on_retry_hooks([*map(_of_others, hooks), _log_retry])
+    attempts: AsyncIterator[stamina.Attempt]
 
     def __aiter__(self) -> Self:
         return self
@@ -228,7 +188,7 @@ class _LoggedByUs:
     async def __anext__(self) -> stamina.Attempt:
         token = _OURS.set(True)
         try:
-            return await anext(self._attempts)
+            return await anext(self.attempts)
         finally:
             _OURS.reset(token)
 

@@ -1,7 +1,7 @@
 """What a command holds that must be neither kept nor shown: keys, and passwords in addresses."""
 
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 import httpx2
@@ -42,12 +42,6 @@ def secrets_in_address(url: object) -> tuple[str, ...]:
         return ()
     user, password = parts.username or "", parts.password or ""
     secret = password or user
-    return (secret, unquote(secret), f"{user}:{password}@", *_basic(unquote(user), unquote(password)))
-
-
-def _basic(user: str, password: str) -> Iterable[str]:
-    """Yield what stands behind `Basic` in a header, in both alphabets of base64, with its padding and without."""
-    pair = f"{user}:{password}".encode("utf-8", "surrogateescape")
-    for encode in (b64encode, urlsafe_b64encode):
-        value = encode(pair).decode("ascii")
-        yield from (value, value.rstrip("="))
+    pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "surrogateescape")
+    basic = (b64encode(pair).decode("ascii"), urlsafe_b64encode(pair).decode("ascii"))  # what stands behind `Basic`
+    return (secret, unquote(secret), f"{user}:{password}@", *basic, *(value.rstrip("=") for value in basic))

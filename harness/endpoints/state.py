@@ -12,7 +12,7 @@ from harness.endpoints.breaker import stays
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, names_set, without
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 
 _Reply = TypeVar("_Reply")
 Send = Callable[[ModelSettings], Awaitable[_Reply]]
@@ -44,7 +44,7 @@ class EndpointState:
         model: str | None,
         settings: ModelSettings,
         send: Send[_Reply],
-        clock: Stoppable = NO_LIMIT,
+        clock: TimeLimit = NO_LIMIT,
         stream: bool | None = None,
         leaves: Callable[[], bool] = stays,
     ) -> Awaitable[_Reply]:
@@ -67,7 +67,7 @@ class EndpointState:
         model: str | None,
         settings: ModelSettings,
         send: Send[_Reply],
-        clock: Stoppable,
+        clock: TimeLimit,
         stream: bool | None,
         leaves: Callable[[], bool],
     ) -> _Reply:

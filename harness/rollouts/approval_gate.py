@@ -141,19 +141,13 @@ def waits_for(interruptions: Iterable[Any]) -> str:
     return f"waits for approval of {names}, and nobody decides on that: {_WAYS.format('--approve NAME')}"
 
 
-Note = Callable[[TimedDecision], None]
-
-
-def put_gates(tools: list[Tool], approver: Approver, note: Note, on_error: Callable[[Exception], None]) -> None:
-    """Let `approver` decide on the calls of all tools in the list that it covers. The SDK runs the tools of that list.
+def gated(
+    tool: Tool, approver: Approver, note: Callable[[TimedDecision], None], on_error: Callable[[Exception], None]
+) -> Tool:
+    """Return a tool with calls that `approver` decides on; the same tool where they need no decision, or get none.
 
     `note` is called with each decision, within the span of the tool call; `on_error` with what the approver raised.
     """
-    tools[:] = [gated(tool, approver, note, on_error) for tool in tools]
-
-
-def gated(tool: Tool, approver: Approver, note: Note, on_error: Callable[[Exception], None]) -> Tool:
-    """Return a tool with calls that `approver` decides on; the same tool where they need no decision, or get none."""
     if not isinstance(tool, FunctionTool) or tool.needs_approval is False or not approver.covers(tool.name):
         return tool
 

@@ -16,7 +16,7 @@ from agents.tracing.processors import default_processor
 from agents.tracing.provider import SynchronousMultiTracingProcessor
 
 from harness.core.errors import UsageError
-from harness.rollouts.lifecycle import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class _Watched:
 _rollout: ContextVar[_Watched | None] = ContextVar("harness_watched_rollout", default=None)
 
 
-class SpanLog(TracingProcessor):
-    """Collects the spans of watched traces, in the order they began."""
+class SpanLog(SynchronousMultiTracingProcessor):
+    """Collects the spans of watched traces, in the order they began; a processor with none behind it does no more."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._watched: dict[str, _Watched] = {}  # each use is one step of a dict's or a list's: it needs no lock
 
     @contextmanager
@@ -42,12 +43,8 @@ class SpanLog(TracingProcessor):
         """Keep the spans of a trace, and of all traces that begin in this task and what it starts."""
         watched = _Watched(uploaded)
         self._add(trace_id, watched)
-        token = _rollout.set(watched)
-        try:
-            with LOG_GUARD.in_use():
-                yield
-        finally:
-            _rollout.reset(token)
+        with set_within(_rollout, watched), LOG_GUARD.in_use():
+            yield
 
     def take(self, trace_id: str) -> Sequence[Span[Any]]:
         """Return a rollout's spans and stop watching it: what a stray thread does later is no part of the rollout."""
@@ -68,23 +65,11 @@ class SpanLog(TracingProcessor):
         if (watched := self._watched.get(span.trace_id)) is not None:
             watched.spans.append(span)
 
-    def on_span_end(self, span: Span[Any]) -> None:
-        """Do nothing: the span kept at its start is the same object."""
-
     def on_trace_start(self, trace: Trace) -> None:
         """Watch a trace that the agent's own code begins."""
         watched = _rollout.get()
         if watched is not None and watched.traces and watched.traces[0] in self._watched:
             self._add(trace.trace_id, watched)
-
-    def on_trace_end(self, trace: Trace) -> None:
-        """Do nothing."""
-
-    def shutdown(self) -> None:
-        """Do nothing."""
-
-    def force_flush(self) -> None:
-        """Do nothing."""
 
     def _add(self, trace_id: str, watched: _Watched) -> None:
         if trace_id not in self._watched:
@@ -92,12 +77,8 @@ class SpanLog(TracingProcessor):
             watched.traces.append(trace_id)
 
 
-_LOG = SpanLog()
-
-
-def span_log() -> SpanLog:
-    """Return the process's span log."""
-    return _LOG
+SPAN_LOG = SpanLog()
+"""The process's own."""
 
 
 class _Before(SynchronousMultiTracingProcessor):
@@ -121,14 +102,14 @@ class _Before(SynchronousMultiTracingProcessor):
         self.behind.set_processors(processors)
 
     def on_trace_start(self, trace: Trace) -> None:
-        _LOG.on_trace_start(trace)
+        SPAN_LOG.on_trace_start(trace)
         self._behind(trace).on_trace_start(trace)
 
     def on_trace_end(self, trace: Trace) -> None:
         self._behind(trace).on_trace_end(trace)
 
     def on_span_start(self, span: Span[Any]) -> None:
-        _LOG.on_span_start(span)
+        SPAN_LOG.on_span_start(span)
         self._behind(span).on_span_start(span)
 
     def on_span_end(self, span: Span[Any]) -> None:
@@ -141,7 +122,7 @@ class _Before(SynchronousMultiTracingProcessor):
         self.behind.force_flush()
 
     def _behind(self, item: Trace | Span[Any]) -> SynchronousMultiTracingProcessor:
-        if not _LOG.is_private(item):
+        if not SPAN_LOG.is_private(item):
             return self.behind
         present = self._processors
         if self._without_exporter[0] is not present:
@@ -162,7 +143,7 @@ def _renew() -> None:
         provider._multi_processor = _Before(behind)  # noqa: SLF001
         _changed.append(provider)
     else:  # a provider of the user's own: what it does with processors is its own affair
-        add_trace_processor(_LOG)
+        add_trace_processor(SPAN_LOG)
         _joined.append(provider)
 
 

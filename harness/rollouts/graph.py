@@ -1,6 +1,7 @@
 """An agent and those it hands off to: walking them, and copying them for one rollout."""
 
 import copy
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass

@@ -10,9 +10,10 @@ import math
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from agents import Agent
@@ -22,6 +23,18 @@ from harness.core.records import Query, Rollout
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import Change, connect, copied, servers_to_connect
 from harness.rollouts.loading import LoadedAgent
+
+_Value = TypeVar("_Value")
+
+
+@contextmanager
+def set_within(variable: ContextVar[_Value], value: _Value) -> Generator[None]:
+    """Let a context variable have a value in this task, and in the tasks and threads that the task starts."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 class ProcessGuard:
@@ -108,19 +121,13 @@ async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: 
     error: str | None = f"reward was not done after {most_s:.3g} s"
     with anyio.move_on_after(most_s, shield=True):
         try:
-            reward, error = _number(await _called(loaded.reward, rollout, query)), None
+            given: Any = await _called(loaded.reward, rollout, query)
+            reward, error = None if given is None else float(given), None
         except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
             error = f"reward raised {type(exc).__name__}: {exc}"
+    if reward is not None and not math.isfinite(reward):
+        reward, error = None, f"reward raised ValueError: it gave {reward}, which ranks nowhere"
     return rollout.model_copy(update={"verified": reward, "verify_error": error})
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"it gave {number}, which ranks nowhere")
-    return number
 
 
 async def _called(function: Callable[..., Any] | None, *args: Any) -> Any:

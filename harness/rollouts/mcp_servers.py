@@ -13,7 +13,7 @@ from typing import Any
 from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from mcp.types import Tool
 
-from harness.rollouts.lifecycle import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 Method = Callable[..., Awaitable[Any]]
 NoteError = Callable[[BaseException | str], None]
@@ -47,12 +47,8 @@ _note: ContextVar[NoteError | None] = ContextVar("harness_mcp_errors", default=N
 @contextmanager
 def mcp_errors(note: NoteError) -> Generator[None]:
     """In this task and those that it starts, call `note` for each call that an MCP server refuses or fails."""
-    token = _note.set(note)
-    try:
-        with _CALLS_GUARD.in_use():
-            yield
-    finally:
-        _note.reset(token)
+    with set_within(_note, note), _CALLS_GUARD.in_use():
+        yield
 
 
 def _noting(original: Method) -> Method:
@@ -108,12 +104,8 @@ _servers: ContextVar[RecordedServers | None] = ContextVar("harness_recorded_serv
 @contextmanager
 def without_servers(servers: RecordedServers) -> Generator[None]:
     """In this task and those that it starts, let MCP servers connect to nothing and list what was recorded."""
-    token = _servers.set(servers)
-    try:
-        with _REPLAY_GUARD.in_use():
-            yield
-    finally:
-        _servers.reset(token)
+    with set_within(_servers, servers), _REPLAY_GUARD.in_use():
+        yield
 
 
 def _connecting_nothing(original: Method) -> Method:

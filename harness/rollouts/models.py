@@ -30,10 +30,9 @@ from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import with_seed
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
-from harness.endpoints.retries import FromAfar, Stoppable
 from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply
-from harness.rollouts.http_capture import WireReply, capture_reply, collector, note_response, stop_capture
+from harness.rollouts.http_capture import WireReply, collector, note_response, reply_captured
 from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 
@@ -49,8 +48,6 @@ class RecordedModel(Model):
         """Wrap `inner`. `state` is that of the event loop where it is not the run's; `own` one the agent brought."""
         self._inner, self._recorder, self._own = inner, recorder, own
         self._state = state or recorder.state
-        own_loop = self._state is recorder.state
-        self._clock: Stoppable = recorder.limit if own_loop else FromAfar(recorder.limit)
         self.model = getattr(inner, "model", None)
         self._wants_tokens = self._state.tokens.wanted
 
@@ -74,19 +71,17 @@ class RecordedModel(Model):
         self._note_request(request, model_settings, tools)
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            wire, token = capture_reply(self._reply_tokens(settings, model_settings))
-            call = self._begin(settings, request, wire)
-            try:
-                response = await self._inner.get_response(
-                    system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
-                )
-                self._state.gate.check_usage(response.usage)
-                self._take_tokens(wire)  # before it counts as a reply, which lets others go
-            except BaseException as exc:
-                self._recorder.end(call, error=exc)
-                raise
-            finally:
-                stop_capture(token)
+            with reply_captured(self._reply_tokens(settings, model_settings)) as wire:
+                call = self._begin(settings, request, wire)
+                try:
+                    response = await self._inner.get_response(
+                        system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
+                    )
+                    self._state.gate.check_usage(response.usage)
+                    self._take_tokens(wire)  # before it counts as a reply, which lets others go
+                except BaseException as exc:
+                    self._recorder.end(call, error=exc)
+                    raise
             self._recorder.end(call, response)
             return response
 
@@ -111,20 +106,16 @@ class RecordedModel(Model):
             settings_to_send = replace(settings_to_send, include_usage=True)
 
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
-            wire, token = capture_reply(
-                self._reply_tokens(settings, model_settings), streamed=True
-            )  # all else is in the events
-            call = self._begin(settings, request, wire)
-            events = self._inner.stream_response(
-                system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
-            )
-            try:
-                return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
-            except BaseException as exc:
-                self._recorder.end(call, error=exc)
-                raise
-            finally:
-                stop_capture(token)
+            with reply_captured(self._reply_tokens(settings, model_settings), streamed=True) as wire:
+                call = self._begin(settings, request, wire)
+                events = self._inner.stream_response(
+                    system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
+                )
+                try:
+                    return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
+                except BaseException as exc:
+                    self._recorder.end(call, error=exc)
+                    raise
 
         call, events, event = await self._call(settings_to_send, send, streamed=True)
         reply = StreamedReply()
@@ -153,21 +144,17 @@ class RecordedModel(Model):
         self, settings: ModelSettings, send: Callable[[ModelSettings], Awaitable[_Reply]], *, streamed: bool
     ) -> _Reply:
         """Make a call through the endpoint's gate. Raises Refused where it ends the rollout."""
-        stream = streamed if self._asks_tokens() else None
+        stream: bool | None = None
+        if self._wants_tokens and not self._own and isinstance(self._inner, OpenAIChatCompletionsModel):
+            stream = streamed
+        elif self._wants_tokens:
+            self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
         try:
-            return await self._state.call(self.model, settings, send, self._clock, stream, self._recorder.leaves)
+            recorder = self._recorder
+            return await self._state.call(self.model, settings, send, recorder.limit, stream, recorder.leaves)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
-
-    def _asks_tokens(self) -> bool:
-        """Return whether a call may ask for token ids. Raises Refused where they are required and it may not."""
-        if not self._wants_tokens:
-            return False
-        if not self._own and isinstance(self._inner, OpenAIChatCompletionsModel):
-            return True
-        self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
-        return False
 
     def _reply_tokens(self, sent: ModelSettings, asked: ModelSettings) -> ReplyTokens | None:
         """Return what collects the tokens of a call that is `sent` in the place of what the agent `asked`."""
@@ -266,10 +253,7 @@ def provider_for(
         await note_response(response)
 
     client = openai_client(
-        endpoint,
-        timeout_s=gate.patience.request_s,
-        on_response=on_response,
-        collector=collector if tokens else None,
+        endpoint, timeout_s=gate.patience.request_s, on_response=on_response, collector=collector if tokens else None
     )
     responses = endpoint.api == "responses"
     if endpoint.base_url:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from agents import ModelResponse, ModelSettings, Tool
@@ -11,7 +12,7 @@ from agents.tracing import get_trace_provider
 from harness.endpoints.errors import is_quota
 from harness.endpoints.retries import TimeLimit
 from harness.endpoints.state import EndpointState
-from harness.rollouts.approval_gate import Approver, put_gates
+from harness.rollouts.approval_gate import Approver, gated
 from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.http_capture import WireReply
 
@@ -98,17 +99,9 @@ class Recorder:
 
     def let_decide(self, tools: list[Tool]) -> None:
         """Put gates before the tools that a request offers, where somebody decides on calls that need approval."""
-
-        def end_with(error: Exception) -> None:
-            self.fatal = error
-
-        if self.approver:
-            put_gates(tools, self.approver, self.hooks.on_decision, end_with)
-
-    def raise_if_fatal(self) -> None:
-        """Raise what has to end the run, also where the SDK made it a message to the model."""
-        if self.fatal:
-            raise self.fatal
+        approver, end = self.approver, partial(setattr, self, "fatal")
+        if approver:  # the SDK runs the tools of that list
+            tools[:] = [gated(tool, approver, self.hooks.on_decision, end) for tool in tools]
 
     def note_no_thread(self) -> None:
         """Note that a tool was given up before any thread was free for it."""

@@ -5,8 +5,8 @@ was asked, not by its number: nested agents that run side by side may ask in ano
 """
 
 import copy
-from collections.abc import Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,13 +57,6 @@ class ReplayRuns:
         config = copy.copy(theirs)
         config.model, config.tracing_disabled = ReplayModel(self.recording), True
         return TakenRun(agent, options | {"run_config": config})
-
-
-@contextmanager
-def recorded_runs_only(recording: Recording) -> Generator[None]:
-    """In this task and those that it starts, let agents run on `recording` only."""
-    with runs_taken_over(ReplayRuns(recording)):
-        yield
 
 
 _UNRECORDED = (
@@ -144,7 +137,7 @@ async def _run(
     with anyio.move_on_after(timeout_s):
         try:
             async with AsyncExitStack() as around:
-                around.enter_context(recorded_runs_only(recording))
+                around.enter_context(runs_taken_over(ReplayRuns(recording)))
                 if rollout.mcp_tools and not options.live_tools:
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
                     around.enter_context(without_servers(servers))

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
-from harness.rollouts.lifecycle import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 Options = dict[str, Any]
 """The keyword arguments of a run."""
@@ -97,12 +97,8 @@ class TakingRunner(AgentRunner):
 @contextmanager
 def runs_taken_over(takeover: Takeover) -> Generator[None]:
     """In this task, and in the tasks and threads that the task starts, let `takeover` say how agents run."""
-    token = _takeover.set(takeover)
-    try:
-        with RUNNER_GUARD.in_use():
-            yield
-    finally:
-        _takeover.reset(token)
+    with set_within(_takeover, takeover), RUNNER_GUARD.in_use():
+        yield
 
 
 @contextmanager

@@ -13,12 +13,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
+
+from harness.rollouts.lifecycle import set_within
 
 BLOCKED_S = 1.0
 _BEAT_S = 0.25
@@ -85,14 +87,9 @@ _on_no_thread: ContextVar[Callable[[], None] | None] = ContextVar("harness_on_no
 """Called in a rollout whose tool was given up before any thread was free for it."""
 
 
-@contextmanager
-def noting_no_thread(note: Callable[[], None]) -> Generator[None]:
+def noting_no_thread(note: Callable[[], None]) -> AbstractContextManager[None]:
     """In this task and those that it starts, call `note` where a tool is given up before a thread was free for it."""
-    token = _on_no_thread.set(note)
-    try:
-        yield
-    finally:
-        _on_no_thread.reset(token)
+    return set_within(_on_no_thread, note)
 
 
 class ToolThreads(ThreadPoolExecutor):
