@@ -64,7 +64,11 @@ def _fault(url: str) -> str | None:
 def _fault_of_host(parts: SplitResult, called: httpx2.URL) -> str | None:
     """Return why it is not plain which host is called. The client must call the host that was checked."""
     host = parts.hostname or ""
-    if not (_HOST_NAME.fullmatch(host) or _is_ipv6(host)):
+    try:
+        is_ipv6 = ipaddress.ip_address(host).version == 6
+    except ValueError:
+        is_ipv6 = False
+    if not (_HOST_NAME.fullmatch(host) or is_ipv6):
         return "names no plain host: letters, digits, dots and hyphens; write other letters in their xn-- form"
     port = None if parts.port == {"http": 80, "https": 443}[parts.scheme] else parts.port
     if (parts.scheme, host, port) != (called.scheme, called.raw_host.decode("ascii"), called.port):
@@ -72,13 +76,6 @@ def _fault_of_host(parts: SplitResult, called: httpx2.URL) -> str | None:
     if parts.username and parts.password is None and "." in parts.username:
         return f"has what looks like a host before its @, and would call {host}; write the host alone"
     return None
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).version == 6
-    except ValueError:
-        return False
 
 
 OPENAI_HOST = "api.openai.com"
@@ -227,7 +224,7 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
     urls = _several(settings.judge_base_url)
     if len(models) < 2:
         url = _only(settings.judge_base_url, option("judge_base_url"))
-        return [(replace(settings, judge_base_url=url), credentials)]
+        return [(replace(settings, judge_base_url=url or None), credentials)]
     if len(urls) not in {1, len(models)}:
         raise UsageError(
             f"{len(models)} {option('judge_model')} but {len(urls)} {option('judge_base_url')}: give one for all, or "
@@ -243,10 +240,10 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
         keys = [keys[0] if server == first else "" for server in servers]
     return [
         (
-            replace(settings, judge_model=m, judge_base_url=u or None),
-            credentials.with_variables(**{JUDGE_KEY: k}),
+            replace(settings, judge_model=model, judge_base_url=url or None),
+            credentials.with_variables(**{JUDGE_KEY: key}),
         )
-        for m, u, k in zip(models, addresses, keys, strict=True)
+        for model, url, key in zip(models, addresses, keys, strict=True)
     ]
 
 

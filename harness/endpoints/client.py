@@ -15,7 +15,7 @@ import openai
 from openai._models import FinalRequestOptions
 
 from harness.core.turns import UNDER_WAY, my_turn
-from harness.endpoints.address import Certificates, Endpoint
+from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import only_to_origin
 from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.reply_tokens import ReplyTokens
@@ -121,7 +121,7 @@ def openai_client(
         "request": [only_to_origin(endpoint.url)],
         "response": [wait, on_response] if on_response else [wait],
     }
-    verify = _context(endpoint.certificates)
+    verify = _context(endpoint.certificates.file, endpoint.certificates.folder)
     if collector is None:
         client = PooledClient(verify=verify, event_hooks=hooks)
     else:
@@ -139,10 +139,10 @@ def openai_client(
 
 
 @cache
-def _context(named: Certificates) -> ssl.SSLContext:
+def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
     """Return what the client would load by itself, once a process: loading takes longer than a whole rollout."""
-    if named.file:
-        return ssl.create_default_context(cafile=named.file)
-    if named.folder:
-        return ssl.create_default_context(capath=named.folder)
+    if file:
+        return ssl.create_default_context(cafile=file)
+    if folder:
+        return ssl.create_default_context(capath=folder)
     return httpx2.create_ssl_context(trust_env=False)

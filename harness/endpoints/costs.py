@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import fsum
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
@@ -109,7 +109,8 @@ def _listed_usd(usage: Usage, model: str, *, provider: str | None = None, at: st
     tokens = genai_prices.Usage(
         input_tokens=usage.input, cache_read_tokens=usage.cached or 0, output_tokens=usage.output
     )
-    return float(genai_prices.calc_price(tokens, model, provider_id=provider, provider_api_url=at).total_price)
+    whose: dict[str, Any] = {"provider_id": provider} if provider else {"provider_api_url": at}
+    return float(genai_prices.calc_price(tokens, model, **whose).total_price)
 
 
 @cache

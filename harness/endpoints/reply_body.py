@@ -46,8 +46,8 @@ def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
     # The SDK makes nothing of other annotations: it warns of them, and passes them over.
     citations = [a for a in as_list(message.get("annotations")) if _is_citation(as_object(a).get("url_citation"))]
     tokens = map(as_object, as_list(as_object(choice.get("logprobs")).get("content")))
-    logprobs = [{**token, "top_logprobs": token.get("top_logprobs") or []} for token in tokens]
-    whole = {
+    logprobs: list[Any] = [{**token, "top_logprobs": token.get("top_logprobs") or []} for token in tokens]
+    whole: dict[str, Any] = {
         "finish_reason": None,
         **choice,
         "message": {"role": "assistant", **message, "content": content, "annotations": citations},

@@ -57,33 +57,23 @@ class EndpointState:
         kind = (model, *names_set(settings))  # the samples may send a setting that the anchor did not
         if self.tokens.wanted and stream is not None:
             kind = (*kind, *self.tokens.asked(stream=stream))
-        work = partial(self._send, model, settings, send, clock, stream, leaves)
-        if kind in self._first.answered:
-            return work()
-        return self._first.send(kind, work, clock)
 
-    async def _send(
-        self,
-        model: str | None,
-        settings: ModelSettings,
-        send: Send[_Reply],
-        clock: TimeLimit,
-        stream: bool | None,
-        leaves: Callable[[], bool],
-    ) -> _Reply:
-        doubted: openai.APIStatusError | None = None
-        while True:
-            allowed = without(settings, self.refused.of(model))
-            asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
-            try:
-                reply = await self.gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-                if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
-                    continue
-                if not asked or self.tokens.any_came:
-                    raise
-                doubted = exc  # it may be about the tokens without a word of them: the call is made once without
-            else:
-                if doubted:
-                    self.tokens.refuse(doubted)
-                return reply
+        async def work() -> _Reply:
+            doubted: openai.APIStatusError | None = None
+            while True:
+                allowed = without(settings, self.refused.of(model))
+                asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
+                try:
+                    reply = await self.gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
+                except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
+                    if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
+                        continue
+                    if not asked or self.tokens.any_came:
+                        raise
+                    doubted = exc  # it may be about the tokens without a word of them: the call is made once without
+                else:
+                    if doubted:
+                        self.tokens.refuse(doubted)
+                    return reply
+
+        return work() if kind in self._first.answered else self._first.send(kind, work, clock)

@@ -6,8 +6,7 @@ rollout says.
 
 import gc
 import json
-from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import httpx2
@@ -41,24 +40,17 @@ class TokenClient(PooledClient):
         content = await response.aread()
         kept = tokens.keep_logprobs  # else they are taken out, and nobody minds what else they are
         body: Any = read_body(content, logprobs=not kept)
-        with _no_collection():
-            make, source = (model_reply, content) if body is None else (checked_reply, body)
+        make, source = (model_reply, content) if body is None else (checked_reply, body)
+        was_enabled = gc.isenabled()
+        gc.disable()  # a reply of a thousand logprobs is a thousand objects, and has no cycles
+        try:
             reply = make(source, request, logprobs=kept)
+        finally:
+            if was_enabled:
+                gc.enable()
         tokens.take(reply)
         tokens.on_body(reply)
         return _with(response, content=json.dumps(for_sdk(reply)).encode())
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Put off the garbage collector: a reply of a thousand logprobs is a thousand objects, and has no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:

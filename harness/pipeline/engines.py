@@ -20,11 +20,13 @@ from harness.endpoints.state import EndpointState
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
-from harness.rollouts.engine import Engine, sdk_in_hand
+from harness.rollouts.capture import LOG_GUARD
+from harness.rollouts.engine import Engine
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import provider_for
 from harness.rollouts.nested import LoopModels
+from harness.rollouts.sdk_runner import RUNNER_GUARD
 from harness.rollouts.servers import RolloutsOnServers
 from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
 
@@ -72,7 +74,8 @@ async def open_local_engine(
         return ModelSource(endpoint, models.provider, spec.offline, models.state, elsewhere)
 
     async with AsyncExitStack() as connections:
-        connections.enter_context(sdk_in_hand())
+        for guard in (RUNNER_GUARD, LOG_GUARD):  # each rollout uses both; this stops what outlives its rollout
+            connections.enter_context(guard.in_use())
         sources = [source_of(endpoint) for endpoint in spec.servers or (spec.endpoint,)]
         run_context = RunContext(
             loaded=spec.loaded,

@@ -15,7 +15,7 @@ from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.raw import RawCall, unpack
-from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
+from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
 
 
 async def replay_run(
@@ -48,7 +48,9 @@ async def replay_run(
             yield await replay_rollout(
                 loaded,
                 _agent_env(reader.info, settings, recorded, calls),
-                RecordedRollout(of_query, recorded, calls),
+                of_query,
+                recorded,
+                calls,
                 ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools),
             )
 

@@ -178,14 +178,14 @@ class Attempt:
         run_context, spans = self.run_context, SPAN_LOG.take(self.trace_id)
         models = run_context.models
         replies = witnessed_calls(spans, self.recorder.calls)
-        costs = total_calls(spans, replies, self.recorder.hooks.notes, self.requested.temperature)
+        costs = total_calls(spans, replies, self.recorder.hooks, self.requested.temperature)
         gaps = capture_gaps(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
         finished = outcome.failure is None or bool(outcome.answer)  # a failed one too, where it got as far as an answer
         lifted, rest = split_think(outcome.answer)
         try:
             trajectory = Trajectory(
                 query=self.query.text,
-                path=read_steps(spans, replies, self.recorder.hooks.notes, finished=finished),
+                path=read_steps(spans, replies, self.recorder.hooks, finished=finished),
                 answer=rest if lifted else outcome.answer,
                 answer_type="json" if outcome.is_json else "text",
             )

@@ -89,17 +89,13 @@ class _Before(SynchronousMultiTracingProcessor):
 
     def __init__(self, behind: SynchronousMultiTracingProcessor) -> None:
         self.behind = behind
+        self.add_tracing_processor, self.set_processors = behind.add_tracing_processor, behind.set_processors
+        self.shutdown, self.force_flush = behind.shutdown, behind.force_flush
         self._without_exporter: tuple[Sequence[TracingProcessor], SynchronousMultiTracingProcessor] = ((), behind)
 
     @property
     def _processors(self) -> tuple[TracingProcessor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.behind._processors  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-
-    def add_tracing_processor(self, tracing_processor: TracingProcessor) -> None:
-        self.behind.add_tracing_processor(tracing_processor)
-
-    def set_processors(self, processors: list[TracingProcessor]) -> None:
-        self.behind.set_processors(processors)
 
     def on_trace_start(self, trace: Trace) -> None:
         SPAN_LOG.on_trace_start(trace)
@@ -114,12 +110,6 @@ class _Before(SynchronousMultiTracingProcessor):
 
     def on_span_end(self, span: Span[Any]) -> None:
         self._behind(span).on_span_end(span)
-
-    def shutdown(self, timeout: float | None = None) -> None:
-        self.behind.shutdown(timeout)
-
-    def force_flush(self) -> None:
-        self.behind.force_flush()
 
     def _behind(self, item: Trace | Span[Any]) -> SynchronousMultiTracingProcessor:
         if not SPAN_LOG.is_private(item):

@@ -1,7 +1,6 @@
 """Rolling out: one query, N runs of the agent, each isolated, each ending in a record whatever happens."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -11,22 +10,11 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.tracebacks import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
-from harness.rollouts.capture import LOG_GUARD, check_tracing
+from harness.rollouts.capture import check_tracing
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker
 from harness.rollouts.recorder import Recorder
-from harness.rollouts.sdk_runner import RUNNER_GUARD
 
 _A_PAIR = 2
-
-
-@contextmanager
-def sdk_in_hand() -> Generator[None]:
-    """Keep the SDK's runner and tracing as rollouts need them until this ends; runs of the user's own notice nothing.
-
-    Every rollout sees to that by itself. Around all of them, this stops what outlives its rollout: a thread of a tool.
-    """
-    with RUNNER_GUARD.in_use(), LOG_GUARD.in_use():
-        yield
 
 
 @dataclass(frozen=True)

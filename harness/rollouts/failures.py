@@ -66,9 +66,7 @@ def not_whole(recorder: Recorder) -> Failure | None:
     if finish == "length":
         return Failure(kind="truncated", type="length", message="the last reply was cut at the token limit")
     if finish == "content_filter":
-        return Failure(
-            kind="content_filter", type="content_filter", message="the endpoint's filter stopped the last reply"
-        )
+        return Failure(kind=finish, type=finish, message="the endpoint's filter stopped the last reply")
     return None
 
 

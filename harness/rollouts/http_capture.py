@@ -71,7 +71,10 @@ async def note_response(response: Any) -> None:
         check_api(body, response.request)
         _note_body(reply, body)
 
-        response.json = lambda **_: for_sdk(body)  # its own reading would parse the body once more
+        def read(**_: Any) -> dict[str, Any]:
+            return for_sdk(body)
+
+        response.json = read  # its own reading would parse the body once more
         response.headers["content-type"] = "application/json"  # which some servers do not call it
 
 

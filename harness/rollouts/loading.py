@@ -48,6 +48,7 @@ def run_around(path: Path) -> str | None:
 
 
 _ENTRY_POINTS = "harness.agents"
+_HOOKS = ("context", "before_rollout", "after_rollout", "reward", "approve", "redact")
 
 
 class NoSuchAgent(UsageError):
@@ -108,20 +109,16 @@ class LoadedAgent:
                     made = await open_until_the_end.enter_async_context(made)
                 except Exception as exc:
                     raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
-            yield self._checked(made)
-
-    def _checked(self, made: Any) -> Agent[Any]:
-        if not isinstance(made, Agent):
-            where = self.file or self.name
-            raise UsageError(
-                f"{where}: expected an openai-agents Agent, found a {type(made).__name__}; "
-                "define `agent = Agent(...)` or `build()` returning one"
-            )
-        agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
-        if self.instructions is not None:
-            agent = copy.copy(agent)  # whoever made it may give the same object again
-            agent.instructions = self.instructions
-        return agent
+            if not isinstance(made, Agent):
+                raise UsageError(
+                    f"{self.file or self.name}: expected an openai-agents Agent, found a {type(made).__name__}; "
+                    "define `agent = Agent(...)` or `build()` returning one"
+                )
+            agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
+            if self.instructions is not None:
+                agent = copy.copy(agent)  # whoever made it may give the same object again
+                agent.instructions = self.instructions
+            yield agent
 
 
 def from_object(agent: Any) -> LoadedAgent:
@@ -176,18 +173,11 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
             return _from_module(loaded, "", None, name=word)
         return LoadedAgent(name=word, source=loaded)
     names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
+    why = "agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
+    passed_over = (here / "agents_config").is_dir() and run_around(here / "agents_config")
     raise NoSuchAgent(
         f"no agent {quoted(word)}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
-        f"Or pass module:attr or path.py:attr{_passed_over(here)}"
-    )
-
-
-def _passed_over(here: Path) -> str:
-    folder = here / "agents_config"
-    if not (folder.is_dir() and run_around(folder)):
-        return ""
-    return (
-        ". agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
+        f"Or pass module:attr or path.py:attr{f'. {why}' if passed_over else ''}"
     )
 
 
@@ -270,21 +260,13 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
             f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(source).__name__}, "
             "not an openai-agents Agent or a function that builds one"
         )
-    return LoadedAgent(
-        name=name,
-        source=source,
-        file=file,
-        packaged=packaged,
-        examples=tuple(str(example) for example in getattr(module, "EXAMPLES", ())),
-        context=_hook(module, "context"),
-        before_rollout=_hook(module, "before_rollout"),
-        after_rollout=_hook(module, "after_rollout"),
-        reward=_hook(module, "reward"),
-        approve=_hook(module, "approve"),
-        redact=_hook(module, "redact"),
-        shared_mcp=bool(getattr(module, "SHARED_MCP", False)),
-        rubric=_rubric(module, file),
-    )
+    hooks: dict[str, Any] = {hook: getattr(module, hook, None) for hook in _HOOKS}
+    for hook, function in hooks.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{module.__file__}: {hook!r} must be a function, not a {type(function).__name__}")
+    examples = tuple(str(example) for example in getattr(module, "EXAMPLES", ()))
+    shared_mcp, rubric = bool(getattr(module, "SHARED_MCP", False)), _rubric(module, file)
+    return LoadedAgent(name, source, file, packaged, examples, shared_mcp=shared_mcp, rubric=rubric, **hooks)
 
 
 def _rubric(module: ModuleType, file: Path | None) -> str | None:
@@ -295,13 +277,6 @@ def _rubric(module: ModuleType, file: Path | None) -> str | None:
     if not isinstance(word, str) or not word or file is None or "\0" in word:
         raise UsageError(f"{file or module.__name__}: RUBRIC must be the name of a rubric, or of a FILE.md beside it")
     return os.path.normpath(file.parent / word)
-
-
-def _hook(module: ModuleType, name: str) -> Callable[..., Any] | None:
-    hook = getattr(module, name, None)
-    if hook is not None and not callable(hook):
-        raise UsageError(f"{module.__file__}: {name!r} must be a function, not a {type(hook).__name__}")
-    return hook
 
 
 def _takes_env(build: Any) -> bool:

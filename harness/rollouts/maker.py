@@ -118,22 +118,18 @@ class RolloutsHere:
         except Refused:
             attempt.drop()
             raise
-        if begun.leads:
-            if not begun.first_call.answered:
-                self._raise_if_refused(attempt, outcome)
+        if begun.leads and not begun.first_call.answered:
+            calls, endpoint = recorder.calls, run_context.models.endpoint
+            model = run_context.settings.model or (calls[0].model if calls else None) or "the default"
+            refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
+            if refusal:
+                attempt.drop()
+                raise refusal from outcome.error
             begun.first_call.over()
         if outcome.failure and self.goes_elsewhere(outcome.failure, recorder):
             attempt.drop()
             return
         begun.done[index] = await attempt.settle(outcome)
-
-    def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
-        calls, endpoint = attempt.recorder.calls, self.run_context.models.endpoint
-        model = self.run_context.settings.model or (calls[0].model if calls else None) or "the default"
-        refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
-        if refusal:
-            attempt.drop()
-            raise refusal from outcome.error
 
 
 def record_lost(run_context: RunContext, query: Query, index: int, message: str) -> Rollout:

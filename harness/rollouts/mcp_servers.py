@@ -83,19 +83,13 @@ class RecordedServers:
 
     def list_tools(self, server: str) -> list[Tool]:
         """Return the tools of a server by its name, without those that no request describes."""
-        described = ((name, self._description(name)) for name in self._listed.get(server, ()))
-        return [
-            Tool.model_validate(
-                {"name": name, "description": tool.get("description"), "inputSchema": tool.get("schema") or {}}
-            )
-            for name, tool in described
-            if tool
-        ]
-
-    def _description(self, name: str) -> Mapping[str, Any] | None:
-        """Return a tool as a request has it: under its name, or with its server's name before it."""
-        prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
-        return self._described.get(name) or next(prefixed, None)
+        tools: list[Tool] = []
+        for name in self._listed.get(server, ()):  # a request may have the server's name before it
+            prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
+            if tool := self._described.get(name) or next(prefixed, None):
+                told: Any = tool.get("description"), tool.get("schema") or {}
+                tools.append(Tool.model_validate({"name": name, "description": told[0], "inputSchema": told[1]}))
+        return tools
 
 
 _servers: ContextVar[RecordedServers | None] = ContextVar("harness_recorded_servers", default=None)
@@ -108,23 +102,15 @@ def without_servers(servers: RecordedServers) -> Generator[None]:
         yield
 
 
-def _connecting_nothing(original: Method) -> Method:
+def _replayed(original: Method) -> Method:
     @wraps(original)
     async def method(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
-        return await original(self, *args, **kwargs) if _servers.get() is None else None
+        servers = _servers.get()
+        if servers is None:
+            return await original(self, *args, **kwargs)
+        return servers.list_tools(self.name) if original.__name__ == "list_tools" else None
 
     return method
 
 
-def _listing_recorded(original: Method) -> Method:
-    @wraps(original)
-    async def list_tools(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
-        servers = _servers.get()
-        return await original(self, *args, **kwargs) if servers is None else servers.list_tools(self.name)
-
-    return list_tools
-
-
-_REPLAY_GUARD = _guard_methods(
-    {"connect": _connecting_nothing, "cleanup": _connecting_nothing, "list_tools": _listing_recorded}
-)
+_REPLAY_GUARD = _guard_methods(dict.fromkeys(("connect", "cleanup", "list_tools"), _replayed))

@@ -1,9 +1,9 @@
 """The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import openai
@@ -50,6 +50,8 @@ class RecordedModel(Model):
         self._state = state or recorder.state
         self.model = getattr(inner, "model", None)
         self._wants_tokens = self._state.tokens.wanted
+        self.close, self.get_retry_advice = inner.close, inner.get_retry_advice  # without which advice would be lost
+        self._cleanup_on_run_end = inner._cleanup_on_run_end  # noqa: SLF001 - the SDK's own hook
 
     def elsewhere(self, state: EndpointState) -> "RecordedModel":
         """Return the same model for another event loop."""
@@ -71,17 +73,12 @@ class RecordedModel(Model):
         self._note_request(request, model_settings, tools)
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            with reply_captured(self._reply_tokens(settings, model_settings)) as wire:
-                call = self._begin(settings, request, wire)
-                try:
-                    response = await self._inner.get_response(
-                        system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
-                    )
-                    self._state.gate.check_usage(response.usage)
-                    self._take_tokens(wire)  # before it counts as a reply, which lets others go
-                except BaseException as exc:
-                    self._recorder.end(call, error=exc)
-                    raise
+            with self._recorded(request, settings, model_settings) as call:
+                response = await self._inner.get_response(
+                    system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
+                )
+                self._state.gate.check_usage(response.usage)
+                self._take_tokens(call.wire)  # before it counts as a reply, which lets others go
             self._recorder.end(call, response)
             return response
 
@@ -106,16 +103,11 @@ class RecordedModel(Model):
             settings_to_send = replace(settings_to_send, include_usage=True)
 
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
-            with reply_captured(self._reply_tokens(settings, model_settings), streamed=True) as wire:
-                call = self._begin(settings, request, wire)
+            with self._recorded(request, settings, model_settings, streamed=True) as call:
                 events = self._inner.stream_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
-                try:
-                    return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
-                except BaseException as exc:
-                    self._recorder.end(call, error=exc)
-                    raise
+                return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
 
         call, events, event = await self._call(settings_to_send, send, streamed=True)
         reply = StreamedReply()
@@ -156,11 +148,23 @@ class RecordedModel(Model):
             self._recorder.fatal = exc
             raise
 
-    def _reply_tokens(self, sent: ModelSettings, asked: ModelSettings) -> ReplyTokens | None:
-        """Return what collects the tokens of a call that is `sent` in the place of what the agent `asked`."""
-        if self._wants_tokens and asks_for_tokens(sent):
-            return ReplyTokens(keep_logprobs=asks_for_logprobs(asked))
-        return None
+    @contextmanager
+    def _recorded(
+        self, request: dict[str, Any], sent: ModelSettings, asked: ModelSettings, *, streamed: bool = False
+    ) -> Generator[RecordedCall]:
+        """Record the call that is made within, `sent` in the place of what the agent `asked`."""
+        asks = self._wants_tokens and asks_for_tokens(sent)
+        tokens = ReplyTokens(keep_logprobs=asks_for_logprobs(asked)) if asks else None
+        own_model = type(self._inner).__name__ if self._own else None
+        with reply_captured(tokens, streamed=streamed) as wire:
+            span = get_current_span()
+            call = RecordedCall(span and span.span_id, sent, self.model, request, wire, own_model=own_model)
+            self._recorder.begin(call)
+            try:
+                yield call
+            except BaseException as exc:
+                self._recorder.end(call, error=exc)
+                raise
 
     def _take_tokens(self, wire: WireReply) -> None:
         """Take the tokens that a reply came with. Raises Refused where they are required and there are none."""
@@ -190,49 +194,23 @@ class RecordedModel(Model):
             raise StoppedBeforeFirstCall
         self._recorder.let_decide(tools)
 
-    def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: WireReply) -> RecordedCall:
-        """Note a call that begins."""
-        span = get_current_span()
-        call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
-        call.own_model = type(self._inner).__name__ if self._own else None
-        return self._recorder.begin(call)
 
-    def get_retry_advice(self, request: Any) -> Any:
-        """Pass on: without it the SDK's retries lose what the provider advises."""
-        return self._inner.get_retry_advice(request)
-
-    async def _cleanup_on_run_end(self, owner: object) -> None:
-        await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - the SDK's own hook
-
-    async def close(self) -> None:
-        """Pass on."""
-        await self._inner.close()
-
-
+@dataclass(frozen=True, eq=False)
 class RecordedProvider(ModelProvider):
-    """Wraps every model that an agent names. `thread` is that of the event loop it serves."""
+    """Wraps every model of `inner` that an agent names, as RecordedModel says."""
 
-    def __init__(
-        self,
-        inner: ModelProvider,
-        recorder: Recorder,
-        state: EndpointState | None = None,
-        *,
-        own: bool = False,
-        name: str | None = None,
-    ) -> None:
-        """Wrap the models of `inner`; see RecordedModel. `name` stands for whatever an agent names."""
-        self._inner, self._recorder, self._state, self._own, self._name = inner, recorder, state, own, name
-        self.thread = threading.get_ident()
+    inner: ModelProvider
+    recorder: Recorder
+    state: EndpointState | None = None
+    own: bool = field(default=False, kw_only=True)
+    name: str | None = None
+    """Stands for whatever an agent names."""
+    thread: int = field(default_factory=threading.get_ident)
+    """That of the event loop it serves."""
 
     def get_model(self, model_name: str | None) -> Model:
         """Return the named model, recorded."""
-        model = self._inner.get_model(self._name or model_name)
-        return RecordedModel(model, self._recorder, self._state, own=self._own)
-
-    def named(self, model_name: str) -> "RecordedProvider":
-        """Return a provider that gives the model of this name, whatever an agent names."""
-        return RecordedProvider(self._inner, self._recorder, self._state, own=self._own, name=model_name)
+        return RecordedModel(self.inner.get_model(self.name or model_name), self.recorder, self.state, own=self.own)
 
 
 def provider_for(

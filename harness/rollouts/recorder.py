@@ -67,13 +67,12 @@ class Recorder:
     _lost_s: float = 0.0
     _failed_s: float | None = None
 
-    def begin(self, call: RecordedCall) -> RecordedCall:
+    def begin(self, call: RecordedCall) -> None:
         """Note a call that begins; the wait since a failed call ends here."""
         call.began_s = self.limit.spent_s
         if self._failed_s is not None:
             self._lost_s, self._failed_s = self._lost_s + call.began_s - self._failed_s, None
         self.calls.append(call)
-        return call
 
     def end(
         self, call: RecordedCall, response: ModelResponse | None = None, error: BaseException | None = None

@@ -79,15 +79,6 @@ class Replayed(Record):
 
 
 @dataclass(frozen=True)
-class RecordedRollout:
-    """What a replay starts from: a query, its archived rollout, and the rollout's raw model calls."""
-
-    query: Query
-    rollout: Rollout
-    calls: Sequence[RawCall]
-
-
-@dataclass(frozen=True)
 class ReplayOptions:
     """How to replay. Recorded tool outputs stand in for the tools, unless `live_tools`."""
 
@@ -99,19 +90,21 @@ class ReplayOptions:
 
 
 async def replay_rollout(
-    loaded: LoadedAgent, env: AgentEnv, recorded: RecordedRollout, options: ReplayOptions
+    loaded: LoadedAgent,
+    env: AgentEnv,
+    query: Query,
+    rollout: Rollout,
+    raw_calls: Sequence[RawCall],
+    options: ReplayOptions,
 ) -> Replayed:
     """Run the agent once more on a rollout's recorded replies and return whether all was as recorded.
 
     Raises UsageError if the agent cannot be made.
     """
-    query, rollout = recorded.query, recorded.rollout
     # A nested call failed for good where no retry came of it, and the rollout did not end with it.
     lost = sum(c.error is not None for c in rollout.calls) - rollout.retries
     unrecorded = lost > (rollout.failure is not None) or any(c.raw is None and c.error is None for c in rollout.calls)
-    recording = Recording(
-        rollout, recorded.calls, options.scrub, drives_nested=not unrecorded, live_tools=options.live_tools
-    )
+    recording = Recording(rollout, raw_calls, options.scrub, not unrecorded, options.live_tools)
     outcome = await _run(loaded, env, query, recording, options)
     notes = [_UNRECORDED] if unrecorded else []
     if recording.skipped:
@@ -120,7 +113,7 @@ async def replay_rollout(
     return Replayed(
         query=query.id,
         index=rollout.index,
-        calls=len(recorded.calls),
+        calls=len(raw_calls),
         replayed=len(recording.used),
         divergence=_first_divergence(recording, outcome),
         notes=tuple(notes),

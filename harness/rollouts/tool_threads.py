@@ -153,20 +153,18 @@ class ToolThreads(ThreadPoolExecutor):
             threading.Thread(target=self._serve, name="harness-tool", daemon=True).start()
 
     def _serve(self) -> None:
-        while work := self._next():
+        while True:
+            with self._changed:
+                self._idle += 1
+                while not self._waiting and not self._closed and self._alive <= self.width + self._lost:
+                    self._changed.wait()
+                self._idle -= 1
+                if not self._waiting:
+                    self._alive -= 1
+                    return
+                work = self._waiting.popleft()
             work.run()
             del work  # else its result lives until the next one comes
-
-    def _next(self) -> "_Work | None":
-        with self._changed:
-            self._idle += 1
-            while not self._waiting and not self._closed and self._alive <= self.width + self._lost:
-                self._changed.wait()
-            self._idle -= 1
-            if self._waiting:
-                return self._waiting.popleft()
-            self._alive -= 1
-            return None
 
 
 @contextmanager
