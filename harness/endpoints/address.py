@@ -7,6 +7,7 @@ the command hands in.
 import ipaddress
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import SplitResult, urlsplit
 
@@ -39,31 +40,20 @@ def checked_base_url(url: str, flag: str) -> str:
 
 
 def _fault(url: str) -> str | None:
-    """Return what is wrong with an address, as the rest of a sentence."""
     if len(url) > _LONGEST:
         return f"is not an http(s) address: it has {len(url):,} characters; {_EXAMPLE}"
     if "\\" in url or any(character.isspace() or not character.isprintable() for character in url):
         return f"is not an http(s) address: it holds a space, a backslash or an unseen character; {_EXAMPLE}"
-    try:
+    fault: str | None = f"is not an http(s) address; {_EXAMPLE}"
+    with suppress(ValueError, httpx2.InvalidURL):  # half a bracket, or a port that is no number
         parts, called = urlsplit(url), httpx2.URL(url)
-        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except (ValueError, httpx2.InvalidURL):  # half a bracket, or a port that is no number
-        parts, called, is_address = None, None, False
-    if not is_address or parts is None or called is None:
-        return f"is not an http(s) address; {_EXAMPLE}"
-    if fault := _fault_of_host(parts, called):
-        return fault
-    if "?" in url or "#" in url:
-        return (
-            "has a query or fragment (after ? or #), which no call to a model can carry; leave that part out, and give "
-            f"a key for {parts.hostname} as OPENAI_API_KEY or HARNESS_JUDGE_API_KEY"
-        )
-    return None
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+            fault = _fault_of_host(url, parts, parts.hostname, called)
+    return fault
 
 
-def _fault_of_host(parts: SplitResult, called: httpx2.URL) -> str | None:
+def _fault_of_host(url: str, parts: SplitResult, host: str, called: httpx2.URL) -> str | None:
     """Return why it is not plain which host is called. The client must call the host that was checked."""
-    host = parts.hostname or ""
     try:
         is_ipv6 = ipaddress.ip_address(host).version == 6
     except ValueError:
@@ -75,6 +65,11 @@ def _fault_of_host(parts: SplitResult, called: httpx2.URL) -> str | None:
         return "can be read as another host than the one that would be called"
     if parts.username and parts.password is None and "." in parts.username:
         return f"has what looks like a host before its @, and would call {host}; write the host alone"
+    if "?" in url or "#" in url:
+        return (
+            "has a query or fragment (after ? or #), which no call to a model can carry; leave that part out, and give "
+            f"a key for {host} as OPENAI_API_KEY or HARNESS_JUDGE_API_KEY"
+        )
     return None
 
 
@@ -151,10 +146,9 @@ def agent_servers(settings: Settings, credentials: Credentials) -> tuple[Endpoin
     Raises UsageError for an address that is no http URL, for one that is named twice, for servers that would be spoken
     to by different APIs, and as `Credentials.key`, which decides for each server.
     """
-    urls = _agent_urls(settings, credentials)
+    urls, flag = _agent_urls(settings, credentials), _agent_flag(settings)
     if not urls and not key_in(credentials.environ, AGENT_KEY):
         return ()
-    flag = _agent_flag(settings)
     servers = tuple(_endpoint(url, settings.api, credentials, AGENT_KEY, flag, flag) for url in urls or (None,))
     if twice := next((e for i, e in enumerate(servers) if e.url in {before.url for before in servers[:i]}), None):
         raise UsageError(f"{option('base_url')} names {twice.host} twice: name each server once")
@@ -172,13 +166,12 @@ def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | N
     The agent's key goes along only to the agent's own server or to OpenAI's: never to a third party's. Raises as
     `agent_endpoint`.
     """
-    environ = credentials.environ
-    agent_urls, has_agent_key = _agent_urls(settings, credentials), bool(key_in(environ, AGENT_KEY))
+    agent_urls, flag = _agent_urls(settings, credentials), option("judge_base_url")
     agent_url = next(iter(agent_urls), None)
-    flag = option("judge_base_url")
+    has_agent = bool(key_in(credentials.environ, AGENT_KEY) or agent_url)
     named_url = _only(settings.judge_base_url, flag)
     judge_url = None if named_url is None else checked_base_url(named_url, flag)
-    has_agent, has_judge_key = bool(agent_url or has_agent_key), bool(key_in(environ, JUDGE_KEY))
+    has_judge_key = bool(key_in(credentials.environ, JUDGE_KEY))
     if not (has_agent or judge_url or has_judge_key):
         return None
     base_url = judge_url or agent_url
@@ -239,11 +232,8 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
         first = next((server for server, model in zip(servers, models, strict=True) if model != OFFLINE_JUDGE), None)
         keys = [keys[0] if server == first else "" for server in servers]
     return [
-        (
-            replace(settings, judge_model=model, judge_base_url=url or None),
-            credentials.with_variables(**{JUDGE_KEY: key}),
-        )
-        for model, url, key in zip(models, addresses, keys, strict=True)
+        (replace(settings, judge_model=m, judge_base_url=u or None), credentials.with_variables(**{JUDGE_KEY: k}))
+        for m, u, k in zip(models, addresses, keys, strict=True)
     ]
 
 

@@ -104,9 +104,8 @@ class BatchFiles:
                 raise HarnessError(f"{self._endpoint.host} answered HTTP {exc.status_code} to a new batch") from exc
             raise self._refusal(exc) from exc
         except openai.OpenAIError as exc:
-            raise HarnessError(
-                f"no answer of {self._endpoint.host} to a new batch ({read_failure(exc).message})"
-            ) from exc
+            why = read_failure(exc).message
+            raise HarnessError(f"no answer of {self._endpoint.host} to a new batch ({why})") from exc
         return made.id
 
     async def find_batch(self, file: str) -> str | None:
@@ -154,24 +153,18 @@ class BatchFiles:
 
 
 def _read_line(line: bytes) -> BatchLine | None:
-    """Return what a line says, None for what is no line of a batch."""
     try:
         members: Any = json.loads(line)
         response: Any = members.get("response") or {}
-        status: Any = response.get("status_code")
-        body: Any = response.get("body")
-        error: Any = members.get("error")
+        status, body, error = response.get("status_code"), response.get("body"), members.get("error")
         if status != 200 and isinstance(body, dict):
             error = error or cast("dict[str, Any]", body).get("error")
         custom_id = str(members["custom_id"])
     except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
         return None
     known = status if isinstance(status, int) else None
-    return BatchLine(custom_id, known, body if known == 200 else None, _words(error))
-
-
-def _words(error: Any) -> str | None:
+    words = str(error)[:500] if error else None
     if isinstance(error, dict):
-        said: dict[str, Any] = error  # pyright: ignore[reportUnknownVariableType]
-        return ": ".join(str(said[name]) for name in ("code", "param", "message") if said.get(name))[:500]
-    return str(error)[:500] if error else None
+        said = cast("dict[str, Any]", error)
+        words = ": ".join(str(said[name]) for name in ("code", "param", "message") if said.get(name))[:500]
+    return BatchLine(custom_id, known, body if known == 200 else None, words)

@@ -47,9 +47,9 @@ class Breaker:
         self._line: list[object] = []
         self._changed = LoopsEvent()
         self._lock = threading.RLock()
+        self._kind: FailureKind = "network"
         self.given_up: str | None = None
         """Why nothing more is asked of the endpoint."""
-        self._kind: FailureKind = "network"
 
     @property
     def closed(self) -> bool:
@@ -116,10 +116,9 @@ class Breaker:
             if self._failures >= FAILURES:
                 wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - FAILURES, 10), _LONGEST_WAIT_S)
                 self._try_at = min(now + wait_s, max(now, self._failing_since + self._give_up_s))
-                if self._failures == FAILURES:
-                    self._note(
-                        f"{self._name} failed {FAILURES} times in a row ({why}): calls wait, and one tries now and then"
-                    )
+            if self._failures == FAILURES:
+                row = f"{self._name} failed {FAILURES} times in a row ({why})"
+                self._note(f"{row}: calls wait, and one tries now and then")
             if now - self._failing_since >= self._give_up_s:
                 limit = f"{self._give_up_s:g} s (--give-up)"
                 self._give_up(f"{self._name} gave no reply for {limit}; the last error: {why}", "network")

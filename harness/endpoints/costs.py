@@ -106,16 +106,14 @@ def price_list(settings: Settings) -> PriceList:
 def _listed_usd(usage: Usage, model: str, *, provider: str | None = None, at: str | None = None) -> float:
     import genai_prices  # noqa: PLC0415 - its data takes a tenth of a second to load
 
-    tokens = genai_prices.Usage(
-        input_tokens=usage.input, cache_read_tokens=usage.cached or 0, output_tokens=usage.output
-    )
+    into, out, cached = usage.input, usage.output, usage.cached or 0
+    tokens = genai_prices.Usage(input_tokens=into, cache_read_tokens=cached, output_tokens=out)
     whose: dict[str, Any] = {"provider_id": provider} if provider else {"provider_api_url": at}
     return float(genai_prices.calc_price(tokens, model, **whose).total_price)
 
 
 @cache
 def _at_address(model: str, base_url: str | None) -> bool:
-    """Return whether the offline data hold a price of the model at the address."""
     import genai_prices  # noqa: PLC0415 - as above
 
     try:
@@ -201,24 +199,23 @@ class Ceiling:
     """
 
     def __init__(self, usd: float | None = None, expected: Mapping[Purchase, float] | None = None) -> None:
-        self._usd = usd
+        self._usd, self.spent = usd, 0.0
         self._dearest: dict[Purchase, float] = dict(expected or {})
         self._seen: set[Purchase] = set()
         self._under_way: dict[Purchase, int] = {}
         self._ended = anyio.Event()
-        self.spent = 0.0
         self.stopped: str | None = None
         """Why nothing more is bought."""
 
     async def begin(self, kind: Purchase) -> bool:
         """Return whether a purchase may begin; waits while that depends on purchases under way."""
         while self._usd is not None and not self.stopped and not self._fits(kind, self._usd):
-            if not any(self._under_way.values()):
-                ceiling, spent = option("max_cost", self._usd), f"${self.spent:.4f} spent"
-                next_one = f"the next {_IN_WORDS[kind]} could exceed {ceiling}: {spent}"
-                self.stopped = f"{ceiling} is reached: {spent}" if self.spent >= self._usd else next_one
-                break
-            await self._ended.wait()
+            if any(self._under_way.values()):
+                await self._ended.wait()
+                continue
+            ceiling, spent = option("max_cost", self._usd), f"${self.spent:.4f} spent"
+            next_one = f"the next {_IN_WORDS[kind]} could exceed {ceiling}: {spent}"
+            self.stopped = f"{ceiling} is reached: {spent}" if self.spent >= self._usd else next_one
         if self.stopped:
             return False
         self._under_way[kind] = self._under_way.get(kind, 0) + 1
@@ -232,9 +229,8 @@ class Ceiling:
         """Note what a purchase cost. None, an unknown price, ends all buying under a ceiling."""
         self._under_way[kind] -= 1
         if usd is None and self._usd is not None:
-            self.stopped = (
-                f"{option('max_cost', self._usd)} cannot be kept: a price is unknown (${self.spent:.4f} spent before)"
-            )
+            before = f"a price is unknown (${self.spent:.4f} spent before)"
+            self.stopped = f"{option('max_cost', self._usd)} cannot be kept: {before}"
         self.spent += usd or 0.0
         if usd is not None and usd > 0:
             before = self._dearest.get(kind, 0.0) if kind in self._seen else 0.0

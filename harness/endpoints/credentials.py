@@ -7,6 +7,7 @@ The client follows redirects by itself. Each request, also one that follows a re
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
@@ -134,11 +135,9 @@ def key_in(environ: Mapping[str, str], variable: str) -> str | None:
 
 def _origins(addresses: Iterable[object]) -> Iterable[httpx2.Origin]:
     for url in each_address(addresses):
-        if isinstance(url, str) and url:
-            try:
+        with suppress(UsageError):  # what would go there is refused where the address is used
+            if isinstance(url, str) and url:
                 yield origin_of(url)
-            except UsageError:
-                continue  # what would go there is refused where the address is used
 
 
 def each_address(addresses: Iterable[object]) -> Iterable[object]:

@@ -32,9 +32,8 @@ def as_refusal(  # noqa: PLR0911
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return Refused(
-                f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); set {key} to one it accepts"
-            )
+            advice = f"set {key} to one it accepts"
+            return Refused(f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); {advice}")
         case openai.NotFoundError():
             return Refused(
                 f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)}); "

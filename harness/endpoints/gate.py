@@ -62,8 +62,7 @@ class Gate:
 
     def __init__(self, name: str, patience: Patience, rng: random.Random, progress: Progress) -> None:
         """Open the gate of the endpoint `name`; `progress` shows what the user should know meanwhile."""
-        self.patience = patience
-        self.name, self._progress, self._waiting = name, progress, 0
+        self.name, self.patience, self._progress, self._waiting = name, patience, progress, 0
         self.share: Callable[[GateLesson], None] = lambda _: None
         """Called with what the gate learns, to pass it on to other processes."""
         self._pace = Pace(rng, lambda pause_s: self.share(GateLesson(name, pause_s)))
@@ -72,8 +71,7 @@ class Gate:
         )
         self.retried, self.note_headers = progress.retried, self._pace.note_headers
         self._replied_at: float | None = None
-        self._lock = threading.Lock()
-        self._has_noted_counts = False
+        self._lock, self._has_noted_counts = threading.Lock(), False
         self.hangs = False
         """Whether the last call to end got no reply in time."""
         self.last_error: str | None = None
@@ -197,14 +195,11 @@ class Gate:
         """Say once where a reply counts more tokens than a reply can have."""
         if not self._has_noted_counts and is_beyond_belief(counts):
             self._has_noted_counts = True
-            self._progress.note(
-                f"{self.name} counts more tokens than a reply can have: such counts are left out, and what those calls "
-                "cost is unknown"
-            )
+            counts = f"{self.name} counts more tokens than a reply can have"
+            self._progress.note(f"{counts}: such counts are left out, and what those calls cost is unknown")
 
     @contextmanager
     def _waits(self, clock: TimeLimit) -> Generator[None]:
-        """Count a call as waiting; its `clock` stands still."""
         with self._lock:
             self._waiting += 1
             self._progress.waiting(self.name, self._waiting)
@@ -246,10 +241,10 @@ class Gates:
         A service tier that is not the ordinary one is full at times of its own, and has a gate of its own.
         """
         place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
-        name = endpoint.host if endpoint else "the agent's own model"
-        name = f"{name} ({tier})" if tier else name
         gate = self._gates.get(place)
         if gate is None:
+            name = endpoint.host if endpoint else "the agent's own model"
+            name = f"{name} ({tier})" if tier else name
             gate = self._gates[place] = Gate(name, patience, rng, self._progress)
             gate.share = lambda lesson: self.share(lesson)  # noqa: PLW0108 - `share` is set anew
         return gate

@@ -70,6 +70,8 @@ class Pace:
     def __init__(self, rng: random.Random, on_pause: Callable[[float], None]) -> None:
         """Begin without a limit; `rng` spreads the pauses. `on_pause` gets the seconds for which all calls pause."""
         self._rng, self._on_pause = rng, on_pause
+        self._ended = LoopsEvent()
+        self.end = self._ended.set  # then nobody is held back any more: nothing more is sent
         self._rate: float | None = None
         self._gain: float | None = None
         """Calls a second by which the rate grows in a second; None while it doubles."""
@@ -77,21 +79,18 @@ class Pace:
         """Finds out when the calls become too fast; None while every 429 says that they are."""
         self._before = 0.0
         """The calls a second that were let in when they became too fast."""
-        self._probe_at = 0.0
+        self._probe_at, self._next_at = 0.0, 0.0
         self._probes = 0
         """How often in a row the old rate was tried in vain."""
         self._replies = 0
-        """Replies since the last trial."""
-        self._next_at = 0.0
+        """Since the last trial."""
         self._old_until = 0.0
         """What was sent before was sent at a rate that has been lowered since."""
         self._lowered = 0
         """How often the rate was lowered with no reply between."""
         self._let_in: deque[float] = deque(maxlen=1024)
         """When the latest calls were sent that were not refused."""
-        self._queue = LoopsQueue()
-        self._ended = LoopsEvent()
-        self._lock = threading.Lock()
+        self._queue, self._lock = LoopsQueue(), threading.Lock()
 
     @property
     def free(self) -> bool:
@@ -117,10 +116,6 @@ class Pace:
         """Sleep, but not beyond the end."""
         with anyio.move_on_after(seconds):
             await self._ended.wait()
-
-    def end(self) -> None:
-        """Hold nobody back any more: nothing more is sent."""
-        self._ended.set()
 
     def sent(self) -> float:
         """Note a call that is sent now; return the time, for `refused`."""

@@ -21,7 +21,6 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
         super().__init__(**options)
         self._options = options
         self._pools: dict[httpx2.AsyncClient, int] = {}
-        """The requests that each pool has under way."""
 
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         """Send a request."""

@@ -107,7 +107,6 @@ def _is_call(call: Any) -> bool:
 
 
 def _is_item(item: Any) -> bool:
-    """Tell whether an item of a response's output holds what every item of its type does."""
     members = as_object(item)
     match members.get("type"):
         case "message":

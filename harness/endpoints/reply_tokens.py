@@ -44,14 +44,11 @@ class TokenRequests:
 
     def __init__(self, policy: TokenPolicy, note: Callable[[str], None]) -> None:
         """Call `note` once for each thing that keeps token ids from being there."""
-        self.wanted = policy != "off"
-        self._required = policy == "require"
-        self._note = note
-        self._whole = ASKED if self.wanted else NOTHING
-        self._streamed = _IN_A_STREAM if self.wanted else NOTHING
+        self.wanted, self._required = policy != "off", policy == "require"
+        self._note, self._noted = note, set[str]()
+        self._whole, self._streamed = (ASKED, _IN_A_STREAM) if self.wanted else (NOTHING, NOTHING)
         self.any_came = False
         """Whether any reply came with tokens."""
-        self._noted = set[str]()
 
     def asked(self, *, stream: bool) -> Mapping[str, bool]:
         """Return what a call asks for."""
@@ -168,13 +165,12 @@ def _cut_ids(key: bytes, content: bytes) -> _Cut | None:
     if start < 0 or not end or content.find(key, end) >= 0:
         return None
     text = content[start + len(key) : end].strip()
-    if text[:1] != b"[" or text[1:-1].translate(None, b"0123456789, "):
-        return None
     try:
-        ids: list[int] = from_json(text)
+        is_list = text[:1] == b"[" and not text[1:-1].translate(None, b"0123456789, ")
+        ids: list[int] | None = from_json(text) if is_list else None
     except ValueError:
         return None
-    if sum(ids) >= ID_LIMIT and max(ids) >= ID_LIMIT:  # the sum is quicker, and mostly enough
+    if ids is None or (sum(ids) >= ID_LIMIT and max(ids) >= ID_LIMIT):  # the sum is quicker, and mostly enough
         return None
     return TokenIds(ids), content[: start + len(key)] + b"null" + content[end:]
 
@@ -186,11 +182,11 @@ def _cut_logprobs(content: bytes, count: int) -> _Cut | None:
     if not head or not tail:
         return None
     numbers = _LOGPROB.findall(content, head.end(), tail.end())
-    if len(numbers) != count:
-        return None
     try:
-        logprobs = cast("list[Any]", from_json(b"[" + b",".join(numbers) + b"]"))
+        logprobs = cast("list[Any]", from_json(b"[" + b",".join(numbers) + b"]")) if len(numbers) == count else None
     except ValueError:
+        return None
+    if logprobs is None:
         return None
     return {"content": logprobs}, content[: head.start(1)] + b"null" + content[tail.end() :]
 

@@ -114,11 +114,9 @@ def retry_after_s(error: BaseException) -> float | None:
     if not isinstance(error, openai.APIStatusError):
         return None
     headers = error.response.headers
-    milliseconds = read_number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
+    if (milliseconds := read_number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
-    seconds = read_number(headers.get("retry-after"))
-    if seconds is not None:
+    if (seconds := read_number(headers.get("retry-after"))) is not None:
         return seconds
     try:
         later = parsedate_to_datetime(headers["retry-after"])
@@ -200,7 +198,6 @@ def _log_retry(details: RetryDetails) -> None:
 
 
 def _of_others(hook: RetryHook) -> RetryHook:
-    """Return a hook that is called for all retries but ours."""
     return lambda details: None if _OURS.get() else hook(details)
 
 

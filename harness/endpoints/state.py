@@ -15,7 +15,6 @@ from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 
 _Reply = TypeVar("_Reply")
-Send = Callable[[ModelSettings], Awaitable[_Reply]]
 
 
 class EndpointState:
@@ -43,7 +42,7 @@ class EndpointState:
         self,
         model: str | None,
         settings: ModelSettings,
-        send: Send[_Reply],
+        send: Callable[[ModelSettings], Awaitable[_Reply]],
         clock: TimeLimit = NO_LIMIT,
         stream: bool | None = None,
         leaves: Callable[[], bool] = stays,

@@ -54,7 +54,6 @@ class TokenClient(PooledClient):
 
 
 def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
-    """Return a response with another body, which is not compressed."""
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
     return httpx2.Response(
         response.status_code,

@@ -37,16 +37,10 @@ class Decision:
     reason: str | None = None
 
     @property
-    def message(self) -> str:
-        """What the model reads in the place of the output of a refused call."""
-        return self.reason or SDK_REFUSAL
-
-    @property
     def words(self) -> str:
         """The decision as a step holds it."""
-        if self.approved:
-            return APPROVED
-        return f"{REFUSED}: {self.reason}" if self.reason else REFUSED
+        refused = f"{REFUSED}: {self.reason}" if self.reason else REFUSED
+        return APPROVED if self.approved else refused
 
     @classmethod
     def from_words(cls, words: str) -> "Decision":
@@ -114,25 +108,20 @@ class ChosenApprover:
         if isinstance(answer, str):
             return Decision(approved=False, reason=answer or None)
         if not isinstance(answer, bool):
-            raise TypeError(
-                "approve(item, context) must give True, False, or a str with the reason of a refusal, "
-                f"not {type(answer).__name__}"
-            )
+            answers = "True, False, or a str with the reason of a refusal"
+            raise TypeError(f"approve(item, context) must give {answers}, not {type(answer).__name__}")
         return Decision(answer)
 
 
 def check_approvals(agent: Agent[Any], approver: Approver) -> None:
     """Raise UsageError where an agent in sight has a tool that always needs approval, and nobody decides on it."""
-    for each in in_sight(agent):
-        for tool in each.tools:
-            if getattr(tool, "needs_approval", False) is not True:
-                continue
-            what = f"agent {each.name!r} has the tool {quoted(tool.name)}, which needs approval"
-            if not isinstance(tool, FunctionTool):
-                if getattr(tool, "on_approval", None) is None:
-                    raise UsageError(f"{what}, and nobody decides on it: give the tool an `on_approval`")
-            elif not approver.covers(tool.name):
-                raise UsageError(f"{what}, and nobody decides on it: {_WAYS.format(option('approve', 'NAME'))}")
+    asking = [(a, t) for a in in_sight(agent) for t in a.tools if getattr(t, "needs_approval", False) is True]
+    for each, tool in asking:
+        what = f"agent {each.name!r} has the tool {quoted(tool.name)}, which needs approval, and nobody decides on it"
+        if isinstance(tool, FunctionTool) and not approver.covers(tool.name):
+            raise UsageError(f"{what}: {_WAYS.format(option('approve', 'NAME'))}")
+        if not isinstance(tool, FunctionTool) and getattr(tool, "on_approval", None) is None:
+            raise UsageError(f"{what}: give the tool an `on_approval`")
 
 
 def waits_for(interruptions: Iterable[Any]) -> str:
@@ -163,7 +152,7 @@ def gated(
                 raise
             note(TimedDecision(decision, began, _now()))
             if not decision.approved:
-                return decision.message
+                return decision.reason or SDK_REFUSAL
         return await invoke_function_tool(function_tool=tool, context=context, arguments=arguments)
 
     gate = copy.copy(tool)
@@ -173,5 +162,4 @@ def gated(
 
 
 def _now() -> datetime:
-    """Return the time as spans have it."""
     return datetime.fromisoformat(get_trace_provider().time_iso())

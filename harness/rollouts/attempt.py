@@ -129,11 +129,10 @@ class Attempt:
     @cached_property
     def requested(self) -> Sampling:
         """The settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
-        settings = self.run_context.settings
-        temperature, top_p = settings.temperature, settings.top_p
+        settings, seed = self.run_context.settings, self.recorder.seed
         if self.role == "anchor":
-            temperature, top_p = ANCHOR_TEMPERATURE, None
-        return Sampling(temperature=temperature, top_p=top_p, seed=self.recorder.seed, model=settings.model)
+            return Sampling(temperature=ANCHOR_TEMPERATURE, top_p=None, seed=seed, model=settings.model)
+        return Sampling(temperature=settings.temperature, top_p=settings.top_p, seed=seed, model=settings.model)
 
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
@@ -160,15 +159,10 @@ class Attempt:
             return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome
 
-    def drop(self) -> None:
-        """Forget the attempt without a record: nothing was spent on it."""
-        SPAN_LOG.take(self.trace_id)
-
     async def settle(self, outcome: AgentOutcome) -> Rollout:
         """Make the record, ask the agent's file for its reward, and store it; no cancellation comes between."""
-        left_s = max(0.0, self.run_context.deadline.at - anyio.current_time())
-        rollout = self._build(outcome)
-        return self._keep(await verified(self.run_context.loaded, rollout, self.query, min(REWARD_S, left_s)))
+        most_s = min(REWARD_S, max(0.0, self.run_context.deadline.at - anyio.current_time()))
+        return self._keep(await verified(self.run_context.loaded, self._build(outcome), self.query, most_s))
 
     def record(self, outcome: AgentOutcome) -> Rollout:
         """Make the record and store it, at once and without a reward."""
@@ -263,22 +257,20 @@ class Attempt:
                 runs.over = True
 
     def _note_override(self, agent: Agent[Any]) -> None:
-        """Say once a run that an agent's own temperature gives way."""
         own, temperature = agent.model_settings.temperature, self.run_context.settings.temperature
         if own in (None, temperature) or agent.name in self.run_context.overridden:
             return
         self.run_context.overridden.add(agent.name)
+        runs = f"{temperature:g} for the samples ({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
         self.run_context.progress.note(
-            f"the temperature {own:g} of agent {agent.name!r} gives way to the run's: {temperature:g} for the samples "
-            f"({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
+            f"the temperature {own:g} of agent {agent.name!r} gives way to the run's: {runs}"
         )
 
     def _config(self, rng: random.Random) -> RunConfig:
-        run_context, sampling = self.run_context, self.requested
+        run_context, sampling, settings = self.run_context, self.requested, self.run_context.settings
         if self.role not in run_context.configs:
-            of_retries = random.Random(f"{run_context.settings.seed}/retries")
             has_answered, retried = run_context.models.state.has_answered, run_context.progress.retried
-            retries = agent_retries(run_context.settings.retries, of_retries, has_answered, retried)
+            retries = agent_retries(settings.retries, random.Random(f"{settings.seed}/retries"), has_answered, retried)
             run_context.configs[self.role] = RunConfig(
                 model=sampling.model,
                 trace_include_sensitive_data=True,

@@ -123,7 +123,6 @@ class _Before(SynchronousMultiTracingProcessor):
 
 
 def _renew() -> None:
-    """Stand before the processors of the provider that is there now."""
     provider: Any = get_trace_provider()
     # The SDK has no public way to list its processors; without the private one the user's would have to go.
     behind = getattr(provider, "_multi_processor", None)

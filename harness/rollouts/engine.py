@@ -10,7 +10,7 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.tracebacks import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
-from harness.rollouts.capture import check_tracing
+from harness.rollouts.capture import SPAN_LOG, check_tracing
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker
 from harness.rollouts.recorder import Recorder
 
@@ -110,5 +110,5 @@ class Engine:
         recorder = Recorder(state=self.run_context.models.state, stop_before_first_call=True)
         attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
         await attempt.run()
-        attempt.drop()
+        SPAN_LOG.take(attempt.trace_id)
         return recorder.fingerprint

@@ -47,7 +47,6 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
 
 
 def _surrogate_tool(recorder: Recorder) -> str | None:
-    """Return the tool whose output in the last request is no valid Unicode; None where all outputs are."""
     items = input_items(recorder.calls[-1].request) if recorder.calls else ()
     fields = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
     names = {item.get("call_id"): str(item.get("name")) for item in fields if item.get("type") == "function_call"}

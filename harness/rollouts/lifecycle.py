@@ -68,8 +68,7 @@ class ProcessGuard:
 
 REWARD_S = 120.0
 """How long the agent's own `reward` may take over one rollout: it may run a test suite."""
-CLEAN_UP_S = 30.0
-"""How long a clean-up may take once its rollout is over, however that ended."""
+_CLEAN_UP_S = 30.0
 
 
 @dataclass
@@ -101,13 +100,13 @@ async def set_up(
                 connected[id(server)] = await connect(deepcopy(server), connections)
             yield copied(agent, lambda a: change(a) | {"mcp_servers": [connected.get(id(s), s) for s in a.mcp_servers]})
     finally:
-        with anyio.move_on_after(CLEAN_UP_S, shield=True) as limit:
+        with anyio.move_on_after(_CLEAN_UP_S, shield=True) as limit:
             try:
                 await _called(loaded.after_rollout, query, scope.context)
             except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
                 scope.clean_up_error = f"after_rollout raised {type(exc).__name__}: {exc}"
         if limit.cancelled_caught:
-            scope.clean_up_error = f"after_rollout was not done after {CLEAN_UP_S:g} s"
+            scope.clean_up_error = f"after_rollout was not done after {_CLEAN_UP_S:g} s"
 
 
 async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: float = REWARD_S) -> Rollout:

@@ -151,17 +151,14 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         path = Path(os.path.realpath(here / place))  # Path.resolve raises RuntimeError for a link to itself
         if not is_file(path):
             files = [p.name for p in path.parent.glob("*.py")] if is_folder(path.parent) else []
-            near = did_you_mean(path.name, files)
-            raise NoSuchAgent(
-                f"no file {on_a_line(place)}{near}; {option('agent')} takes NAME, module:attr or path.py:attr"
-            )
+            missing = f"no file {on_a_line(place)}{did_you_mean(path.name, files)}"
+            raise NoSuchAgent(f"{missing}; {option('agent')} takes NAME, module:attr or path.py:attr")
         _refuse_in_run(here / place)
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
     if colon:
         return _from_module(_import_name(place, here, file), attr, None, name=attr)
-    for folder in agent_folders(here):
-        if is_file(folder / f"{word}.py"):
-            path = folder / f"{word}.py"
+    for path in (folder / f"{word}.py" for folder in agent_folders(here)):
+        if is_file(path):
             _refuse_in_run(path)
             return _from_module(_import_file(path, here), "", path, name=word, packaged=is_example(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
@@ -197,9 +194,8 @@ def _import_file(path: Path, here: Path) -> ModuleType:
         raise UsageError(f"{path} cannot be imported as a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path += [
-        str(folder) for folder in (path.parent, here) if str(folder) not in sys.path and not enclosing_run(folder)
-    ]
+    folders = [folder for folder in (path.parent, here) if str(folder) not in sys.path and not enclosing_run(folder)]
+    sys.path += map(str, folders)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as exc:
@@ -250,16 +246,14 @@ def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError
 def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False) -> LoadedAgent:
     named = getattr(module, "__file__", None)
     file = path or (Path(named) if named else None)
-    attrs = [attr] if attr else ["agent", "build"]
+    where, attrs = file or module.__name__, [attr] if attr else ["agent", "build"]
     source = next((getattr(module, a) for a in attrs if hasattr(module, a)), None)
     if source is None:
         expected = f"{attr!r}" if attr else "`agent` or `build`"
-        raise UsageError(f"{file or module.__name__} has no {expected}{did_you_mean(attr, vars(module))}")
+        raise UsageError(f"{where} has no {expected}{did_you_mean(attr, vars(module))}")
     if not isinstance(source, Agent) and not callable(source):
-        raise UsageError(
-            f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(source).__name__}, "
-            "not an openai-agents Agent or a function that builds one"
-        )
+        what = f"{attr or attrs[0]!r} is a {type(source).__name__}"
+        raise UsageError(f"{where}: {what}, not an openai-agents Agent or a function that builds one")
     hooks: dict[str, Any] = {hook: getattr(module, hook, None) for hook in _HOOKS}
     for hook, function in hooks.items():
         if function is not None and not callable(function):
@@ -270,7 +264,6 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
 
 
 def _rubric(module: ModuleType, file: Path | None) -> str | None:
-    """Return what RUBRIC names: a packaged rubric, or a file beside the agent's. Raises UsageError."""
     word: Any = getattr(module, "RUBRIC", None)
     if word is None or (isinstance(word, str) and word and not (Path(word).suffix or "/" in word)):
         return word

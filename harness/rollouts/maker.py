@@ -15,6 +15,7 @@ from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit
 from harness.rollouts.approval_gate import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
+from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.recorder import Recorder
 
 
@@ -115,19 +116,19 @@ class RolloutsHere:
             outcome = AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=late))
             begun.done[index] = attempt.record(outcome if begun.is_late() else _CANCELLED)
             raise
-        except Refused:
-            attempt.drop()
+        except Refused:  # of an attempt that is forgotten nothing was spent
+            SPAN_LOG.take(attempt.trace_id)
             raise
         if begun.leads and not begun.first_call.answered:
             calls, endpoint = recorder.calls, run_context.models.endpoint
             model = run_context.settings.model or (calls[0].model if calls else None) or "the default"
             refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
             if refusal:
-                attempt.drop()
+                SPAN_LOG.take(attempt.trace_id)
                 raise refusal from outcome.error
             begun.first_call.over()
         if outcome.failure and self.goes_elsewhere(outcome.failure, recorder):
-            attempt.drop()
+            SPAN_LOG.take(attempt.trace_id)
             return
         begun.done[index] = await attempt.settle(outcome)
 

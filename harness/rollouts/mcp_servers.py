@@ -22,7 +22,6 @@ _KINDS: Sequence[type[MCPServer]] = (MCPServerStdio, MCPServerSse, MCPServerStre
 
 
 def _guard_methods(wrappers: Mapping[str, Callable[[Method], Method]]) -> ProcessGuard:
-    """Return a guard that puts wrappers around the servers' methods, by the methods' names."""
 
     def install() -> Callable[[], None]:
         before = [(kind, name, kind.__dict__.get(name)) for kind in _KINDS for name in wrappers]

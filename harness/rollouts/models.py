@@ -98,9 +98,8 @@ class RecordedModel(Model):
         """Stream from the inner model, with the usage at the end: only an agent's own nested runs stream."""
         request = build_request(system_instructions, input, tools, output_schema, handoffs)
         self._note_request(request, model_settings, tools)
-        settings_to_send = self._settings_to_send(model_settings)
-        if settings_to_send.include_usage is None:
-            settings_to_send = replace(settings_to_send, include_usage=True)
+        to_send = self._settings_to_send(model_settings)
+        to_send = replace(to_send, include_usage=True) if to_send.include_usage is None else to_send
 
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
             with self._recorded(request, settings, model_settings, streamed=True) as call:
@@ -109,7 +108,7 @@ class RecordedModel(Model):
                 )
                 return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
 
-        call, events, event = await self._call(settings_to_send, send, streamed=True)
+        call, events, event = await self._call(to_send, send, streamed=True)
         reply = StreamedReply()
         try:
             while event is not None:
@@ -135,7 +134,6 @@ class RecordedModel(Model):
     async def _call(
         self, settings: ModelSettings, send: Callable[[ModelSettings], Awaitable[_Reply]], *, streamed: bool
     ) -> _Reply:
-        """Make a call through the endpoint's gate. Raises Refused where it ends the rollout."""
         stream: bool | None = None
         if self._wants_tokens and not self._own and isinstance(self._inner, OpenAIChatCompletionsModel):
             stream = streamed
@@ -179,7 +177,6 @@ class RecordedModel(Model):
             raise
 
     def _settings_to_send(self, settings: ModelSettings) -> ModelSettings:
-        """Return the settings to send: with the rollout's seed, and for the anchor without a top_p."""
         seeded = with_seed(settings, self._recorder.seed)
         return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
@@ -241,9 +238,9 @@ def provider_for(
 
 def has_own_model(agent: Agent[Any]) -> bool:
     """Return whether an agent brings a way to its model: a Model object, a prefixed name, a default client or key."""
-    if isinstance(agent.model, Model) or (isinstance(agent.model, str) and "/" in agent.model):
-        return True
-    return _openai_shared.get_default_openai_client() is not None or _openai_shared.get_default_openai_key() is not None
+    defaults = _openai_shared.get_default_openai_client(), _openai_shared.get_default_openai_key()
+    is_prefixed = isinstance(agent.model, str) and "/" in agent.model
+    return isinstance(agent.model, Model) or is_prefixed or defaults != (None, None)
 
 
 def brings_model(agent: Agent[Any]) -> bool:

@@ -80,7 +80,6 @@ class RolloutRuns:
         return TakenRun(agent, options | {"run_config": config, "hooks": hooks}, close)
 
     def _pinned(self, theirs: RunConfig, ours: RecordedProvider, state: EndpointState, agent: Any) -> RunConfig:
-        """Return the user's configuration of a run with the rollout's models, settings and recording in it."""
         config = copy.copy(theirs)
         config.trace_include_sensitive_data, config.tracing_disabled = True, False
         config.model_settings = (theirs.model_settings or ModelSettings()).resolve(self.config.model_settings)

@@ -79,13 +79,13 @@ class Recorder:
     ) -> None:
         """Note how a call ended."""
         call.response, call.error, call.ended_at = response, error, get_trace_provider().time_iso()
-        if response is None:
-            self._failed_s = self.limit.spent_s
-            self._lost_s += self._failed_s - call.began_s
-            if isinstance(error, Exception) and is_quota(error):
-                self.fatal = error
-        else:
+        if response is not None:
             self.on_reply()
+            return
+        self._failed_s = self.limit.spent_s
+        self._lost_s += self._failed_s - call.began_s
+        if isinstance(error, Exception) and is_quota(error):
+            self.fatal = error
 
     @property
     def has_reply(self) -> bool:

@@ -156,7 +156,6 @@ class Recording:
 
 
 def _find(path: Sequence[Step], call_id: str, tool: str | None, within: str = "") -> tuple[str, Step] | None:
-    """Return the first step of a tool call, with its number; the steps inside a step come after the step."""
     for position, step in enumerate(path, 1):
         number = f"{within}{position}"
         if step.call_id == call_id and step.tool_name == tool and step.kind != "approval":

@@ -123,7 +123,6 @@ async def replay_rollout(
 async def _run(
     loaded: LoadedAgent, env: AgentEnv, query: Query, recording: Recording, options: ReplayOptions
 ) -> AgentOutcome:
-    """Drive the agent to its end, or to that of the recording."""
     scope, rollout, timeout_s = RolloutScope(), recording.rollout, options.timeout_s
     settings = ModelSettings(temperature=rollout.requested.temperature, top_p=rollout.requested.top_p)
     config = RunConfig(model=ReplayModel(recording), tracing_disabled=True, model_settings=settings)

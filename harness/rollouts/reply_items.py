@@ -101,7 +101,6 @@ def _from_message(message: Mapping[str, Any]) -> Iterator[ReplyItem]:
 
 
 def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
-    """Read an output item of the Responses API."""
     kind = str(item["type"])
     if kind == "reasoning":
         parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
@@ -119,7 +118,6 @@ def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
 
 
 def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
-    """Read a hosted tool's call, which carries its own result."""
     output = _first(item, _OUTPUTS)
     if kind == "image_generation":
         # The picture itself is in the raw reply's blob; a judge of text reads that there is one, and how large.

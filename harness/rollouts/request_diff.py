@@ -105,7 +105,6 @@ def _text(value: Any) -> str:
 
 
 def _names(before: Any, after: Any) -> str:
-    """Return which tools or handoffs came, went or changed, by name."""
     if not isinstance(before, list) or not isinstance(after, list):
         return ""
     old = {str(t["name"]): t for t in cast("list[dict[str, Any]]", before)}

@@ -131,7 +131,6 @@ def _tasks_begun(run: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
 
 
 def _renew() -> None:
-    """Put our runner before the one that is there."""
     usual = get_default_agent_runner()
     if not isinstance(usual, TakingRunner):
         set_default_agent_runner(TakingRunner(usual))

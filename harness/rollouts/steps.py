@@ -73,18 +73,17 @@ class _Trace:
             if not any(reply is r for r in retried):
                 answers = answered and reply is replies[-1]
                 timed += [(reply.started_at or "", step) for step in self._of_reply(reply, answers=answers)]
-        for span in spans:
-            if span.span_data.type == "guardrail":
-                step = Step(
-                    kind="guardrail",
-                    tool_name=span.span_data.name,
-                    tool_output="tripped" if span.span_data.triggered else "passed",
-                    agent=agent_around(span.span_id, self._by_id),
-                    started_at=_when(span.started_at),
-                    duration_s=_seconds(span),
-                    error=span_error(span),
-                )
-                timed.append((span.started_at or "", step))
+        for span in (s for s in spans if s.span_data.type == "guardrail"):
+            step = Step(
+                kind="guardrail",
+                tool_name=span.span_data.name,
+                tool_output="tripped" if span.span_data.triggered else "passed",
+                agent=agent_around(span.span_id, self._by_id),
+                started_at=_when(span.started_at),
+                duration_s=_seconds(span),
+                error=span_error(span),
+            )
+            timed.append((span.started_at or "", step))
         return tuple(step for _, step in sorted(timed, key=lambda pair: pair[0]))
 
     def _of_reply(self, reply: WitnessedCall, *, answers: bool) -> Iterator[Step]:

@@ -24,15 +24,8 @@ from harness.rollouts.lifecycle import set_within
 
 BLOCKED_S = 1.0
 _BEAT_S = 0.25
-_NOT_THE_USERS = tuple(
-    str(Path(folder).resolve())
-    for folder in (
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_path("purelib"),
-        sysconfig.get_path("platlib"),
-        Path(__file__).parents[1],
-    )
-)
+_INSTALLED = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
+_NOT_THE_USERS = tuple(str(Path(folder).resolve()) for folder in (*_INSTALLED, Path(__file__).parents[1]))
 
 
 class LoopWatch:
@@ -136,10 +129,8 @@ class ToolThreads(ThreadPoolExecutor):
             self._make_room()
             lost = self._lost
         if lost & (lost - 1) == 0:  # 1, 2, 4, 8, ...
-            self._note(
-                f"{lost} tool thread{'s are' if lost > 1 else ' is'} lost: a synchronous tool goes on though its "
-                "rollout has ended; another thread takes the place"
-            )
+            why = "a synchronous tool goes on though its rollout has ended; another thread takes the place"
+            self._note(f"{lost} tool thread{'s are' if lost > 1 else ' is'} lost: {why}")
 
     def regain(self) -> None:
         """A function that nobody waited for has ended after all."""
@@ -175,9 +166,7 @@ def tools_in_threads(width: int, note: Callable[[str], None]) -> Generator[None]
     the last of them the executor that the loop had before is put back.
     """
     loop: Any = asyncio.get_running_loop()
-    shared = _SHARED.get(loop)
-    if shared is None:
-        shared = _SHARED[loop] = _SharedThreads(loop)
+    shared = _SHARED[loop] = _SHARED.get(loop) or _SharedThreads(loop)
     shared.begin(width, note)
     try:
         yield
@@ -233,10 +222,9 @@ class _Work(Future[Any]):
 
     def cancel(self) -> bool:
         """Give the function up: asyncio calls this where nobody waits for the result any more."""
-        if self.done():
-            return super().cancel()
+        was_done = self.done()
         if super().cancel():
-            if self._note_no_thread:
+            if self._note_no_thread and not was_done:
                 self._note_no_thread()
             return True
         if not self._lost and not self.done():

@@ -84,7 +84,6 @@ def span_error(span: Span[Any]) -> str | None:
 
 
 def _taken(unmatched: list[RecordedCall], parents: set[str | None]) -> RecordedCall | None:
-    """Take the first call that was made under one of `parents` out of the list."""
     call = next((c for c in unmatched if c.parent_span in parents), None)
     if call:
         unmatched.remove(call)
