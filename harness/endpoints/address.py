@@ -27,10 +27,7 @@ _EXAMPLE = "expected something like http://localhost:8000/v1"
 
 
 def checked_base_url(url: str, flag: str) -> str:
-    """Return an address without spaces around it and slashes at its end; `flag` is what named it.
-
-    Raises UsageError, one line. What may hold a password or a key (an address with one of @?#%) is not shown.
-    """
+    """Return an address without spaces around it and slashes at its end. Raises UsageError, which names `flag`."""
     url = url.strip()
     if fault := _fault(url):
         secret = any(character in url for character in "@?#%")
@@ -122,10 +119,7 @@ class Endpoint(BaseModel):
 
 
 def host_of(base_url: str | None) -> str:
-    """Return host and port of an address, without user and password; None is OpenAI's own address.
-
-    What an archive calls an address may be none: then the answer is in words, and asking there is a UsageError.
-    """
+    """Return host and port of an address without user and password, in words if it is none; None is OpenAI's own."""
     try:
         return urlsplit(base_url).netloc.rpartition("@")[2] if base_url else OPENAI_HOST
     except ValueError:  # half a bracket
@@ -133,18 +127,14 @@ def host_of(base_url: str | None) -> str:
 
 
 def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
-    """Return where the agent's models are, of several servers the first; None with neither a key nor an address.
-
-    Raises as `agent_servers`.
-    """
+    """Return the first of `agent_servers`, which says what is raised; None where there is none."""
     return next(iter(agent_servers(settings, credentials)), None)
 
 
 def agent_servers(settings: Settings, credentials: Credentials) -> tuple[Endpoint, ...]:
     """Return the servers of the agent's models, none with neither a key nor an address.
 
-    Raises UsageError for an address that is no http URL, for one that is named twice, for servers that would be spoken
-    to by different APIs, and as `Credentials.key`, which decides for each server.
+    Raises UsageError for what is no http URL or is named twice, for servers of several APIs, and as `Credentials.key`.
     """
     urls, flag = _agent_urls(settings, credentials), _agent_flag(settings)
     if not urls and not key_in(credentials.environ, AGENT_KEY):
@@ -153,18 +143,15 @@ def agent_servers(settings: Settings, credentials: Credentials) -> tuple[Endpoin
     if twice := next((e for i, e in enumerate(servers) if e.url in {before.url for before in servers[:i]}), None):
         raise UsageError(f"{option('base_url')} names {twice.host} twice: name each server once")
     if len({server.api for server in servers}) > 1:
-        raise UsageError(
-            f"{before_colon('base_url')}: {servers[0].host} and another server are usually asked by different APIs; "
-            f"choose one with {option('api')}"
-        )
+        apis = f"{servers[0].host} and another server are usually asked by different APIs"
+        raise UsageError(f"{before_colon('base_url')}: {apis}; choose one with {option('api')}")
     return servers
 
 
 def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
     """Return where the judge is: its own address, else the agent's; None with neither a key nor an address.
 
-    The agent's key goes along only to the agent's own server or to OpenAI's: never to a third party's. Raises as
-    `agent_endpoint`.
+    The agent's key goes along only to the agent's own server or to OpenAI's. Raises as `agent_servers`.
     """
     agent_urls, flag = _agent_urls(settings, credentials), option("judge_base_url")
     agent_url = next(iter(agent_urls), None)
@@ -219,10 +206,8 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
         url = _only(settings.judge_base_url, option("judge_base_url"))
         return [(replace(settings, judge_base_url=url or None), credentials)]
     if len(urls) not in {1, len(models)}:
-        raise UsageError(
-            f"{len(models)} {option('judge_model')} but {len(urls)} {option('judge_base_url')}: give one for all, or "
-            "one for each"
-        )
+        numbers = f"{len(models)} {option('judge_model')} but {len(urls)} {option('judge_base_url')}"
+        raise UsageError(f"{numbers}: give one for all, or one for each")
     addresses = urls * len(models) if len(urls) == 1 else urls
     keys = [key.strip() for key in credentials.environ.get(JUDGE_KEY, "").split(",")]
     if len(keys) not in {1, len(models)}:

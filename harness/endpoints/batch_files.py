@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import IO, Any, Literal, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import openai
 
@@ -19,11 +19,9 @@ MOST_BATCH_BYTES = 200_000_000
 """What providers take in one file."""
 _TRANSFER_S = 600.0
 """Seconds for a file of that size to go up or down."""
-_WINDOW: Literal["24h"] = "24h"
 _NO_BATCHES = {404, 405, 410, 501}
-_PAGE = 100
 _Reply = TypeVar("_Reply")
-_OVER = {"completed", "failed", "expired", "cancelled"}
+_OVER = {"completed", "failed", "expired", "cancelled", "gone"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class BatchStatus:
     @property
     def is_over(self) -> bool:
         """Whether nothing more comes."""
-        return self.word in _OVER or self.word == "gone"
+        return self.word in _OVER
 
 
 @dataclass(frozen=True)
@@ -90,15 +88,11 @@ class BatchFiles:
         return (await self._again(send)).id
 
     async def create(self, file: str) -> str:
-        """Make a batch of a file and return its id. Never tried again: each try may buy.
-
-        Raises Refused where the provider said no; HarnessError where nobody knows.
-        """
+        """Make a batch of a file; return its id. Raises Refused for a no, HarnessError where nobody knows."""
         place: Any = "/v1/responses" if self._endpoint.api == "responses" else "/v1/chat/completions"
         try:
-            made = await self._client.batches.create(
-                input_file_id=file, endpoint=place, completion_window=_WINDOW, timeout=60.0
-            )
+            asked: Any = {"input_file_id": file, "endpoint": place, "completion_window": "24h"}
+            made = await self._client.batches.create(**asked, timeout=60.0)
         except openai.APIStatusError as exc:
             if exc.status_code >= 500:
                 raise HarnessError(f"{self._endpoint.host} answered HTTP {exc.status_code} to a new batch") from exc
@@ -111,7 +105,7 @@ class BatchFiles:
     async def find_batch(self, file: str) -> str | None:
         """Return the id of the batch that was made of a file, None where the provider lists none."""
         try:
-            page = await self._again(lambda: self._client.batches.list(limit=_PAGE))
+            page = await self._again(lambda: self._client.batches.list(limit=100))
         except HarnessError:
             return None  # not every provider lists them
         return next((batch.id for batch in page.data or () if batch.input_file_id == file), None)

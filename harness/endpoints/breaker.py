@@ -57,10 +57,7 @@ class Breaker:
         return self._failures < FAILURES and not self.given_up
 
     async def wait(self, leaves: Callable[[], bool] = stays) -> bool:
-        """Wait until the endpoint has answered, or it is this call's turn to try; return whether this call tries.
-
-        Raises EndpointDown once the endpoint is given up, or where the call would wait and `leaves`.
-        """
+        """Wait until a call may go; return whether it is to try. Raises EndpointDown: given up, or it `leaves`."""
         if self.closed:
             return False
         place = object()
@@ -103,9 +100,8 @@ class Breaker:
     @property
     def left_s(self) -> float:
         """The seconds that an endpoint without a reply is still waited for, from now on."""
-        now = anyio.current_time()
-        since = now if self._failing_since is None else self._failing_since
-        return max(0.0, since + self._give_up_s - now)
+        failing_s = 0.0 if self._failing_since is None else anyio.current_time() - self._failing_since
+        return max(0.0, self._give_up_s - failing_s)
 
     def failed(self, why: str, sent_at: float) -> None:
         """Note a call, sent at `sent_at`, that got no reply, or an error of the server's."""
@@ -132,9 +128,8 @@ class Breaker:
 
     def give_up_refusing(self) -> None:
         """Ask nothing more of the endpoint, which answered with rate limits alone."""
-        advice = "a lower --concurrency or a longer --give-up may help"
-        limits = f"nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
-        self._give_up(f"{self._name} answered with {limits}; {advice}", "api")
+        limits = f"{self._name} answered with nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
+        self._give_up(f"{limits}; a lower --concurrency or a longer --give-up may help", "api")
 
     def end(self, given_up: str, kind: FailureKind) -> None:
         """Ask nothing more of the endpoint: another process gave it up, and has said so."""

@@ -24,10 +24,7 @@ _READ_BY_THE_MODEL = ("messages", "input", "tools")
 
 
 class PlainClient(openai.AsyncOpenAI):
-    """Sends messages, input items and tools without the search; its requests are those of openai's client, to the byte.
-
-    Both resources are made when they are first asked for, as there: importing them takes long.
-    """
+    """Sends messages, input items and tools without the search; requests are those of openai's client, to the byte."""
 
     @cached_property
     def chat(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the same kind of property as there
@@ -58,14 +55,8 @@ class PlainClient(openai.AsyncOpenAI):
             asked: Any = {"method": "post", "url": path, "json_data": {}, "security": {"bearer_auth": True}}
             template = self._templates[path] = self._build_request(FinalRequestOptions.construct(**asked))
             del template.headers["content-length"]
-        request = httpx2.Request(
-            "POST",
-            template.url,
-            headers=template.headers,
-            cookies=self._client.cookies or None,
-            content=body,
-            extensions=template.extensions,
-        )
+        cookies, headers, more = self._client.cookies or None, template.headers, template.extensions
+        request = httpx2.Request("POST", template.url, headers=headers, cookies=cookies, content=body, extensions=more)
         try:
             response = await self._client.send(request)
         except httpx2.TimeoutException as exc:
@@ -117,10 +108,8 @@ def openai_client(
     async def wait(_: Any) -> None:
         await my_turn(rank)
 
-    hooks: dict[str, list[Any]] = {
-        "request": [only_to_origin(endpoint.url)],
-        "response": [wait, on_response] if on_response else [wait],
-    }
+    on_replies = [wait, on_response] if on_response else [wait]
+    hooks: dict[str, Any] = {"request": [only_to_origin(endpoint.url)], "response": on_replies}
     verify = _context(endpoint.certificates.file, endpoint.certificates.folder)
     if collector is None:
         client = PooledClient(verify=verify, event_hooks=hooks)

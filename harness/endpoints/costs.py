@@ -69,10 +69,7 @@ class PriceList:
         return share * _listed_usd(usage, like.model, provider=like.provider) if like else None
 
     def list_price(self, models: Sequence[str | None], base_url: str | None) -> ListPrice | None:
-        """Return whose list price a model takes by its name alone.
-
-        None where the address has a price list of its own, where the user named a price, and for an unknown name.
-        """
+        """Return whose list price a model takes by its name alone; None where another price holds, or none."""
         names = [name for name in models if name]
         if any(name in self.own or _at_address(name, base_url) for name in names):
             return None
@@ -233,8 +230,7 @@ class Ceiling:
             self.stopped = f"{option('max_cost', self._usd)} cannot be kept: {before}"
         self.spent += usd or 0.0
         if usd is not None and usd > 0:
-            before = self._dearest.get(kind, 0.0) if kind in self._seen else 0.0
-            self._dearest[kind] = max(usd, before)
+            self._dearest[kind] = max(usd, self.expected(kind) if kind in self._seen else 0.0)
             self._seen.add(kind)
         self._ended.set()
         self._ended = anyio.Event()

@@ -24,10 +24,7 @@ _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
 def as_refusal(  # noqa: PLR0911
     exc: BaseException | None, model: str, host: str, *, judge: bool = False, named_by: str | None = None
 ) -> Refused | None:
-    """Return the one-line error for a call refused for its key, model or address; None for any other trouble.
-
-    `named_by` is what named the address: an option, an argument or a variable.
-    """
+    """Return the error for a refused key, model or address, which `named_by` named; None for other trouble."""
     who, flag = ("the judge's", option("judge_model")) if judge else ("the", option("model"))
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
@@ -35,18 +32,14 @@ def as_refusal(  # noqa: PLR0911
             advice = f"set {key} to one it accepts"
             return Refused(f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); {advice}")
         case openai.NotFoundError():
-            return Refused(
-                f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)}); "
-                f"name one it serves with {flag}, or check the address"
-            )
+            missing = f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)})"
+            return Refused(f"{missing}; name one it serves with {flag}, or check the address")
         case openai.RateLimitError() if is_quota(exc):
-            reason = _message(exc)
-            return OutOfQuota(f"{host} says that {who} quota is used up ({reason}); top it up, or use another key")
+            why = f"{host} says that {who} quota is used up ({_message(exc)})"
+            return OutOfQuota(f"{why}; top it up, or use another key")
         case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
-            return Refused(
-                f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)}); "
-                f"see what it takes, or name another model with {flag}"
-            )
+            refused = f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)})"
+            return Refused(f"{refused}; see what it takes, or name another model with {flag}")
         case openai.APITimeoutError():
             return None
         case RedirectRefused():

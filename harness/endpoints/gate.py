@@ -236,10 +236,7 @@ class Gates:
         return "; ".join(gate.last_error for gate in self._gates.values() if gate.last_error) or None
 
     def of(self, endpoint: Endpoint | None, patience: Patience, rng: random.Random, tier: str = "") -> Gate:
-        """Return the gate of an endpoint; None is where the agent's own models are.
-
-        A service tier that is not the ordinary one is full at times of its own, and has a gate of its own.
-        """
+        """Return the gate of an endpoint and a service tier; None is where the agent's own models are."""
         place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
         gate = self._gates.get(place)
         if gate is None:

@@ -85,10 +85,7 @@ class RefusedSettings:
         return self._by_model.get(model, {})
 
     def learn(self, model: str | None, error: openai.OpenAIError, sent: Collection[str]) -> bool:
-        """Remember which of the settings `sent` an error refuses; return False if it refuses none.
-
-        Raises Refused for a temperature when strict.
-        """
+        """Return whether an error refuses one of the settings `sent`, and remember it. Raises Refused when strict."""
         name = refused_setting(error, sent)
         if name is None or not isinstance(error, openai.APIError):
             return False
@@ -138,10 +135,7 @@ class FirstAlone:
         self._under_way: dict[Hashable, anyio.Event] = {}
 
     async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit = NO_LIMIT) -> _Reply:
-        """Make a call: alone while none of its `kind` was answered. `clock` stands still while the call waits.
-
-        Raises what `call` raises.
-        """
+        """Make a call: alone while none of its `kind` was answered. `clock` stands still meanwhile."""
         opens_at = self._opens_at.setdefault(kind, anyio.current_time() + self._alone_s)
         with clock.stopped(), anyio.move_on_after(opens_at - anyio.current_time()):
             while kind not in self.answered and kind in self._under_way and anyio.current_time() < self._opens_at[kind]:

@@ -176,10 +176,7 @@ class NoReply(openai.APIConnectionError):
 
 
 def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = True) -> dict[str, Any]:
-    """Return the JSON of a response by either API, in any encoding of Unicode. Raises NoReply for all else.
-
-    `logprobs`: whether those of a chat reply have to be of their kind, too.
-    """
+    """Return the JSON of a reply by either API, its `logprobs` checked too. Raises NoReply for all else."""
     try:
         try:
             body: Any = from_json(content)

@@ -26,12 +26,8 @@ from harness.core.wording import option
 from harness.endpoints.refused_settings import with_body
 from harness.endpoints.reply_body import as_list, as_object
 
-ASKED: Mapping[str, bool] = {
-    "logprobs": True,
-    "return_token_ids": True,
-    "return_prompt_token_ids": True,
-    "return_meta_info": True,
-}
+_FIELDS = ("logprobs", "return_token_ids", "return_prompt_token_ids", "return_meta_info")
+ASKED: Mapping[str, bool] = dict.fromkeys(_FIELDS, True)
 """Of vLLM and newer SGLang the first two, of older SGLang all but the second; each ignores what it does not know."""
 _IN_A_STREAM: Mapping[str, bool] = {"logprobs": True, "return_token_ids": True}
 _IN_SGLANGS_STREAM: Mapping[str, bool] = {"logprobs": True, "return_input_ids": True, "return_output_ids": True}
@@ -55,10 +51,7 @@ class TokenRequests:
         return self._streamed if stream else self._whole
 
     def refused(self, error: openai.APIStatusError, asked: Mapping[str, bool]) -> bool:
-        """Return whether an error names something that was `asked`, which is then asked no more.
-
-        Raises Refused where tokens are required.
-        """
+        """Ask no more for what was `asked` if an error names it; return whether it does. Raises Refused if required."""
         named = any(name in f"{getattr(error, 'param', None)} {error.message}" for name in asked)
         if named and asked is _IN_A_STREAM and "stream" in error.message.lower():
             self._streamed = _IN_SGLANGS_STREAM
@@ -134,10 +127,7 @@ class TokenIds(list[int]):
 
 
 def read_body(content: bytes, *, logprobs: bool) -> Any | None:
-    """Return what JSON says, arrays of ids as TokenIds, and logprobs as numbers in `logprobs.content`.
-
-    None unless the ids of a reply were cut out. Without `logprobs` they stay as they are.
-    """
+    """Return what JSON says, with TokenIds, and `logprobs` as numbers; None unless the ids of a reply were cut out."""
     if (reply := _cut_ids(b'"token_ids":', content)) is None:
         return None
     arrays, rest = {"token_ids": reply[0]}, reply[1]
@@ -186,9 +176,8 @@ def _cut_logprobs(content: bytes, count: int) -> _Cut | None:
         logprobs = cast("list[Any]", from_json(b"[" + b",".join(numbers) + b"]")) if len(numbers) == count else None
     except ValueError:
         return None
-    if logprobs is None:
-        return None
-    return {"content": logprobs}, content[: head.start(1)] + b"null" + content[tail.end() :]
+    rest = content[: head.start(1)] + b"null" + content[tail.end() :]
+    return None if logprobs is None else ({"content": logprobs}, rest)
 
 
 class ReplyTokens:

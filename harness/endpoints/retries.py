@@ -46,8 +46,7 @@ class TimeLimit:
         """The seconds that count so far."""
         if self._scope is None:
             return 0.0
-        left_s = self._left_s if self._stops else self._scope.deadline - anyio.current_time()
-        return self.seconds - left_s
+        return self.seconds - (self._left_s if self._stops else self._scope.deadline - anyio.current_time())
 
     def within(self) -> AbstractContextManager[None, bool]:
         """Run the block for `seconds` at most; work that is cut off ends without an error."""
@@ -72,13 +71,11 @@ class TimeLimit:
 
     def _wait(self, more: int) -> None:
         """Note `more` waits, or fewer, in the clock's own loop."""
-        if self._scope is None:
-            return
-        if self._loop is not asyncio.get_running_loop():
+        if self._scope and self._loop is asyncio.get_running_loop():
+            self._count(self._scope, more)
+        elif self._scope:
             with suppress(RuntimeError):  # the loop has ended, and the work within the limit with it
                 self._loop.call_soon_threadsafe(self._count, self._scope, more)
-            return
-        self._count(self._scope, more)
 
     def _count(self, scope: anyio.CancelScope, more: int) -> None:
         if not self._stops:
@@ -99,18 +96,12 @@ _OURS = ContextVar("retry_of_a_judge_call", default=False)
 
 
 def may_succeed_later(status: int | None, *, no_reply: bool) -> bool:
-    """Return whether the same call may succeed later: after no reply, HTTP 408, 409 or 5xx.
-
-    Not after a 429: the endpoint's gate has waited for as long as the user would.
-    """
+    """Return whether the same call may succeed later: after no reply, HTTP 408, 409 or 5xx; the gate sees to a 429."""
     return no_reply or (status is not None and (status in _TRANSIENT or status >= 500))
 
 
 def retry_after_s(error: BaseException) -> float | None:
-    """Return the seconds that the server asks to wait, None where it does not say.
-
-    Reads `retry-after-ms` and `Retry-After`, as seconds or as a date; a date is read against the reply's own `Date`.
-    """
+    """Return the seconds to wait by `retry-after-ms` or `Retry-After` (a date: against the reply's `Date`), or None."""
     if not isinstance(error, openai.APIStatusError):
         return None
     headers = error.response.headers
@@ -138,10 +129,9 @@ def agent_retries(
     def policy(context: RetryPolicyContext) -> bool | RetryDecision:
         error = context.normalized
         no_reply = error.is_network_error or error.is_timeout
-        if not may_succeed_later(error.status_code, no_reply=no_reply):
-            return False
         unreachable = error.is_network_error and not error.is_timeout
-        if unreachable and not has_answered() and context.attempt > 1:
+        gives_up = unreachable and not has_answered() and context.attempt > 1
+        if gives_up or not may_succeed_later(error.status_code, no_reply=no_reply):
             return False
         backoff_s = _FIRST_WAIT_S * 2 ** (context.attempt - 1) * rng.uniform(0.5, 1.5)
         wished_s = retry_after_s(context.error) or error.retry_after  # the latter: advice of a model of the agent's own
@@ -154,8 +144,7 @@ def agent_retries(
 def judge_retries(retries: int, has_answered: Callable[[], bool]) -> AsyncIterator[stamina.Attempt]:
     """Return the first and up to `retries` further attempts of one judge call, for `async for`.
 
-    A Retry-After is honoured; otherwise stamina's own backoff with jitter holds. Until the endpoint `has_answered`, an
-    address that cannot be reached is tried once more only, as for agent calls. Retries go to the log `arena-harness`.
+    As for agent calls, but with stamina's own backoff with jitter. Retries go to the log `arena-harness`.
     """
     failures = count(1)
 
@@ -193,8 +182,8 @@ class _LoggedByUs:
 
 def _log_retry(details: RetryDetails) -> None:
     if _OURS.get():
-        log = logging.getLogger("arena-harness")
-        log.info("a judge call is tried again in %.1f s: %s", details.wait_for, details.caused_by)
+        message = "a judge call is tried again in %.1f s: %s"
+        logging.getLogger("arena-harness").info(message, details.wait_for, details.caused_by)
 
 
 def _of_others(hook: RetryHook) -> RetryHook:

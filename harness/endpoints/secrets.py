@@ -12,11 +12,10 @@ from harness.endpoints.credentials import AGENT_URL, each_address
 
 
 def secrets_in(environ: Mapping[str, str], *addresses: object) -> tuple[str, ...]:
-    """Return the keys in `environ`, and what `addresses` and its OPENAI_BASE_URL hold before their @.
+    """Return the keys in `environ`, whole and one by one, and what `addresses` and its OPENAI_BASE_URL hold before @.
 
-    Each address is a URL, several URLs, or None; what is no URL holds no password. Keys with commas between them
-    count whole and one by one. Passwords count as written, unquoted and with their user; so does a user without a
-    password, which is a token; and the Basic values that HTTP clients make of both.
+    Each address is a URL, several URLs, or None; what is no URL holds no password. Passwords count as written, unquoted
+    and with their user, as does a user without one, which is a token; and the Basic values that HTTP clients make.
     """
     values = [environ.get(name) or "" for name in (AGENT_KEY, JUDGE_KEY)]
     keys = [key.strip() for value in values for key in (value, *value.split(","))]

@@ -26,10 +26,7 @@ class EndpointState:
     def __init__(
         self, gate: Gate, refused: RefusedSettings, *, alone_s: float = math.inf, tokens: TokenRequests | None = None
     ) -> None:
-        """Leave out what is `refused` already, and what a call is refused from now on.
-
-        A first call goes alone for `alone_s` at most. Without `tokens` no token ids are asked for.
-        """
+        """Leave out what is `refused`. A first call goes alone for `alone_s` at most; `tokens` None: none are asked."""
         self.tokens = tokens or TokenRequests("off", lambda _: None)
         self.gate, self.refused = gate, refused
         self._first = FirstAlone(alone_s)

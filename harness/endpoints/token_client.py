@@ -55,14 +55,8 @@ class TokenClient(PooledClient):
 
 def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
-    return httpx2.Response(
-        response.status_code,
-        headers=headers,
-        request=response.request,
-        extensions=response.extensions,
-        history=response.history,
-        **body,
-    )
+    of_both: dict[str, Any] = {name: getattr(response, name) for name in ("request", "extensions", "history")}
+    return httpx2.Response(response.status_code, headers=headers, **of_both, **body)
 
 
 class _Stripped(httpx2.AsyncByteStream):

@@ -87,10 +87,7 @@ def is_beyond_belief(counts: object) -> bool:
 
 
 def usage_from_sdk(counts: SdkUsage) -> Usage:
-    """Return the usage of one reply as the SDK counts it. Zeros in and out mean that the endpoint counted nothing.
-
-    `requests` is 1: the SDK also counts the attempts before a reply, which are calls of their own here.
-    """
+    """Return the usage of one reply as the SDK counts it, its retries aside; zeros in and out mean nothing counted."""
     if not counts.input_tokens and not counts.output_tokens:
         return Usage(requests=1)
     return Usage(

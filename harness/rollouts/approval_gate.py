@@ -36,12 +36,6 @@ class Decision:
     approved: bool
     reason: str | None = None
 
-    @property
-    def words(self) -> str:
-        """The decision as a step holds it."""
-        refused = f"{REFUSED}: {self.reason}" if self.reason else REFUSED
-        return APPROVED if self.approved else refused
-
     @classmethod
     def from_words(cls, words: str) -> "Decision":
         """Read what a step holds."""
@@ -58,10 +52,12 @@ class TimedDecision:
 
     def step(self, *, tool: str | None, agent: str | None, call_id: str | None) -> Step:
         """Return the decision on a call as a step."""
+        reason = self.decision.reason
+        refused = f"{REFUSED}: {reason}" if reason else REFUSED
         return Step(
             kind="approval",
             tool_name=tool,
-            tool_output=self.decision.words,
+            tool_output=APPROVED if self.decision.approved else refused,
             agent=agent,
             call_id=call_id,
             started_at=self.began,
@@ -133,10 +129,7 @@ def waits_for(interruptions: Iterable[Any]) -> str:
 def gated(
     tool: Tool, approver: Approver, note: Callable[[TimedDecision], None], on_error: Callable[[Exception], None]
 ) -> Tool:
-    """Return a tool with calls that `approver` decides on; the same tool where they need no decision, or get none.
-
-    `note` is called with each decision, within the span of the tool call; `on_error` with what the approver raised.
-    """
+    """Return a tool with calls that `approver` decides on, telling `note` and `on_error`; the same if none are."""
     if not isinstance(tool, FunctionTool) or tool.needs_approval is False or not approver.covers(tool.name):
         return tool
 

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
@@ -142,7 +142,7 @@ class Attempt:
             SPAN_LOG.watch(self.trace_id, uploaded=self.run_context.settings.upload_traces),
             stray_replies(self.stray_replies),
             mcp_errors(self.recorder.hooks.note_error),
-            noting_no_thread(self.recorder.note_no_thread),
+            noting_no_thread(partial(setattr, self.recorder, "no_thread", True)),  # noqa: FBT003 - as setattr takes it
             limit.within(),
         ):
             try:
@@ -234,13 +234,9 @@ class Attempt:
             rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
         )
         config = self._config(env.rng)  # before the agent draws from the rng: its own draws change nothing
-        runs = RolloutRuns(
-            config, self.recorder, models.elsewhere, self._note_override, brings_models=models.endpoint is None
-        )
-
-        def change(agent: Agent[Any]) -> dict[str, Any]:
-            return recorded(agent, self.recorder)
-
+        own = models.endpoint is None
+        runs = RolloutRuns(config, self.recorder, models.elsewhere, self._note_override, brings_models=own)
+        change = partial(recorded, recorder=self.recorder)
         with runs_taken_over(runs):
             try:
                 async with set_up(loaded, env, self.query, self.scope, change) as agent:
@@ -262,9 +258,8 @@ class Attempt:
             return
         self.run_context.overridden.add(agent.name)
         runs = f"{temperature:g} for the samples ({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
-        self.run_context.progress.note(
-            f"the temperature {own:g} of agent {agent.name!r} gives way to the run's: {runs}"
-        )
+        gives_way = f"the temperature {own:g} of agent {agent.name!r} gives way to the run's"
+        self.run_context.progress.note(f"{gives_way}: {runs}")
 
     def _config(self, rng: random.Random) -> RunConfig:
         run_context, sampling, settings = self.run_context, self.requested, self.run_context.settings

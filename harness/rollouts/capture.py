@@ -82,10 +82,7 @@ SPAN_LOG = SpanLog()
 
 
 class _Before(SynchronousMultiTracingProcessor):
-    """Stands before the processors of a provider: calls the span log first, and hides rollouts from the exporter.
-
-    Whatever is set or added goes to those behind.
-    """
+    """Calls the span log before a provider's processors, and hides rollouts from the exporter."""
 
     def __init__(self, behind: SynchronousMultiTracingProcessor) -> None:
         self.behind = behind
@@ -123,8 +120,7 @@ class _Before(SynchronousMultiTracingProcessor):
 
 
 def _renew() -> None:
-    provider: Any = get_trace_provider()
-    # The SDK has no public way to list its processors; without the private one the user's would have to go.
+    provider: Any = get_trace_provider()  # which has no public way to list its processors
     behind = getattr(provider, "_multi_processor", None)
     if isinstance(behind, _Before) or any(provider is p for p in _joined):
         return
@@ -160,9 +156,6 @@ LOG_GUARD = ProcessGuard(_install, _renew)
 
 def check_tracing() -> None:
     """Raise UsageError if tracing is switched off: paths would be empty, and nothing would say so."""
-    probe = get_trace_provider().create_trace(name="harness-probe")
-    if probe.trace_id == "no-op":
-        raise UsageError(
-            "the SDK's tracing is switched off, so no steps could be captured: unset "
-            "OPENAI_AGENTS_DISABLE_TRACING, and take set_tracing_disabled(True) out of the agent's code"
-        )
+    if get_trace_provider().create_trace(name="harness-probe").trace_id == "no-op":
+        advice = "unset OPENAI_AGENTS_DISABLE_TRACING, and take set_tracing_disabled(True) out of the agent's code"
+        raise UsageError(f"the SDK's tracing is switched off, so no steps could be captured: {advice}")

@@ -14,8 +14,6 @@ from harness.rollouts.capture import SPAN_LOG, check_tracing
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker
 from harness.rollouts.recorder import Recorder
 
-_A_PAIR = 2
-
 
 @dataclass(frozen=True)
 class GroupWatch:
@@ -42,11 +40,10 @@ class Engine:
     async def roll_out(self, query: Query, kept: Sequence[Rollout] = (), watch: GroupWatch = UNWATCHED) -> Group:
         """Run the agent `settings.n` times on `query`, less those `kept`: index 0 is the anchor, the others sample.
 
-        Every rollout is in the store when this returns, failed ones with their cause and steps so far. A rollout that
-        --max-cost leaves no room for, or that comes after the endpoint was given up or the user asked to stop, is not
-        begun, and not in the group. With a deadline, those under way are left once two thirds of the time are over and
-        two have ended well, or at the deadline, and are in the group as failed. Raises Refused if the endpoint turned
-        the very first call down, or a temperature in strict mode; OutOfQuota once the account is empty.
+        All are in the store when this returns. One that --max-cost leaves no room for, or that comes after the endpoint
+        was given up or the user asked to stop, is not begun. With a deadline, those under way are left, as failed, once
+        two thirds of the time are over and two have ended well, or at the deadline. Raises Refused if the very first
+        call was turned down, or a temperature in strict mode; OutOfQuota once the account is empty.
         """
         check_tracing()
         done, shown = {r.index: r for r in kept}, self.run_context.store.redact.record(query)
@@ -81,7 +78,7 @@ class Engine:
         """Return the time until which rollouts are waited for: two that can be compared are waited for longest."""
         deadline = self.run_context.deadline
         ended_well = sum(rollout.status == "ok" for rollout in done.values())
-        return deadline.at if ended_well < _A_PAIR else deadline.rollouts_at
+        return deadline.at if ended_well < 2 else deadline.rollouts_at
 
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
         """Make a rollout, unless the ceiling has no room, the endpoint was given up or the user asked to stop."""

@@ -16,10 +16,7 @@ Copies = dict[int, tuple[Agent[Any], Agent[Any]]]
 
 
 def reachable(agent: Agent[Any]) -> list[Agent[Any]]:
-    """Return an agent and its handoff targets, however far, each once.
-
-    An agent inside `handoff(...)` or `as_tool` is not among them: it is seen when it is handed over to, or run.
-    """
+    """Return an agent and its handoff targets, however far, each once; none inside `handoff(...)` or `as_tool`."""
     agents = [agent]
     for source in agents:  # grows while it is walked
         agents += [h for h in source.handoffs if isinstance(h, Agent) and not any(h is a for a in agents)]

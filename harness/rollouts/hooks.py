@@ -15,10 +15,7 @@ from harness.rollouts.approval_gate import TimedDecision
 
 
 class ToolHooks(RunHooks[Any]):
-    """Notes what the spans of a rollout's tool calls leave out, by the function span's id.
-
-    The SDK gives nested runs no hooks.
-    """
+    """Notes what the spans of a rollout's tool calls leave out, by the span's id. Nested runs have no hooks."""
 
     def __init__(self) -> None:
         self.call_of_span: dict[str, str] = {}
@@ -37,26 +34,22 @@ class ToolHooks(RunHooks[Any]):
         if span is not None and call_id:
             self.call_of_span[span.span_id] = call_id
             if isinstance(tool, FunctionTool) and tool.timeout_seconds is not None:
-                self.timeout_texts[span.span_id] = default_tool_timeout_error_message(
-                    tool_name=tool.name, timeout_seconds=tool.timeout_seconds
-                )
+                text = default_tool_timeout_error_message(tool_name=tool.name, timeout_seconds=tool.timeout_seconds)
+                self.timeout_texts[span.span_id] = text
 
     def on_decision(self, decision: TimedDecision) -> None:
         """Note what was decided on the call that the current function span is of."""
-        span = get_current_span()
-        if span is not None:
+        if span := get_current_span():
             self.decisions[span.span_id] = decision
 
     def on_tool_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Note what a tool raised. Returns None, so that the SDK's own message goes to the model."""
         if args.error is not None:
             self.note_error(args.error)
-        return None
 
     def note_error(self, error: BaseException | str) -> None:
         """Note what went wrong in the tool call that is under way here."""
-        span = get_current_span()
-        if span is not None:
+        if span := get_current_span():
             self.errors[span.span_id] = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
 
     def with_timeouts_noted(self, tool: Tool) -> Tool:

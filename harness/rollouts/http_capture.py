@@ -47,7 +47,7 @@ def reply_captured(tokens: ReplyTokens | None, *, streamed: bool = False) -> Gen
 def collector() -> ReplyTokens | None:
     """Return what collects the tokens of the call under way; None if it asked for none."""
     reply = _captured.get()
-    return reply.tokens if reply else None
+    return reply and reply.tokens
 
 
 def stray_replies(strays: list[str]) -> AbstractContextManager[None]:
@@ -56,10 +56,7 @@ def stray_replies(strays: list[str]) -> AbstractContextManager[None]:
 
 
 async def note_response(response: Any) -> None:
-    """Note what a response says, if its call is captured. The client calls this with each response.
-
-    Raises NoReply where the response is no error, and no reply of a model either.
-    """
+    """Note what a response says, if its call is captured. Raises NoReply for a success that is no model's reply."""
     reply = _captured.get()
     if reply is None and (strays := _stray.get()) is not None:
         strays.append(response.url.path)

@@ -85,11 +85,8 @@ async def set_up(
 ) -> AsyncGenerator[Agent[Any]]:
     """Give the agent of one rollout and fill its `scope`: `context(query)`, `before_rollout(query, context)`, agent.
 
-    The agent is a copy with the fields that `change` gives, so that rollouts share none of its lists. MCP servers that
-    nobody has connected get a connection of this rollout's own.
-
-    `after_rollout(query, context)` runs also when the rollout failed or was cancelled. If it raises, the rollout's
-    own result stands, and the error is kept beside it.
+    The agent is a copy with the fields that `change` gives, its unconnected MCP servers connected for it alone.
+    `after_rollout(query, context)` runs also when the rollout failed or was cancelled; its error is kept beside that.
     """
     scope.context = await _called(loaded.context, query)
     try:
@@ -110,10 +107,7 @@ async def set_up(
 
 
 async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: float = REWARD_S) -> Rollout:
-    """Return the rollout with the reward that `reward(rollout, query)` of the agent's file gives, or why it gives none.
-
-    `reward` may take `most_s`. A failed rollout is returned as it is: how it ranks is for `--failed` to say.
-    """
+    """Return a rollout that ended well with the reward of the agent's file, which may take `most_s`, or why none."""
     if loaded.reward is None or rollout.failure:
         return rollout
     reward: float | None = None

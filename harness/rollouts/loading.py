@@ -90,10 +90,7 @@ class LoadedAgent:
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
-        """Give an Agent for one rollout; what the agent's file set up for it is cleaned up after.
-
-        Raises UsageError if what was named is no Agent and makes none.
-        """
+        """Give an Agent for one rollout, and clean up after. Raises UsageError if the source gives none."""
         made: Any = self.source
         try:
             if callable(made):  # an Agent is not
@@ -110,10 +107,9 @@ class LoadedAgent:
                 except Exception as exc:
                     raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
             if not isinstance(made, Agent):
-                raise UsageError(
-                    f"{self.file or self.name}: expected an openai-agents Agent, found a {type(made).__name__}; "
-                    "define `agent = Agent(...)` or `build()` returning one"
-                )
+                found = f"expected an openai-agents Agent, found a {type(made).__name__}"
+                advice = "define `agent = Agent(...)` or `build()` returning one"
+                raise UsageError(f"{self.file or self.name}: {found}; {advice}")
             agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
             if self.instructions is not None:
                 agent = copy.copy(agent)  # whoever made it may give the same object again
@@ -129,9 +125,8 @@ def from_object(agent: Any) -> LoadedAgent:
 
 
 def load_agent(word: str, here: Path, *, file: Path | None = None) -> LoadedAgent:
-    """Find the agent that `word` names, looking in `here` and `here/agents_config` first.
+    """Find the agent that `word` names, in `here` first; if `file` is given, import a module only from there.
 
-    A module is imported only from `file`, or from the package that holds `file`, where that is given.
     Raises UsageError where nothing fits, the attribute is missing, the module's import raises (naming its line), or the
     file is inside of a run folder.
     """

@@ -86,8 +86,8 @@ class RecordedServers:
         for name in self._listed.get(server, ()):  # a request may have the server's name before it
             prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
             if tool := self._described.get(name) or next(prefixed, None):
-                told: Any = tool.get("description"), tool.get("schema") or {}
-                tools.append(Tool.model_validate({"name": name, "description": told[0], "inputSchema": told[1]}))
+                described: Any = {"description": tool.get("description"), "inputSchema": tool.get("schema") or {}}
+                tools.append(Tool.model_validate({"name": name, **described}))
         return tools
 
 

@@ -6,19 +6,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import agents
 import openai
-from agents import (
-    Agent,
-    Model,
-    ModelBehaviorError,
-    ModelProvider,
-    ModelResponse,
-    ModelSettings,
-    OpenAIChatCompletionsModel,
-    OpenAIProvider,
-    OpenAIResponsesModel,
-    Tool,
-)
+from agents import Agent, Model, ModelProvider, ModelResponse, ModelSettings, Tool
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
@@ -113,7 +103,7 @@ class RecordedModel(Model):
         try:
             while event is not None:
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
-                    if isinstance(self._inner, OpenAIResponsesModel):  # on Chat the SDK names the requested model there
+                    if isinstance(self._inner, agents.OpenAIResponsesModel):  # on Chat it is the requested model
                         call.wire.model = reply.model
                     self._state.gate.check_usage(reply.response.usage if reply.response else None)
                     self._take_tokens(call.wire)
@@ -121,7 +111,7 @@ class RecordedModel(Model):
                 yield event
                 event = await anext(events, None)
             if not reply.over:
-                self._recorder.end(call, error=ModelBehaviorError("the stream ended without a reply"))
+                self._recorder.end(call, error=agents.ModelBehaviorError("the stream ended without a reply"))
         except BaseException as exc:
             if not reply.over:
                 self._recorder.end(call, error=exc)
@@ -135,7 +125,7 @@ class RecordedModel(Model):
         self, settings: ModelSettings, send: Callable[[ModelSettings], Awaitable[_Reply]], *, streamed: bool
     ) -> _Reply:
         stream: bool | None = None
-        if self._wants_tokens and not self._own and isinstance(self._inner, OpenAIChatCompletionsModel):
+        if self._wants_tokens and not self._own and isinstance(self._inner, agents.OpenAIChatCompletionsModel):
             stream = streamed
         elif self._wants_tokens:
             self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
@@ -181,10 +171,7 @@ class RecordedModel(Model):
         return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
     def _note_request(self, request: dict[str, Any], settings: ModelSettings, tools: list[Tool]) -> None:
-        """Take the fingerprint if this is the first call, and put gates before the tools that need approval.
-
-        Raises StoppedBeforeFirstCall if no more is wanted.
-        """
+        """Take the first call's fingerprint, and put gates before tools. Raises StoppedBeforeFirstCall if asked to."""
         if self._recorder.fingerprint is None:
             self._recorder.fingerprint = hash_agent(request, settings, self.model)
         if self._recorder.stop_before_first_call:
@@ -227,12 +214,11 @@ def provider_for(
         gate.note_headers(response.headers)
         await note_response(response)
 
-    client = openai_client(
-        endpoint, timeout_s=gate.patience.request_s, on_response=on_response, collector=collector if tokens else None
-    )
+    timeout_s, collects = gate.patience.request_s, collector if tokens else None
+    client = openai_client(endpoint, timeout_s=timeout_s, on_response=on_response, collector=collects)
     responses = endpoint.api == "responses"
     if endpoint.base_url:
-        return OpenAIProvider(openai_client=client, use_responses=responses), client
+        return agents.OpenAIProvider(openai_client=client, use_responses=responses), client
     return MultiProvider(openai_client=client, openai_use_responses=responses), client
 
 
@@ -249,10 +235,7 @@ def brings_model(agent: Agent[Any]) -> bool:
 
 
 def recorded(agent: Agent[Any], recorder: Recorder, state: EndpointState | None = None) -> dict[str, Any]:
-    """Return the fields in which a rollout's copy of an agent differs: a Model object is recorded, as are timeouts.
-
-    Models by name come recorded from the provider.
-    """
+    """Return in what a rollout's copy of an agent differs: its Model object and timeouts are recorded."""
     changes: dict[str, Any] = {}
     if isinstance(agent.model, Model) and brings_model(agent):
         changes["model"] = RecordedModel(agent.model, recorder, state, own=True)

@@ -38,10 +38,7 @@ class LoopModels:
 
 @dataclass
 class RolloutRuns:
-    """Puts the runs that one rollout's code begins on the rollout's models, temperature and recording.
-
-    What the agent really fixed is kept and recorded: a Model object, or a model provider of a class of its own.
-    """
+    """Puts a rollout's runs on its models, temperature and recording; what an agent fixed is kept and recorded."""
 
     config: RunConfig
     """What the rollout's own run is made with."""

@@ -157,10 +157,7 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
 
 
 def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") -> list[RawCall]:
-    """Return what `pack` was given. `get` returns the text that was kept under a name.
-
-    Raises ArchiveDamaged naming `where` for a text that `pack` never gave.
-    """
+    """Return what `pack` was given; `get` finds kept texts. Raises ArchiveDamaged naming `where` for any other text."""
 
     def read(text: str) -> list[RawCall]:
         calls: list[RawCall] = []
@@ -223,7 +220,7 @@ def _whole(value: Any, get: Callable[[str], str]) -> Any:
 
 
 def _names(value: Any) -> Iterator[str]:
-    within: Any = value if isinstance(value, list) else ()
+    within: Iterable[Any] = cast("list[Any]", value) if isinstance(value, list) else ()
     if isinstance(value, dict):
         match list(cast("dict[str, Any]", value).items()):
             case [("$text" | "$json", str() as name)]:

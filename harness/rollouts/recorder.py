@@ -38,10 +38,7 @@ class RecordedCall:
 
 @dataclass
 class Recorder:
-    """The model calls of one rollout, in the order they began, failed ones and those under way included.
-
-    `on_reply` is called after each reply.
-    """
+    """The model calls of one rollout, in the order they began, failed ones and those under way included."""
 
     state: EndpointState
     limit: TimeLimit = field(default_factory=lambda: TimeLimit(math.inf))
@@ -101,10 +98,6 @@ class Recorder:
         approver, end = self.approver, partial(setattr, self, "fatal")
         if approver:  # the SDK runs the tools of that list
             tools[:] = [gated(tool, approver, self.hooks.on_decision, end) for tool in tools]
-
-    def note_no_thread(self) -> None:
-        """Note that a tool was given up before any thread was free for it."""
-        self.no_thread = True
 
     def lost_s(self) -> float:
         """Return the seconds that went on calls without a reply, and on the waits before their next attempts."""

@@ -122,23 +122,17 @@ class Recording:
     @property
     def ends_outside(self) -> bool:
         """Whether the rollout was ended by something that is neither the agent's code nor a reply."""
-        failure = self.rollout.failure
-        return failure is not None and failure.kind not in _ENDS_BY_ITSELF
+        return self.rollout.failure is not None and self.rollout.failure.kind not in _ENDS_BY_ITSELF
 
     def missing(self) -> Divergence | None:
         """Return the divergence of a run that ended although there were more recorded calls."""
         unused = self._unused()
         if not unused:
             return None
-        first = unused[0]
-        return Divergence(
-            what="fewer calls",
-            call=first + 1,
-            agent=self._agents.get(first),
-            step=self._step_before(first),
-            detail=f"{len(unused)} of {counted(len(self.calls), 'recorded model call')} not made",
-            diff=diff(input_items(self._requests[first])[-1:], None),
-        )
+        first, detail = unused[0], f"{len(unused)} of {counted(len(self.calls), 'recorded model call')} not made"
+        agent, step = self._agents.get(first), self._step_before(first)
+        change = diff(input_items(self._requests[first])[-1:], None)
+        return Divergence(what="fewer calls", call=first + 1, agent=agent, step=step, detail=detail, diff=change)
 
     def _unused(self) -> list[int]:
         return [i for i in range(len(self.calls)) if i not in self.used]

@@ -49,20 +49,12 @@ class ReplayRuns:
         if isinstance(theirs.model, ReplayModel) or live:
             return TakenRun(agent, options)
         if not self.recording.drives_nested:
-            detail = (
-                f"the agent's own code runs agent {agent.name!r} (in a guardrail?): not all such calls are recorded, "
-                "and a replay asks no model"
-            )
+            runs = f"the agent's own code runs agent {agent.name!r} (in a guardrail?)"
+            detail = f"{runs}: not all such calls are recorded, and a replay asks no model"
             raise self.recording.diverge(Divergence(what="more calls", agent=agent.name, detail=detail))
         config = copy.copy(theirs)
         config.model, config.tracing_disabled = ReplayModel(self.recording), True
         return TakenRun(agent, options | {"run_config": config})
-
-
-_UNRECORDED = (
-    "some nested model calls have no recorded reply (they ran on models of their own, or failed): "
-    "the outputs of agents used as tools were taken as recorded"
-)
 
 
 class Replayed(Record):
@@ -90,30 +82,23 @@ class ReplayOptions:
 
 
 async def replay_rollout(
-    loaded: LoadedAgent,
-    env: AgentEnv,
-    query: Query,
-    rollout: Rollout,
-    raw_calls: Sequence[RawCall],
-    options: ReplayOptions,
+    loaded: LoadedAgent, env: AgentEnv, query: Query, rollout: Rollout, calls: Sequence[RawCall], options: ReplayOptions
 ) -> Replayed:
-    """Run the agent once more on a rollout's recorded replies and return whether all was as recorded.
-
-    Raises UsageError if the agent cannot be made.
-    """
+    """Run the agent on a rollout's replies; tell if all was as recorded. Raises UsageError if it cannot be made."""
     # A nested call failed for good where no retry came of it, and the rollout did not end with it.
     lost = sum(c.error is not None for c in rollout.calls) - rollout.retries
     unrecorded = lost > (rollout.failure is not None) or any(c.raw is None and c.error is None for c in rollout.calls)
-    recording = Recording(rollout, raw_calls, options.scrub, not unrecorded, options.live_tools)
+    recording = Recording(rollout, calls, options.scrub, not unrecorded, options.live_tools)
     outcome = await _run(loaded, env, query, recording, options)
-    notes = [_UNRECORDED] if unrecorded else []
+    why = "some nested model calls have no recorded reply (they ran on models of their own, or failed)"
+    notes = [f"{why}: the outputs of agents used as tools were taken as recorded"] if unrecorded else []
     if recording.skipped:
-        calls = "model call was" if recording.skipped == 1 else "model calls were"
-        notes.append(f"{recording.skipped} {calls} made inside tools whose outputs were taken as recorded")
+        were = "model call was" if recording.skipped == 1 else "model calls were"
+        notes.append(f"{recording.skipped} {were} made inside tools whose outputs were taken as recorded")
     return Replayed(
         query=query.id,
         index=rollout.index,
-        calls=len(raw_calls),
+        calls=len(calls),
         replayed=len(recording.used),
         divergence=_first_divergence(recording, outcome),
         notes=tuple(notes),
@@ -134,16 +119,13 @@ async def _run(
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
                     around.enter_context(without_servers(servers))
                 agent = await around.enter_async_context(set_up(loaded, env, query, scope, lambda _: {}))
-                result = await Runner.run(
-                    agent, query.agent_input(), context=scope.context, max_turns=options.max_turns, run_config=config
-                )
-                return read_outcome(result)
+                to_do: Options = {"context": scope.context, "max_turns": options.max_turns, "run_config": config}
+                return read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
         except UsageError:
             raise
         except Exception as exc:  # noqa: BLE001 - however it ended is compared with how the rollout did
-            return AgentOutcome(
-                failure=failure_from(exc, Recorder(state=EndpointState(Gate.impatient(), RefusedSettings()))), error=exc
-            )
+            recorder = Recorder(state=EndpointState(Gate.impatient(), RefusedSettings()))
+            return AgentOutcome(failure=failure_from(exc, recorder), error=exc)
     message = f"not done after {timeout_s:g} s"
     return AgentOutcome(failure=Failure(kind="timeout", type="TimeoutError", message=message))
 

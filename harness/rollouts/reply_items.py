@@ -17,10 +17,7 @@ from harness.rollouts.graph import in_sight
 
 
 def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None) -> None:
-    """Raise UsageError where an agent in sight has a tool that Chat Completions, which it is to speak, does not take.
-
-    `model` is the one that is named for every agent of the run.
-    """
+    """Raise UsageError where an agent in sight, on `model` if named, has a tool that its API does not take."""
     for each in in_sight(agent):
         for tool in each.tools:
             try:
@@ -123,10 +120,8 @@ def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
         # The picture itself is in the raw reply's blob; a judge of text reads that there is one, and how large.
         size = len(str(item.get("result") or "")) * 3 // 4
         output = f"an image of about {size} bytes" if size else None
-    if kind == "web_search":
-        action: Mapping[str, Any] = item.get("action") or {}
-        sources = action.get("sources")
-        output = json.dumps(sources, ensure_ascii=False) if sources else output
+    if kind == "web_search" and (sources := cast("Mapping[str, Any]", item.get("action") or {}).get("sources")):
+        output = json.dumps(sources, ensure_ascii=False)
     return ReplyItem(
         call_id=item.get("call_id") or item.get("id"),
         tool=item.get("name") or kind,

@@ -45,8 +45,7 @@ class ServerAtWork:
 
     def may_serve(self, now: float) -> bool:
         """Tell whether a rollout may come: to a server that works, or alone to one that has rested."""
-        works = not self.failures and not self.is_down
-        return works or (now >= self.rests_until and not self.outstanding)
+        return not (self.failures or self.is_down) or (now >= self.rests_until and not self.outstanding)
 
     def served(self, kind: str | None, now: float) -> None:
         """Note how a rollout ended: what it failed of, None where it ended well."""
@@ -66,10 +65,7 @@ class RolloutsOnServers:
         ]
 
     async def make(self, begun: BegunRollout) -> None:
-        """Run the agent once, as RolloutMaker says, on the server that has the fewest rollouts.
-
-        A rollout to which its server never gave a reply is made on another.
-        """
+        """Run the agent as RolloutMaker says, on the server with the fewest rollouts; on another if none replied."""
         left = list(self._servers)
         while begun.index not in begun.done:
             server = fewest_outstanding(left, anyio.current_time())
@@ -112,10 +108,7 @@ class RolloutsOnServers:
 
 
 def fewest_outstanding(servers: Sequence[ServerAtWork], now: float) -> ServerAtWork:
-    """Return the server that may serve and has the fewest rollouts, of equals the first.
-
-    Where none may serve now: of those that are not given up the one that has rested longest.
-    """
+    """Return the server that may serve and has the fewest rollouts; if none may, the one that rested longest."""
     left = [server for server in servers if not server.gate.given_up] or servers
     if ready := [server for server in left if server.may_serve(now)]:
         return min(ready, key=lambda server: server.outstanding)

@@ -26,10 +26,7 @@ _IGNORED = "Multiple handoffs detected, ignoring this one."
 def read_steps(
     trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolHooks, *, finished: bool
 ) -> tuple[Step, ...]:
-    """Return the steps in order. The last text of a finished run is its answer, and no step.
-
-    The steps of an agent used as a tool stand inside that tool's step.
-    """
+    """Return the steps, an inner run's inside its tool's. The last text of a finished run is its answer, no step."""
     return _Trace(trace, replies, notes).steps(None, answered=finished)
 
 
@@ -56,11 +53,11 @@ class _Trace:
         self._under: dict[str | None, list[Span[Any]]] = {}
         self._replies: dict[str | None, list[WitnessedCall]] = {}
         for span in trace:
-            tool = function_around(span.parent_id, self._by_id)
+            tool = span_around(span.parent_id, self._by_id)
             self._inside.setdefault(tool and tool.span_id, []).append(span)
             self._under.setdefault(span.parent_id, []).append(span)
         for reply in replies:
-            tool = function_around(reply.parent, self._by_id)
+            tool = span_around(reply.parent, self._by_id)
             self._replies.setdefault(tool and tool.span_id, []).append(reply)
         self._calls = [r.recorded for r in replies if r.recorded]
 
@@ -87,16 +84,11 @@ class _Trace:
         return tuple(step for _, step in sorted(timed, key=lambda pair: pair[0]))
 
     def _of_reply(self, reply: WitnessedCall, *, answers: bool) -> Iterator[Step]:
-        """Yield a reply's steps. Reasoning and text go with the call that they led to.
-
-        Reasoning and text after the last call are a step of their own, but for the text of a reply that answers.
-        """
+        """Yield a reply's steps. Reasoning and text go with the call they led to; else they answer, or are a step."""
         agent, before = agent_around(reply.parent, self._by_id), list[ReplyItem]()
         siblings = self._under.get(reply.parent, []) if reply.parent else []
-        beside = _Beside(
-            [s for s in siblings if s.span_data.type == "function"],
-            [s for s in siblings if s.span_data.type == "handoff"],
-        )
+        functions = [s for s in siblings if s.span_data.type == "function"]
+        beside = _Beside(functions, [s for s in siblings if s.span_data.type == "handoff"])
         for item in reply.items():
             if not item.tool:
                 before.append(item)
@@ -124,10 +116,7 @@ class _Trace:
             )
 
     def _without_run(self, call: ReplyItem, reply: WitnessedCall, beside: _Beside, made: _MadeStep) -> Step:
-        """Return the step of a call that no function span is of, and take that of a handoff out of its list.
-
-        The SDK executes the first handoff of a reply and ignores the others.
-        """
+        """Return the step of a call without a function span. Of a reply's handoffs the SDK executes the first."""
         if call.hosted:
             return made(kind="tool", tool_type="hosted", tool_output=call.output, server=call.server, error=call.error)
         if reply.recorded is None:
@@ -191,16 +180,12 @@ class _Trace:
 
 def agent_around(span_id: str | None, by_id: Mapping[str, Span[Any]]) -> str | None:
     """Return the name of the agent that a span happened in, or is of; `by_id` finds the trace's spans."""
-    agent = _around(span_id, by_id, "agent")
+    agent = span_around(span_id, by_id, "agent")
     return agent.span_data.name if agent else None
 
 
-def function_around(span_id: str | None, by_id: Mapping[str, Span[Any]]) -> Span[Any] | None:
-    """Return the span of the tool call that a span happened in, or is."""
-    return _around(span_id, by_id, "function")
-
-
-def _around(span_id: str | None, by_id: Mapping[str, Span[Any]], kind: str) -> Span[Any] | None:
+def span_around(span_id: str | None, by_id: Mapping[str, Span[Any]], kind: str = "function") -> Span[Any] | None:
+    """Return the span of the tool call, or of another kind, that a span happened in, or is."""
     at = by_id.get(span_id or "")
     while at is not None and at.span_data.type != kind:
         at = by_id.get(at.parent_id or "")

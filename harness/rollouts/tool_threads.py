@@ -160,18 +160,21 @@ class ToolThreads(ThreadPoolExecutor):
 
 @contextmanager
 def tools_in_threads(width: int, note: Callable[[str], None]) -> Generator[None]:
-    """Run the loop's synchronous tools in threads of ours, `width` at a time.
-
-    What overlaps on one loop shares the threads, and each adds its width: in a server there are many at a time. After
-    the last of them the executor that the loop had before is put back.
-    """
+    """Run the loop's synchronous tools in threads of ours, `width` at a time, until the last that shares them ends."""
     loop: Any = asyncio.get_running_loop()
     shared = _SHARED[loop] = _SHARED.get(loop) or _SharedThreads(loop)
-    shared.begin(width, note)
+    shared.threads.widen(width if shared.notes else width - shared.threads.width)
+    shared.notes.append(note)
     try:
         yield
     finally:
-        if shared.end(width, note):
+        shared.notes.remove(note)
+        if shared.notes:
+            shared.threads.widen(-width)
+        elif hasattr(loop, "_default_executor"):  # asyncio has no way to ask for it: another loop keeps our threads
+            if loop._default_executor is shared.threads:  # noqa: SLF001 - as above
+                loop._default_executor = shared.before  # noqa: SLF001
+            shared.threads.shutdown()
             del _SHARED[loop]
 
 
@@ -179,32 +182,13 @@ class _SharedThreads:
     """The threads of one loop, and those who use them."""
 
     def __init__(self, loop: Any) -> None:
-        self._loop = weakref.ref(loop)
-        self._before = getattr(loop, "_default_executor", None)
-        self._notes: list[Callable[[str], None]] = []
-        self._threads = ToolThreads(0, self._note)
-        loop.set_default_executor(self._threads)
-
-    def begin(self, width: int, note: Callable[[str], None]) -> None:
-        self._threads.widen(width if self._notes else width - self._threads.width)
-        self._notes.append(note)
-
-    def end(self, width: int, note: Callable[[str], None]) -> bool:
-        """Note that one user has ended; return whether the threads were given up with it."""
-        self._notes.remove(note)
-        loop: Any = self._loop()
-        if self._notes:
-            self._threads.widen(-width)
-            return False
-        if not hasattr(loop, "_default_executor"):  # asyncio has no way to ask for it: another loop keeps our threads
-            return False
-        if loop._default_executor is self._threads:  # noqa: SLF001 - as above
-            loop._default_executor = self._before  # noqa: SLF001
-        self._threads.shutdown()
-        return True
+        self.before = getattr(loop, "_default_executor", None)
+        self.notes: list[Callable[[str], None]] = []
+        self.threads = ToolThreads(0, self._note)
+        loop.set_default_executor(self.threads)
 
     def _note(self, text: str) -> None:
-        for note in self._notes[:1]:
+        for note in self.notes[:1]:
             note(text)
 
 
