@@ -21,7 +21,7 @@ from typing import Any
 from archive_scale import N, generate, used_by
 
 from harness.core.records import Usage
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import ModelReply, Question
 from harness.judging.prompt import ListPrompt
 from harness.transcripts.transcript import Transcript
@@ -32,7 +32,7 @@ class MarkingAsk:
 
     given_up = None
 
-    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
         """Return the reply."""
         del clock  # it never waits
         assert not isinstance(prompt, ListPrompt)

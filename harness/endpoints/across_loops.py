@@ -9,7 +9,6 @@ class LoopsEvent:
     """Wakes who waits, in whatever event loop; any thread may set it."""
 
     def __init__(self) -> None:
-        """Begin unset."""
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self._set = False
 
@@ -30,8 +29,12 @@ class LoopsEvent:
     def set(self) -> None:
         """Wake all who wait, and let nobody wait from now on."""
         self._set = True
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
         for woken, loop in list(self._waiting.items()):
-            if loop is _this_loop():
+            if loop is here:
                 woken.set()
             else:
                 with suppress(RuntimeError):  # the loop has ended, and who waited with it
@@ -42,7 +45,6 @@ class LoopsQueue:
     """Lets tasks of any event loop through one at a time, in the order in which they came."""
 
     def __init__(self) -> None:
-        """Begin with nobody in the queue."""
         self._turns: deque[LoopsEvent] = deque()
 
     @property
@@ -51,7 +53,6 @@ class LoopsQueue:
         return not self._turns
 
     async def __aenter__(self) -> None:
-        """Wait for this task's turn."""
         turn = LoopsEvent()
         self._turns.append(turn)
         try:
@@ -62,17 +63,9 @@ class LoopsQueue:
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        """Let the next one come."""
         self._leave(self._turns[0])
 
     def _leave(self, turn: LoopsEvent) -> None:
         self._turns.remove(turn)
         with suppress(IndexError):  # nobody else is there
             self._turns[0].set()
-
-
-def _this_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

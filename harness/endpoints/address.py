@@ -7,6 +7,7 @@ the command hands in.
 import ipaddress
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import SplitResult, urlsplit
 
@@ -26,10 +27,7 @@ _EXAMPLE = "expected something like http://localhost:8000/v1"
 
 
 def checked_base_url(url: str, flag: str) -> str:
-    """Return an address without spaces around it and slashes at its end; `flag` is what named it.
-
-    Raises UsageError, one line. What may hold a password or a key (an address with one of @?#%) is not shown.
-    """
+    """Return an address without spaces around it and slashes at its end. Raises UsageError, which names `flag`."""
     url = url.strip()
     if fault := _fault(url):
         secret = any(character in url for character in "@?#%")
@@ -39,46 +37,37 @@ def checked_base_url(url: str, flag: str) -> str:
 
 
 def _fault(url: str) -> str | None:
-    """Return what is wrong with an address, as the rest of a sentence."""
     if len(url) > _LONGEST:
         return f"is not an http(s) address: it has {len(url):,} characters; {_EXAMPLE}"
     if "\\" in url or any(character.isspace() or not character.isprintable() for character in url):
         return f"is not an http(s) address: it holds a space, a backslash or an unseen character; {_EXAMPLE}"
-    try:
+    fault: str | None = f"is not an http(s) address; {_EXAMPLE}"
+    with suppress(ValueError, httpx2.InvalidURL):  # half a bracket, or a port that is no number
         parts, called = urlsplit(url), httpx2.URL(url)
-        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except (ValueError, httpx2.InvalidURL):  # half a bracket, or a port that is no number
-        parts, called, is_address = None, None, False
-    if not is_address or parts is None or called is None:
-        return f"is not an http(s) address; {_EXAMPLE}"
-    if fault := _fault_of_host(parts, called):
-        return fault
-    if "?" in url or "#" in url:
-        return (
-            "has a query or fragment (after ? or #), which no call to a model can carry; leave that part out, and give "
-            f"a key for {parts.hostname} as OPENAI_API_KEY or HARNESS_JUDGE_API_KEY"
-        )
-    return None
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+            fault = _fault_of_host(url, parts, parts.hostname, called)
+    return fault
 
 
-def _fault_of_host(parts: SplitResult, called: httpx2.URL) -> str | None:
+def _fault_of_host(url: str, parts: SplitResult, host: str, called: httpx2.URL) -> str | None:
     """Return why it is not plain which host is called. The client must call the host that was checked."""
-    host = parts.hostname or ""
-    if not (_HOST_NAME.fullmatch(host) or _is_ipv6(host)):
+    try:
+        is_ipv6 = ipaddress.ip_address(host).version == 6
+    except ValueError:
+        is_ipv6 = False
+    if not (_HOST_NAME.fullmatch(host) or is_ipv6):
         return "names no plain host: letters, digits, dots and hyphens; write other letters in their xn-- form"
     port = None if parts.port == {"http": 80, "https": 443}[parts.scheme] else parts.port
     if (parts.scheme, host, port) != (called.scheme, called.raw_host.decode("ascii"), called.port):
         return "can be read as another host than the one that would be called"
     if parts.username and parts.password is None and "." in parts.username:
         return f"has what looks like a host before its @, and would call {host}; write the host alone"
+    if "?" in url or "#" in url:
+        return (
+            "has a query or fragment (after ? or #), which no call to a model can carry; leave that part out, and give "
+            f"a key for {host} as OPENAI_API_KEY or HARNESS_JUDGE_API_KEY"
+        )
     return None
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).version == 6
-    except ValueError:
-        return False
 
 
 OPENAI_HOST = "api.openai.com"
@@ -130,10 +119,7 @@ class Endpoint(BaseModel):
 
 
 def host_of(base_url: str | None) -> str:
-    """Return host and port of an address, without user and password; None is OpenAI's own address.
-
-    What an archive calls an address may be none: then the answer is in words, and asking there is a UsageError.
-    """
+    """Return host and port of an address without user and password, in words if it is none; None is OpenAI's own."""
     try:
         return urlsplit(base_url).netloc.rpartition("@")[2] if base_url else OPENAI_HOST
     except ValueError:  # half a bracket
@@ -141,47 +127,38 @@ def host_of(base_url: str | None) -> str:
 
 
 def agent_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
-    """Return where the agent's models are, of several servers the first; None with neither a key nor an address.
-
-    Raises as `agent_servers`.
-    """
+    """Return the first of `agent_servers`, which says what is raised; None where there is none."""
     return next(iter(agent_servers(settings, credentials)), None)
 
 
 def agent_servers(settings: Settings, credentials: Credentials) -> tuple[Endpoint, ...]:
     """Return the servers of the agent's models, none with neither a key nor an address.
 
-    Raises UsageError for an address that is no http URL, for one that is named twice, for servers that would be spoken
-    to by different APIs, and as `Credentials.key`, which decides for each server.
+    Raises UsageError for what is no http URL or is named twice, for servers of several APIs, and as `Credentials.key`.
     """
-    urls = _agent_urls(settings, credentials)
+    urls, flag = _agent_urls(settings, credentials), _agent_flag(settings)
     if not urls and not key_in(credentials.environ, AGENT_KEY):
         return ()
-    flag = _agent_flag(settings)
     servers = tuple(_endpoint(url, settings.api, credentials, AGENT_KEY, flag, flag) for url in urls or (None,))
     if twice := next((e for i, e in enumerate(servers) if e.url in {before.url for before in servers[:i]}), None):
         raise UsageError(f"{option('base_url')} names {twice.host} twice: name each server once")
     if len({server.api for server in servers}) > 1:
-        raise UsageError(
-            f"{before_colon('base_url')}: {servers[0].host} and another server are usually asked by different APIs; "
-            f"choose one with {option('api')}"
-        )
+        apis = f"{servers[0].host} and another server are usually asked by different APIs"
+        raise UsageError(f"{before_colon('base_url')}: {apis}; choose one with {option('api')}")
     return servers
 
 
 def judge_endpoint(settings: Settings, credentials: Credentials) -> Endpoint | None:
     """Return where the judge is: its own address, else the agent's; None with neither a key nor an address.
 
-    The agent's key goes along only to the agent's own server or to OpenAI's: never to a third party's. Raises as
-    `agent_endpoint`.
+    The agent's key goes along only to the agent's own server or to OpenAI's. Raises as `agent_servers`.
     """
-    environ = credentials.environ
-    agent_urls, has_agent_key = _agent_urls(settings, credentials), bool(key_in(environ, AGENT_KEY))
+    agent_urls, flag = _agent_urls(settings, credentials), option("judge_base_url")
     agent_url = next(iter(agent_urls), None)
-    flag = option("judge_base_url")
+    has_agent = bool(key_in(credentials.environ, AGENT_KEY) or agent_url)
     named_url = _only(settings.judge_base_url, flag)
     judge_url = None if named_url is None else checked_base_url(named_url, flag)
-    has_agent, has_judge_key = bool(agent_url or has_agent_key), bool(key_in(environ, JUDGE_KEY))
+    has_judge_key = bool(key_in(credentials.environ, JUDGE_KEY))
     if not (has_agent or judge_url or has_judge_key):
         return None
     base_url = judge_url or agent_url
@@ -227,12 +204,10 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
     urls = _several(settings.judge_base_url)
     if len(models) < 2:
         url = _only(settings.judge_base_url, option("judge_base_url"))
-        return [(replace(settings, judge_base_url=url), credentials)]
+        return [(replace(settings, judge_base_url=url or None), credentials)]
     if len(urls) not in {1, len(models)}:
-        raise UsageError(
-            f"{len(models)} {option('judge_model')} but {len(urls)} {option('judge_base_url')}: give one for all, or "
-            "one for each"
-        )
+        numbers = f"{len(models)} {option('judge_model')} but {len(urls)} {option('judge_base_url')}"
+        raise UsageError(f"{numbers}: give one for all, or one for each")
     addresses = urls * len(models) if len(urls) == 1 else urls
     keys = [key.strip() for key in credentials.environ.get(JUDGE_KEY, "").split(",")]
     if len(keys) not in {1, len(models)}:
@@ -242,10 +217,7 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
         first = next((server for server, model in zip(servers, models, strict=True) if model != OFFLINE_JUDGE), None)
         keys = [keys[0] if server == first else "" for server in servers]
     return [
-        (
-            replace(settings, judge_model=m, judge_base_url=u or None),
-            credentials.with_variables(**{JUDGE_KEY: k}),
-        )
+        (replace(settings, judge_model=m, judge_base_url=u or None), credentials.with_variables(**{JUDGE_KEY: k}))
         for m, u, k in zip(models, addresses, keys, strict=True)
     ]
 

@@ -1,9 +1,9 @@
 """A provider's batches over HTTP: a file of requests goes up, a file of replies comes down, within a day or so."""
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import IO, Any, Literal, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import openai
 
@@ -19,11 +19,9 @@ MOST_BATCH_BYTES = 200_000_000
 """What providers take in one file."""
 _TRANSFER_S = 600.0
 """Seconds for a file of that size to go up or down."""
-_WINDOW: Literal["24h"] = "24h"
 _NO_BATCHES = {404, 405, 410, 501}
-_PAGE = 100
 _Reply = TypeVar("_Reply")
-_OVER = {"completed", "failed", "expired", "cancelled"}
+_OVER = {"completed", "failed", "expired", "cancelled", "gone"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class BatchStatus:
     @property
     def is_over(self) -> bool:
         """Whether nothing more comes."""
-        return self.word in _OVER or self.word == "gone"
+        return self.word in _OVER
 
 
 @dataclass(frozen=True)
@@ -71,15 +69,14 @@ class BatchFiles:
         """Ask one question that costs nothing: are there batches? Raises Refused if not."""
         try:
             await self._again(lambda: self._client.batches.list(limit=1))
-        except openai.APIStatusError as exc:
-            if exc.status_code not in _NO_BATCHES:
-                raise self._refusal(exc) from exc
+        except HarnessError as exc:
+            status = getattr(exc.__cause__, "status_code", None)
+            if status not in _NO_BATCHES:
+                raise
             raise Refused(
-                f"{self._endpoint.host} has no batches (GET /batches: HTTP {exc.status_code}); leave "
+                f"{self._endpoint.host} has no batches (GET /batches: HTTP {status}); leave "
                 f"{switch('judge_batch')} out, or name a judge elsewhere with {option('judge_base_url')}"
-            ) from exc
-        except openai.OpenAIError as exc:
-            raise self._refusal(exc) from exc
+            ) from exc.__cause__
 
     async def upload(self, file: IO[bytes], name: str) -> str:
         """Hand a file in and return the provider's id of it; that alone buys nothing. Raises HarnessError."""
@@ -88,37 +85,28 @@ class BatchFiles:
             file.seek(0)
             return await self._client.files.create(file=(name, file), purpose="batch")
 
-        try:
-            uploaded = await self._again(send)
-        except openai.OpenAIError as exc:
-            raise self._refusal(exc) from exc
-        return uploaded.id
+        return (await self._again(send)).id
 
     async def create(self, file: str) -> str:
-        """Make a batch of a file and return its id. Never tried again: each try may buy.
-
-        Raises Refused where the provider said no; HarnessError where nobody knows.
-        """
+        """Make a batch of a file; return its id. Raises Refused for a no, HarnessError where nobody knows."""
         place: Any = "/v1/responses" if self._endpoint.api == "responses" else "/v1/chat/completions"
         try:
-            made = await self._client.batches.create(
-                input_file_id=file, endpoint=place, completion_window=_WINDOW, timeout=60.0
-            )
+            asked: Any = {"input_file_id": file, "endpoint": place, "completion_window": "24h"}
+            made = await self._client.batches.create(**asked, timeout=60.0)
         except openai.APIStatusError as exc:
             if exc.status_code >= 500:
                 raise HarnessError(f"{self._endpoint.host} answered HTTP {exc.status_code} to a new batch") from exc
             raise self._refusal(exc) from exc
         except openai.OpenAIError as exc:
-            raise HarnessError(
-                f"no answer of {self._endpoint.host} to a new batch ({read_failure(exc).message})"
-            ) from exc
+            why = read_failure(exc).message
+            raise HarnessError(f"no answer of {self._endpoint.host} to a new batch ({why})") from exc
         return made.id
 
     async def find_batch(self, file: str) -> str | None:
         """Return the id of the batch that was made of a file, None where the provider lists none."""
         try:
-            page = await self._again(lambda: self._client.batches.list(limit=_PAGE))
-        except openai.OpenAIError:
+            page = await self._again(lambda: self._client.batches.list(limit=100))
+        except HarnessError:
             return None  # not every provider lists them
         return next((batch.id for batch in page.data or () if batch.input_file_id == file), None)
 
@@ -126,10 +114,10 @@ class BatchFiles:
         """Return how far a batch is. Raises HarnessError."""
         try:
             at = await self._again(lambda: self._client.batches.retrieve(batch))
-        except openai.NotFoundError as exc:
-            return BatchStatus("gone", 0, 0, error=read_failure(exc).message)
-        except openai.OpenAIError as exc:
-            raise self._refusal(exc) from exc
+        except HarnessError as exc:
+            if isinstance(exc.__cause__, openai.NotFoundError):
+                return BatchStatus("gone", 0, 0, error=read_failure(exc.__cause__).message)
+            raise
         counts = at.request_counts
         done, total = (counts.completed + counts.failed, counts.total) if counts else (0, 0)
         files = tuple(file for file in (at.output_file_id, at.error_file_id) if file)
@@ -138,18 +126,19 @@ class BatchFiles:
 
     async def lines(self, file: str) -> AsyncGenerator[BatchLine]:
         """Yield the lines of a file that came back, less what is no line of a batch. Raises HarnessError."""
-        try:
-            content = await self._again(lambda: self._client.files.content(file))
-        except openai.OpenAIError as exc:
-            raise self._refusal(exc) from exc
+        content = await self._again(lambda: self._client.files.content(file))
         for line in content.content.splitlines():
-            for read in _lines(line):
+            if read := _read_line(line):
                 yield read
 
     async def _again(self, call: Callable[[], Awaitable[_Reply]]) -> _Reply:
-        async for attempt in judge_retries(self._retries, lambda: True):
-            with attempt:
-                return await call()
+        """Make a call, again where that may help. Raises HarnessError from the error of the last one."""
+        try:
+            async for attempt in judge_retries(self._retries, lambda: True):
+                with attempt:
+                    return await call()
+        except openai.OpenAIError as exc:
+            raise self._refusal(exc) from exc
         raise AssertionError("stamina either returns or raises")
 
     def _refusal(self, exc: openai.OpenAIError) -> HarnessError:
@@ -157,25 +146,19 @@ class BatchFiles:
         return refusal or UsageError(f"{self._endpoint.host} refused a batch ({read_failure(exc).message})")
 
 
-def _lines(line: bytes) -> Iterator[BatchLine]:
-    """Yield what a line says, nothing for what is no line of a batch."""
+def _read_line(line: bytes) -> BatchLine | None:
     try:
         members: Any = json.loads(line)
         response: Any = members.get("response") or {}
-        status: Any = response.get("status_code")
-        body: Any = response.get("body")
-        error: Any = members.get("error")
+        status, body, error = response.get("status_code"), response.get("body"), members.get("error")
         if status != 200 and isinstance(body, dict):
             error = error or cast("dict[str, Any]", body).get("error")
         custom_id = str(members["custom_id"])
     except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
-        return
+        return None
     known = status if isinstance(status, int) else None
-    yield BatchLine(custom_id, known, body if known == 200 else None, _words(error))
-
-
-def _words(error: Any) -> str | None:
+    words = str(error)[:500] if error else None
     if isinstance(error, dict):
-        said: dict[str, Any] = error  # pyright: ignore[reportUnknownVariableType]
-        return ": ".join(str(said[name]) for name in ("code", "param", "message") if said.get(name))[:500]
-    return str(error)[:500] if error else None
+        said = cast("dict[str, Any]", error)
+        words = ": ".join(str(said[name]) for name in ("code", "param", "message") if said.get(name))[:500]
+    return BatchLine(custom_id, known, body if known == 200 else None, words)

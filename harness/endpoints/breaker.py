@@ -34,28 +34,22 @@ class Breaker:
     """Counts failures without a reply between. While it is open, calls wait for one, in any event loop."""
 
     def __init__(
-        self,
-        name: str,
-        give_up_s: float,
-        note: Callable[[str], None],
-        on_end: Callable[[str, FailureKind], None] = lambda _why, _kind: None,
+        self, name: str, give_up_s: float, note: Callable[[str], None], on_end: Callable[[str, FailureKind], None]
     ) -> None:
         """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read.
 
         `on_end` gets why the endpoint is given up, and what the calls fail with from then on.
         """
         self._name, self._give_up_s, self._note, self._on_end = name, give_up_s, note, on_end
-        self._failures = 0
+        self._failures, self._replied_at = 0, -math.inf
         self._failing_since: float | None = None
-        self._replied_at = -math.inf
-        self._try_at = 0.0
-        self._trying = False
+        self._try_at, self._trying = 0.0, False
         self._line: list[object] = []
         self._changed = LoopsEvent()
         self._lock = threading.RLock()
+        self._kind: FailureKind = "network"
         self.given_up: str | None = None
         """Why nothing more is asked of the endpoint."""
-        self._kind: FailureKind = "network"
 
     @property
     def closed(self) -> bool:
@@ -63,36 +57,30 @@ class Breaker:
         return self._failures < FAILURES and not self.given_up
 
     async def wait(self, leaves: Callable[[], bool] = stays) -> bool:
-        """Wait until the endpoint has answered, or it is this call's turn to try; return whether this call tries.
-
-        Raises EndpointDown once the endpoint is given up, or where the call would wait and `leaves`.
-        """
+        """Wait until a call may go; return whether it is to try. Raises EndpointDown: given up, or it `leaves`."""
         if self.closed:
             return False
         place = object()
         self._line.append(place)
         try:
-            return await self._wait_in_line(place, leaves)
+            while not self.closed:
+                with self._lock:
+                    self.raise_if_down()
+                    now, changed = anyio.current_time(), self._changed
+                    is_next = self._line[0] is place and not self._trying  # of those in line, the first tries
+                    if now >= self._try_at and is_next:
+                        self._trying = True
+                        return True
+                    if leaves():
+                        raise EndpointDown(f"{self._name} failed {self._failures} times in a row")
+                    wait_s = self._try_at - now if is_next else None
+                with anyio.move_on_after(wait_s):
+                    await changed.wait()
+            return False
         finally:
             with self._lock:
                 self._line.remove(place)
                 self._change()
-
-    async def _wait_in_line(self, place: object, leaves: Callable[[], bool]) -> bool:
-        """Wait as `wait` does; of those in line, the one that has waited longest tries."""
-        while not self.closed:
-            with self._lock:
-                self.raise_if_down()
-                now, changed, is_next = anyio.current_time(), self._changed, self._line[0] is place
-                if now >= self._try_at and is_next and not self._trying:
-                    self._trying = True
-                    return True
-                if leaves():
-                    raise EndpointDown(f"{self._name} failed {self._failures} times in a row")
-                wait_s = self._try_at - now if is_next and not self._trying else None
-            with anyio.move_on_after(wait_s):
-                await changed.wait()
-        return False
 
     def raise_if_down(self) -> None:
         """Raise EndpointDown if the endpoint is given up."""
@@ -112,9 +100,8 @@ class Breaker:
     @property
     def left_s(self) -> float:
         """The seconds that an endpoint without a reply is still waited for, from now on."""
-        now = anyio.current_time()
-        since = now if self._failing_since is None else self._failing_since
-        return max(0.0, since + self._give_up_s - now)
+        failing_s = 0.0 if self._failing_since is None else anyio.current_time() - self._failing_since
+        return max(0.0, self._give_up_s - failing_s)
 
     def failed(self, why: str, sent_at: float) -> None:
         """Note a call, sent at `sent_at`, that got no reply, or an error of the server's."""
@@ -125,12 +112,12 @@ class Breaker:
             if self._failures >= FAILURES:
                 wait_s = min(_FIRST_WAIT_S * 2 ** min(self._failures - FAILURES, 10), _LONGEST_WAIT_S)
                 self._try_at = min(now + wait_s, max(now, self._failing_since + self._give_up_s))
-                if self._failures == FAILURES:
-                    self._note(
-                        f"{self._name} failed {FAILURES} times in a row ({why}): calls wait, and one tries now and then"
-                    )
+            if self._failures == FAILURES:
+                row = f"{self._name} failed {FAILURES} times in a row ({why})"
+                self._note(f"{row}: calls wait, and one tries now and then")
             if now - self._failing_since >= self._give_up_s:
-                self.give_up(why)
+                limit = f"{self._give_up_s:g} s (--give-up)"
+                self._give_up(f"{self._name} gave no reply for {limit}; the last error: {why}", "network")
             self._change()
 
     def tried(self) -> None:
@@ -139,15 +126,10 @@ class Breaker:
             self._trying = False
             self._change()
 
-    def give_up(self, why: str) -> None:
-        """Ask nothing more of the endpoint; `why` is its last error."""
-        self._end(f"{self._name} gave no reply for {self._give_up_s:g} s (--give-up); the last error: {why}", "network")
-
     def give_up_refusing(self) -> None:
         """Ask nothing more of the endpoint, which answered with rate limits alone."""
-        advice = "a lower --concurrency or a longer --give-up may help"
-        limits = f"nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
-        self._end(f"{self._name} answered with {limits}; {advice}", "api")
+        limits = f"{self._name} answered with nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
+        self._give_up(f"{limits}; a lower --concurrency or a longer --give-up may help", "api")
 
     def end(self, given_up: str, kind: FailureKind) -> None:
         """Ask nothing more of the endpoint: another process gave it up, and has said so."""
@@ -156,7 +138,7 @@ class Breaker:
                 self.given_up, self._kind = given_up, kind
             self._change()
 
-    def _end(self, given_up: str, kind: FailureKind) -> None:
+    def _give_up(self, given_up: str, kind: FailureKind) -> None:
         if not self.given_up:
             self._note(as_spoken(f"{given_up}. Nothing more is asked of it"))
             self._on_end(given_up, kind)

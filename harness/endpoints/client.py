@@ -24,10 +24,7 @@ _READ_BY_THE_MODEL = ("messages", "input", "tools")
 
 
 class PlainClient(openai.AsyncOpenAI):
-    """Sends messages, input items and tools without the search; its requests are those of openai's client, to the byte.
-
-    Both resources are made when they are first asked for, as there: importing them takes long.
-    """
+    """Sends messages, input items and tools without the search; requests are those of openai's client, to the byte."""
 
     @cached_property
     def chat(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the same kind of property as there
@@ -53,15 +50,13 @@ class PlainClient(openai.AsyncOpenAI):
 
         Raises the errors that the client's own calls raise. What is the same for all requests is made once.
         """
-        template = self._templates.get(path) or self._template(path)
-        request = httpx2.Request(
-            "POST",
-            template.url,
-            headers=template.headers,
-            cookies=self._client.cookies or None,
-            content=body,
-            extensions=template.extensions,
-        )
+        template = self._templates.get(path)
+        if template is None:  # a request as the client makes it, but for its body
+            asked: Any = {"method": "post", "url": path, "json_data": {}, "security": {"bearer_auth": True}}
+            template = self._templates[path] = self._build_request(FinalRequestOptions.construct(**asked))
+            del template.headers["content-length"]
+        cookies, headers, more = self._client.cookies or None, template.headers, template.extensions
+        request = httpx2.Request("POST", template.url, headers=headers, cookies=cookies, content=body, extensions=more)
         try:
             response = await self._client.send(request)
         except httpx2.TimeoutException as exc:
@@ -75,14 +70,6 @@ class PlainClient(openai.AsyncOpenAI):
     @cached_property
     def _templates(self) -> dict[str, httpx2.Request]:
         return {}
-
-    def _template(self, path: str) -> httpx2.Request:
-        """Return a request to a path, as the client makes it, but for its body."""
-        asked: Any = {"method": "post", "url": path, "json_data": {}, "security": {"bearer_auth": True}}
-        template = self._build_request(FinalRequestOptions.construct(**asked))
-        del template.headers["content-length"]
-        self._templates[path] = template
-        return template
 
 
 def _plain(create: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,10 +85,6 @@ def _plain(create: Callable[..., Any]) -> Callable[..., Any]:
     return plain
 
 
-OnResponse = Callable[[Any], Awaitable[None]]
-"""Gets each HTTP response once its head is there; the body is read only if this reads it."""
-
-
 _NOBODYS: Any = {name: openai.Omit() for name in ("OpenAI-Organization", "OpenAI-Project")}
 """Leaves out what the client takes from OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
 
@@ -110,21 +93,23 @@ def openai_client(
     endpoint: Endpoint,
     *,
     timeout_s: float | None = None,
-    on_response: OnResponse | None = None,
+    on_response: Callable[[Any], Awaitable[None]] | None = None,
     collector: Callable[[], ReplyTokens | None] | None = None,
     rank: int = UNDER_WAY,
 ) -> PlainClient:
     """Return a client for `endpoint`. It never retries by itself: `retries` does, so that retries are counted.
 
     A redirect to another scheme, host or port is refused: the call ends in an error, and nothing is sent there.
-    Without `timeout_s` the openai client's own limits hold. What `collector` returns gets the token ids of the reply of
-    the call under way. Replies that come in together are taken in turns, those of the lowest `rank` first. Close the
-    client when done.
+    Without `timeout_s` the openai client's own limits hold. `on_response` gets each HTTP response once its head is
+    there. What `collector` returns gets the token ids of the reply of the call under way. Replies that come in together
+    are taken in turns, those of the lowest `rank` first. Close the client when done.
     """
-    hooks: dict[str, list[Any]] = {
-        "request": [only_to_origin(endpoint.url)],
-        "response": [_in_turn(rank), on_response] if on_response else [_in_turn(rank)],
-    }
+
+    async def wait(_: Any) -> None:
+        await my_turn(rank)
+
+    on_replies = [wait, on_response] if on_response else [wait]
+    hooks: dict[str, Any] = {"request": [only_to_origin(endpoint.url)], "response": on_replies}
     verify = _context(endpoint.certificates.file, endpoint.certificates.folder)
     if collector is None:
         client = PooledClient(verify=verify, event_hooks=hooks)
@@ -140,13 +125,6 @@ def openai_client(
         timeout=openai.NOT_GIVEN if timeout_s is None else timeout_s,
         http_client=client,
     )
-
-
-def _in_turn(rank: int) -> OnResponse:
-    async def wait(_: Any) -> None:
-        await my_turn(rank)
-
-    return wait
 
 
 @cache

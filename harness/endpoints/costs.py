@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import fsum
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 
@@ -55,10 +55,13 @@ class PriceList:
         the endpoint did not count, a model without a price, an address of no listed provider (any local server).
         """
         names = [name for name in models if name]
-        if price := next((self.own[name] for name in names if name in self.own), None):
-            return _own_usd(price, usage)
+        price = next((self.own[name] for name in names if name in self.own), None)
+        if price and price.free:
+            return 0.0
         if usage.input is None or usage.output is None or not names:
             return None
+        if price:
+            return price.usd(usage.input, usage.output, usage.cached or 0)
         share = 0.5 if tier in _HALF_PRICE else 1.0
         if _at_address(names[0], base_url):
             return share * _listed_usd(usage, names[0], at=base_url or OPENAI_URL)
@@ -66,18 +69,11 @@ class PriceList:
         return share * _listed_usd(usage, like.model, provider=like.provider) if like else None
 
     def list_price(self, models: Sequence[str | None], base_url: str | None) -> ListPrice | None:
-        """Return whose list price a model takes by its name alone.
-
-        None where the address has a price list of its own, where the user named a price, and for an unknown name.
-        """
+        """Return whose list price a model takes by its name alone; None where another price holds, or none."""
         names = [name for name in models if name]
         if any(name in self.own or _at_address(name, base_url) for name in names):
             return None
-        return next((like for name in names if (like := _by_name(name))), None)
-
-
-LIST_PRICES = PriceList()
-"""The prices of the offline data alone."""
+        return next(filter(None, map(_by_name, names)), None)
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ class Priced:
     model: str | None
     base_url: str | None
     free: bool = False
-    prices: PriceList = LIST_PRICES
+    prices: PriceList = PriceList()
 
     def of(self, usage: Usage, tier: str | None = None) -> float | None:
         """Return the price in USD at a service tier (None: the ordinary one), None where it is not known."""
@@ -104,28 +100,17 @@ def price_list(settings: Settings) -> PriceList:
     return PriceList(prices_of(settings.prices), settings.price_by_name)
 
 
-def _own_usd(price: Price, usage: Usage) -> float | None:
-    if price.free:
-        return 0.0
-    if usage.input is None or usage.output is None:
-        return None
-    return price.usd(usage.input, usage.output, usage.cached or 0)
-
-
 def _listed_usd(usage: Usage, model: str, *, provider: str | None = None, at: str | None = None) -> float:
     import genai_prices  # noqa: PLC0415 - its data takes a tenth of a second to load
 
-    tokens = genai_prices.Usage(
-        input_tokens=usage.input, cache_read_tokens=usage.cached or 0, output_tokens=usage.output
-    )
-    if provider:
-        return float(genai_prices.calc_price(tokens, model, provider_id=provider).total_price)
-    return float(genai_prices.calc_price(tokens, model, provider_api_url=at).total_price)
+    into, out, cached = usage.input, usage.output, usage.cached or 0
+    tokens = genai_prices.Usage(input_tokens=into, cache_read_tokens=cached, output_tokens=out)
+    whose: dict[str, Any] = {"provider_id": provider} if provider else {"provider_api_url": at}
+    return float(genai_prices.calc_price(tokens, model, **whose).total_price)
 
 
 @cache
 def _at_address(model: str, base_url: str | None) -> bool:
-    """Return whether the offline data hold a price of the model at the address."""
     import genai_prices  # noqa: PLC0415 - as above
 
     try:
@@ -211,25 +196,23 @@ class Ceiling:
     """
 
     def __init__(self, usd: float | None = None, expected: Mapping[Purchase, float] | None = None) -> None:
-        """Allow `usd`; None for no ceiling."""
-        self._usd = usd
+        self._usd, self.spent = usd, 0.0
         self._dearest: dict[Purchase, float] = dict(expected or {})
         self._seen: set[Purchase] = set()
         self._under_way: dict[Purchase, int] = {}
         self._ended = anyio.Event()
-        self.spent = 0.0
         self.stopped: str | None = None
         """Why nothing more is bought."""
 
     async def begin(self, kind: Purchase) -> bool:
         """Return whether a purchase may begin; waits while that depends on purchases under way."""
         while self._usd is not None and not self.stopped and not self._fits(kind, self._usd):
-            if not any(self._under_way.values()):
-                ceiling, spent = option("max_cost", self._usd), f"${self.spent:.4f} spent"
-                next_one = f"the next {_IN_WORDS[kind]} could exceed {ceiling}: {spent}"
-                self.stopped = f"{ceiling} is reached: {spent}" if self.spent >= self._usd else next_one
-                break
-            await self._ended.wait()
+            if any(self._under_way.values()):
+                await self._ended.wait()
+                continue
+            ceiling, spent = option("max_cost", self._usd), f"${self.spent:.4f} spent"
+            next_one = f"the next {_IN_WORDS[kind]} could exceed {ceiling}: {spent}"
+            self.stopped = f"{ceiling} is reached: {spent}" if self.spent >= self._usd else next_one
         if self.stopped:
             return False
         self._under_way[kind] = self._under_way.get(kind, 0) + 1
@@ -243,13 +226,11 @@ class Ceiling:
         """Note what a purchase cost. None, an unknown price, ends all buying under a ceiling."""
         self._under_way[kind] -= 1
         if usd is None and self._usd is not None:
-            self.stopped = (
-                f"{option('max_cost', self._usd)} cannot be kept: a price is unknown (${self.spent:.4f} spent before)"
-            )
+            before = f"a price is unknown (${self.spent:.4f} spent before)"
+            self.stopped = f"{option('max_cost', self._usd)} cannot be kept: {before}"
         self.spent += usd or 0.0
         if usd is not None and usd > 0:
-            before = self._dearest.get(kind, 0.0) if kind in self._seen else 0.0
-            self._dearest[kind] = max(usd, before)
+            self._dearest[kind] = max(usd, self.expected(kind) if kind in self._seen else 0.0)
             self._seen.add(kind)
         self._ended.set()
         self._ended = anyio.Event()

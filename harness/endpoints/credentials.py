@@ -7,6 +7,7 @@ The client follows redirects by itself. Each request, also one that follows a re
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
@@ -23,7 +24,6 @@ class RedirectRefused(openai.OpenAIError):
     """A model server wanted to send a request on to another origin. Not a connection error: no retry mends it."""
 
     def __init__(self, origin: str) -> None:
-        """Remember where the request was to go, as an address without user, password and path."""
         super().__init__(f"the endpoint redirects to {origin}, an address that was not named; nothing was sent there")
         self.origin = origin
 
@@ -49,10 +49,7 @@ NO_KEY = "none"
 
 
 def origin_of(url: str | None) -> httpx2.Origin:
-    """Return the server of an address, as the HTTP client reads the address; None is OpenAI's own.
-
-    The same host under another scheme or port is another server. Raises UsageError for what is no address.
-    """
+    """Return the server (scheme, host, port) of an address; None is OpenAI's own. Raises UsageError for no address."""
     try:
         return httpx2.URL(url or OPENAI_URL).origin
     except (httpx2.InvalidURL, ValueError):  # the address is not shown: it may hold a password
@@ -64,10 +61,7 @@ OPENAI_ORIGIN = origin_of(None)
 
 @dataclass(frozen=True)
 class Credentials:
-    """The environment's keys, and where they may go beside OpenAI's own server.
-
-    The environment's own addresses count as named by today's user.
-    """
+    """The environment's keys, and where they may go beside OpenAI's own server and the environment's own addresses."""
 
     environ: Mapping[str, str] = field(repr=False)
     origins: frozenset[httpx2.Origin] = frozenset()
@@ -104,29 +98,21 @@ class Credentials:
         return self.every_origin or origin == OPENAI_ORIGIN or origin in self.origins
 
     def key(self, variable: str | None, url: str | None, flag: str) -> SecretStr:
-        """Return the key in `variable` for an address; the word `none` where no key is set, or `variable` is None.
-
-        Raises UsageError, which names the server and what allows it, where a key would go to a server that today's
-        user did not name.
-        """
+        """Return the key in `variable` for an address, or `none`. Raises UsageError where no user named its server."""
         key = key_in(self.environ, variable) if variable else None
         if self.may_go_to(url):
             return SecretStr(key or NO_KEY)
         secret = variable if key else CUSTOM_HEADERS if self.environ.get(CUSTOM_HEADERS) else None
         if secret and not self.withheld:
             shown = str(without_credentials(url))
-            raise UsageError(
-                f"{secret} would go to {shown}, which the run's archive names and nobody else: to send it there, add "
-                f"{joined(flag, shlex.quote(shown))}, or {switch('trust_archive')} for all addresses of the run"
-            )
+            why = f"{secret} would go to {shown}, which the run's archive names and nobody else"
+            either = f"{joined(flag, shlex.quote(shown))}, or {switch('trust_archive')} for all addresses of the run"
+            raise UsageError(f"{why}: to send it there, add {either}")
         return SecretStr(NO_KEY)
 
 
 def key_in(environ: Mapping[str, str], variable: str) -> str | None:
-    """Return a key without the line break that copying it brought along, None where none is set.
-
-    Raises UsageError, which does not show the key, for a character that no HTTP header can carry.
-    """
+    """Return a key without a copy's line break; None: not set. Raises UsageError if no HTTP header can carry it."""
     key = environ.get(variable, "").strip()
     if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
         raise UsageError(f"{variable} holds a character that no key has (a quotation mark, a space?); set it anew")
@@ -135,11 +121,9 @@ def key_in(environ: Mapping[str, str], variable: str) -> str | None:
 
 def _origins(addresses: Iterable[object]) -> Iterable[httpx2.Origin]:
     for url in each_address(addresses):
-        if isinstance(url, str) and url:
-            try:
+        with suppress(UsageError):  # what would go there is refused where the address is used
+            if isinstance(url, str) and url:
                 yield origin_of(url)
-            except UsageError:
-                continue  # what would go there is refused where the address is used
 
 
 def each_address(addresses: Iterable[object]) -> Iterable[object]:

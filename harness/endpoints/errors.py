@@ -18,52 +18,41 @@ QUOTA = "insufficient_quota"
 _CONTEXT_LENGTH = "context_length_exceeded"
 _CONTENT_FILTER = {"content_filter", "content_policy_violation"}
 _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
+"""What looks like a key: endpoints quote keys in their refusals."""
 
 
 def as_refusal(  # noqa: PLR0911
     exc: BaseException | None, model: str, host: str, *, judge: bool = False, named_by: str | None = None
 ) -> Refused | None:
-    """Return the one-line error for a call refused for its key, model or address; None for any other trouble.
-
-    `named_by` is what named the address: an option, an argument or a variable.
-    """
+    """Return the error for a refused key, model or address, which `named_by` named; None for other trouble."""
     who, flag = ("the judge's", option("judge_model")) if judge else ("the", option("model"))
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
         case openai.AuthenticationError() | openai.PermissionDeniedError():
-            return Refused(
-                f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); set {key} to one it accepts"
-            )
+            advice = f"set {key} to one it accepts"
+            return Refused(f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); {advice}")
         case openai.NotFoundError():
-            return Refused(
-                f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)}); "
-                f"name one it serves with {flag}, or check the address"
-            )
+            missing = f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)})"
+            return Refused(f"{missing}; name one it serves with {flag}, or check the address")
         case openai.RateLimitError() if is_quota(exc):
-            reason = _message(exc)
-            return OutOfQuota(f"{host} says that {who} quota is used up ({reason}); top it up, or use another key")
+            why = f"{host} says that {who} quota is used up ({_message(exc)})"
+            return OutOfQuota(f"{why}; top it up, or use another key")
         case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
-            return Refused(
-                f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)}); "
-                f"see what it takes, or name another model with {flag}"
-            )
+            refused = f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)})"
+            return Refused(f"{refused}; see what it takes, or name another model with {flag}")
         case openai.APITimeoutError():
             return None
         case RedirectRefused():
             flag = option("judge_base_url" if judge else "base_url")
             return Refused(f"{host} redirects to {exc.origin}; if you trust it, name that address with {flag}")
-        case NoReply():
-            return Refused(_no_api(exc, host, judge=judge, named_by=named_by)) if exc.is_page else None
+        case NoReply():  # a server that gives web pages: its address may be another one's than the API's
+            source = named_by or f"{option('judge_base_url' if judge else 'base_url')} or OPENAI_BASE_URL"
+            advice = f"is {source} the address of an API? Most end in /v1"
+            return Refused(f"{host} gives no model's replies ({_message(exc)}); {advice}") if exc.is_page else None
         case openai.APIConnectionError():
             return Refused(_unreachable(exc, host, judge=judge, named_by=named_by))
         case _:
             return None
-
-
-def _no_api(exc: NoReply, host: str, *, judge: bool, named_by: str | None) -> str:
-    """Say that a server is there, and gives web pages: its address may be another one's than the API's."""
-    source = named_by or f"{option('judge_base_url' if judge else 'base_url')} or OPENAI_BASE_URL"
-    return f"{host} gives no model's replies ({_message(exc)}); is {source} the address of an API? Most end in /v1"
 
 
 def _unreachable(exc: openai.APIConnectionError, host: str, *, judge: bool, named_by: str | None) -> str:
@@ -113,11 +102,6 @@ def is_too_long(exc: openai.APIError) -> bool:
     return exc.code == _CONTEXT_LENGTH or "maximum context length" in str(exc.message).lower()
 
 
-def without_keys(text: str) -> str:
-    """Return `text` without anything that looks like a key: endpoints quote keys in their refusals."""
-    return _KEYS.sub("[key]", text)
-
-
 def _message(exc: BaseException) -> str:
     body = getattr(exc, "body", None)
     message = body.get("message") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -135,4 +119,4 @@ def _without_secrets(exc: BaseException, text: str) -> str:
     """Return a text on one line, without what the failed request carried: endpoints and proxies quote it."""
     request = getattr(exc, "request", None)
     carried = secrets_sent(request) if isinstance(request, httpx2.Request) else ()
-    return Redactor(carried).secret(without_keys(" ".join(text.split())))
+    return Redactor(carried).secret(_KEYS.sub("[key]", " ".join(text.split())))

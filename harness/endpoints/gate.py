@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,7 +19,7 @@ from harness.endpoints.breaker import Breaker, EndpointDown, stays
 from harness.endpoints.errors import describe_trouble, is_quota
 from harness.endpoints.pace import Pace
 from harness.endpoints.reply_body import NoReply
-from harness.endpoints.retries import NO_LIMIT, Stoppable, retry_after_s
+from harness.endpoints.retries import NO_LIMIT, TimeLimit, retry_after_s
 from harness.endpoints.usage import is_beyond_belief
 
 _Reply = TypeVar("_Reply")
@@ -62,20 +62,16 @@ class Gate:
 
     def __init__(self, name: str, patience: Patience, rng: random.Random, progress: Progress) -> None:
         """Open the gate of the endpoint `name`; `progress` shows what the user should know meanwhile."""
-        self.patience = patience
-        self.name, self._progress, self._waiting = name, progress, 0
+        self.name, self.patience, self._progress, self._waiting = name, patience, progress, 0
         self.share: Callable[[GateLesson], None] = lambda _: None
         """Called with what the gate learns, to pass it on to other processes."""
         self._pace = Pace(rng, lambda pause_s: self.share(GateLesson(name, pause_s)))
         self._breaker = Breaker(
-            name,
-            patience.give_up_s,
-            progress.note,
-            lambda given_up, kind: self.share(GateLesson(name, given_up=given_up, kind=kind)),
+            name, patience.give_up_s, progress.note, lambda why, kind: self.share(GateLesson(name, 0.0, why, kind))
         )
+        self.retried, self.note_headers = progress.retried, self._pace.note_headers
         self._replied_at: float | None = None
-        self._lock = threading.Lock()
-        self._has_noted_counts = False
+        self._lock, self._has_noted_counts = threading.Lock(), False
         self.hangs = False
         """Whether the last call to end got no reply in time."""
         self.last_error: str | None = None
@@ -107,10 +103,7 @@ class Gate:
         return self._breaker.closed and self._pace.free
 
     async def send(
-        self,
-        call: Callable[[], Awaitable[_Reply]],
-        clock: Stoppable = NO_LIMIT,
-        leaves: Callable[[], bool] = stays,
+        self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit = NO_LIMIT, leaves: Callable[[], bool] = stays
     ) -> _Reply:
         """Make a call in its turn, and again after each 429. `clock` stands still while the call waits.
 
@@ -155,7 +148,7 @@ class Gate:
             with self._waits(clock):
                 await self._pace.rest(rest_s)
 
-    async def _attempt(self, call: Callable[[], Awaitable[_Reply]], clock: Stoppable) -> _Reply:
+    async def _attempt(self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit) -> _Reply:
         """Make a call once; note its reply, or that there was none before the limit on the caller's time."""
         sent_at, most_s = anyio.current_time(), self.patience.request_s
         if not self.has_answered and self.patience.give_up_s:  # no longer than the endpoint is waited for
@@ -198,59 +191,44 @@ class Gate:
         elif lesson.pause_s > 0:
             self._pace.pause(lesson.pause_s)
 
-    def retried(self) -> None:
-        """Note that a call failed and is made again."""
-        self._progress.retried()
-
     def check_usage(self, counts: object) -> None:
         """Say once where a reply counts more tokens than a reply can have."""
         if not self._has_noted_counts and is_beyond_belief(counts):
             self._has_noted_counts = True
-            self._progress.note(
-                f"{self.name} counts more tokens than a reply can have: such counts are left out, and what those calls "
-                "cost is unknown"
-            )
-
-    def note_headers(self, headers: Mapping[str, str]) -> None:
-        """Note what the headers of a reply say of the room that is left."""
-        self._pace.note_headers(headers)
+            counts = f"{self.name} counts more tokens than a reply can have"
+            self._progress.note(f"{counts}: such counts are left out, and what those calls cost is unknown")
 
     @contextmanager
-    def _waits(self, clock: Stoppable) -> Generator[None]:
-        """Count a call as waiting; its `clock` stands still."""
-        self._count_waiting(1)
+    def _waits(self, clock: TimeLimit) -> Generator[None]:
+        with self._lock:
+            self._waiting += 1
+            self._progress.waiting(self.name, self._waiting)
         try:
             with clock.stopped():
                 yield
         finally:
-            self._count_waiting(-1)
-
-    def _count_waiting(self, more: int) -> None:
-        with self._lock:
-            self._waiting += more
-            self._progress.waiting(self.name, self._waiting)
+            with self._lock:
+                self._waiting -= 1
+                self._progress.waiting(self.name, self._waiting)
 
 
 class Gates:
     """The gates of a command: one for each endpoint and key, which all of the command's calls go through."""
 
     def __init__(self, progress: Progress) -> None:
-        """Make each gate when it is first asked for."""
         self._progress = progress
         self._gates: dict[tuple[str, str, str], Gate] = {}
-        self._share: Callable[[GateLesson], None] = lambda _: None
-        self._together: list[Sequence[Gate]] = []
+        self.share: Callable[[GateLesson], None] = lambda _: None
+        """Called, in any thread, with all that any gate learns."""
+        self.together: list[Sequence[Gate]] = []
+        """Gates of endpoints that stand in for each other."""
 
     @property
     def given_up(self) -> str | None:
         """Why nothing more is asked of an endpoint; None while every endpoint is asked, or another in its place."""
-        replaced = [gate for gates in self._together if not all(g.given_up for g in gates) for gate in gates]
+        replaced = [gate for gates in self.together if not all(g.given_up for g in gates) for gate in gates]
         reasons = [gate.given_up for gate in self._gates.values() if gate.given_up and gate not in replaced]
         return "; ".join(reasons) or None
-
-    def stand_in(self, gates: Sequence[Gate]) -> None:
-        """Note that the endpoints behind these gates stand in for each other."""
-        self._together.append(gates)
 
     @property
     def last_errors(self) -> str | None:
@@ -258,26 +236,15 @@ class Gates:
         return "; ".join(gate.last_error for gate in self._gates.values() if gate.last_error) or None
 
     def of(self, endpoint: Endpoint | None, patience: Patience, rng: random.Random, tier: str = "") -> Gate:
-        """Return the gate of an endpoint; None is where the agent's own models are.
-
-        A service tier that is not the ordinary one is full at times of its own, and has a gate of its own.
-        """
+        """Return the gate of an endpoint and a service tier; None is where the agent's own models are."""
         place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
-        name = endpoint.host if endpoint else "the agent's own model"
-        name = f"{name} ({tier})" if tier else name
         gate = self._gates.get(place)
         if gate is None:
+            name = endpoint.host if endpoint else "the agent's own model"
+            name = f"{name} ({tier})" if tier else name
             gate = self._gates[place] = Gate(name, patience, rng, self._progress)
-            gate.share = self.share
+            gate.share = lambda lesson: self.share(lesson)  # noqa: PLW0108 - `share` is set anew
         return gate
-
-    def share(self, lesson: GateLesson) -> None:
-        """Pass on what a gate has learnt."""
-        self._share(lesson)
-
-    def pass_on(self, share: Callable[[GateLesson], None]) -> None:
-        """Have `share` called with all that any gate learns from now on; it may be called in any thread."""
-        self._share = share
 
     def learn(self, lesson: GateLesson) -> None:
         """Have the gates of the lesson's endpoint go by it."""

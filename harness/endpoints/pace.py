@@ -8,6 +8,7 @@ the old rate is tried again: 429s that come at any pace must not slow the calls 
 
 import math
 import random
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -26,24 +27,19 @@ _PART = 0.18
 Where 6 % are refused at random, 13 of 50 are hardly ever."""
 
 
-class RefusedShare:
+class _RefusedShare:
     """What became of the latest calls."""
 
     def __init__(self) -> None:
-        """Begin with no call."""
-        self._sent = 0
+        self.sent = 0
         self._refused: deque[int] = deque(maxlen=_CALLS)
         """How many calls had been sent at each of the latest refusals."""
 
-    def sent(self) -> None:
-        """Note a call."""
-        self._sent += 1
-
     def refused(self) -> bool:
         """Note that a call was refused; return whether the calls come too fast."""
-        self._refused.append(self._sent)
-        lately = sum(sent > self._sent - _CALLS for sent in self._refused)
-        return lately >= _AT_LEAST + _PART * min(self._sent, _CALLS)
+        self._refused.append(self.sent)
+        lately = sum(sent > self.sent - _CALLS for sent in self._refused)
+        return lately >= _AT_LEAST + _PART * min(self.sent, _CALLS)
 
 
 LONGEST_PAUSE_S = 60.0
@@ -71,31 +67,30 @@ _FASTEST = 1000.0
 class Pace:
     """The pace of all calls to one endpoint, of all event loops. Without a 429 a call waits for nothing."""
 
-    def __init__(self, rng: random.Random, on_pause: Callable[[float], None] = lambda _: None) -> None:
+    def __init__(self, rng: random.Random, on_pause: Callable[[float], None]) -> None:
         """Begin without a limit; `rng` spreads the pauses. `on_pause` gets the seconds for which all calls pause."""
         self._rng, self._on_pause = rng, on_pause
+        self._ended = LoopsEvent()
+        self.end = self._ended.set  # then nobody is held back any more: nothing more is sent
         self._rate: float | None = None
         self._gain: float | None = None
         """Calls a second by which the rate grows in a second; None while it doubles."""
-        self._share: RefusedShare | None = RefusedShare()
+        self._share: _RefusedShare | None = _RefusedShare()
         """Finds out when the calls become too fast; None while every 429 says that they are."""
         self._before = 0.0
         """The calls a second that were let in when they became too fast."""
-        self._probe_at = 0.0
+        self._probe_at, self._next_at = 0.0, 0.0
         self._probes = 0
         """How often in a row the old rate was tried in vain."""
         self._replies = 0
-        """Replies since the last trial."""
-        self._next_at = 0.0
+        """Since the last trial."""
         self._old_until = 0.0
         """What was sent before was sent at a rate that has been lowered since."""
         self._lowered = 0
         """How often the rate was lowered with no reply between."""
         self._let_in: deque[float] = deque(maxlen=1024)
         """When the latest calls were sent that were not refused."""
-        self._queue = LoopsQueue()
-        self._ended = LoopsEvent()
-        self._lock = threading.Lock()
+        self._queue, self._lock = LoopsQueue(), threading.Lock()
 
     @property
     def free(self) -> bool:
@@ -108,8 +103,10 @@ class Pace:
             while (now := anyio.current_time()) < self._next_at and not self._ended.is_set():
                 await self.rest(self._next_at - now)  # meanwhile the next call may be put off again
             with self._lock:
-                if self._share is None:
-                    self._probe(now)
+                fallen = self._rate is not None and self._rate * _PROBE_BELOW ** (self._probes + 1) < self._before
+                if self._share is None and (now >= self._probe_at or fallen):  # the rate of before is tried again
+                    self._share, self._gain, self._rate = _RefusedShare(), None, self._before
+                    self._replies, self._old_until = 0, now
                 if self._rate is not None:
                     self._next_at = now + 1 / self._rate
                     raised = self._rate + (_DOUBLING if self._gain is None else self._gain / self._rate)
@@ -120,17 +117,13 @@ class Pace:
         with anyio.move_on_after(seconds):
             await self._ended.wait()
 
-    def end(self) -> None:
-        """Hold nobody back any more: nothing more is sent."""
-        self._ended.set()
-
     def sent(self) -> float:
         """Note a call that is sent now; return the time, for `refused`."""
         now = anyio.current_time()
         with self._lock:
             self._let_in.append(now)
             if self._share:
-                self._share.sent()
+                self._share.sent += 1
         return now
 
     def replied(self) -> None:
@@ -158,10 +151,10 @@ class Pace:
                 if self._share is None and self._gain is None:  # it turns out only now how many were let in together
                     self._rate = _DECREASE * self._let_in_a_second(now)
                 return 0.0
-            if not self._share or self._share.refused():
-                self._slow_down(now, wished_s, most_s)
-                return 0.0
-            return self._rng.uniform(1.0, 1.5) * min(wished_s or _FIRST_REST_S * 2 ** min(before, 10), most_s)
+            if self._share and not self._share.refused():
+                return self._rng.uniform(1.0, 1.5) * min(wished_s or _FIRST_REST_S * 2 ** min(before, 10), most_s)
+            self._slow_down(now, wished_s, most_s)
+            return 0.0
 
     def _slow_down(self, now: float, wished_s: float | None, most_s: float) -> None:
         self._lowered += 1
@@ -176,13 +169,6 @@ class Pace:
         else:
             self._gain, self._rate = _INCREASE * self._rate, _DECREASE * self._rate
 
-    def _probe(self, now: float) -> None:
-        """Try the rate of before again, if it is time to."""
-        fallen = self._rate is not None and self._rate * _PROBE_BELOW ** (self._probes + 1) < self._before
-        if now >= self._probe_at or fallen:
-            self._share, self._gain, self._rate = RefusedShare(), None, self._before
-            self._replies, self._old_until = 0, now
-
     def _let_in_a_second(self, now: float) -> float:
         return max(1, sum(at > now - _WINDOW_S for at in self._let_in)) / _WINDOW_S
 
@@ -196,14 +182,12 @@ class Pace:
     def pause(self, pause_s: float) -> None:
         """Let no call go for so long: a server asked another process to wait."""
         with self._lock:
-            self._wait_out(anyio.current_time(), pause_s)
+            self._put_off(anyio.current_time(), pause_s, told=False)
 
-    def _put_off(self, now: float, pause_s: float) -> None:
-        self._wait_out(now, pause_s)
-        self._on_pause(pause_s)
-
-    def _wait_out(self, now: float, pause_s: float) -> None:
+    def _put_off(self, now: float, pause_s: float, *, told: bool = True) -> None:
         self._next_at = max(self._next_at, now + pause_s * self._rng.uniform(1.0, 1.1))
+        if told:
+            self._on_pause(pause_s)
 
 
 def room_left(headers: Mapping[str, str]) -> float | None:
@@ -223,25 +207,19 @@ def room_left(headers: Mapping[str, str]) -> float | None:
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART_OF_DURATION = re.compile(r"([\d.]+)(ms|[smhd])")
 
 
 def duration_s(text: str) -> float | None:
     """Return a duration such as `1s`, `20ms`, `6m0s` or `1.5` in seconds; None for anything else."""
     if (plain := _number(text)) is not None:
         return plain
-    total, number = 0.0, ""
-    at = 0
-    while at < len(text):
-        if text[at].isdecimal() or text[at] == ".":
-            number += text[at]
-            at += 1
-            continue
-        unit = "ms" if text.startswith("ms", at) else text[at]
-        value = _number(number)
-        if value is None or unit not in _UNITS:
+    total, at = 0.0, 0
+    while part := _PART_OF_DURATION.match(text, at):
+        if (value := _number(part[1])) is None:
             return None
-        total, number, at = total + value * _UNITS[unit], "", at + len(unit)
-    return total if text and not number else None
+        total, at = total + value * _UNITS[part[2]], part.end()
+    return total if text and at == len(text) else None
 
 
 def _number(text: str | None) -> float | None:

@@ -5,8 +5,6 @@ requests in flight on one pool that takes a fifth of the CPU of a call, and more
 also closes all free connections but 100, so that most calls would begin with a new one.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx2
@@ -20,15 +18,19 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
     """Sends each request through the first pool that has room; all pools share the options and the cookies."""
 
     def __init__(self, **options: Any) -> None:
-        """Make a client with the options of httpx2's. No pool is made yet."""
         super().__init__(**options)
         self._options = options
-        self._pools: list[_Pool] = []
+        self._pools: dict[httpx2.AsyncClient, int] = {}
 
     async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
         """Send a request."""
-        with self._pool().in_use() as client:
-            response = await client.send(request, **more)
+        pool = next((pool for pool, under_way in self._pools.items() if under_way < IN_A_POOL), None)
+        pool = pool or openai.DefaultAsyncHttpxClient(**self._options)
+        self._pools[pool] = self._pools.get(pool, 0) + 1
+        try:
+            response = await pool.send(request, **more)
+        finally:
+            self._pools[pool] -= 1
         for answer in (*response.history, response):
             self.cookies.extract_cookies(answer)
         return response
@@ -36,27 +38,5 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
     async def aclose(self) -> None:
         """Close all connections."""
         for pool in self._pools:
-            await pool.client.aclose()
+            await pool.aclose()
         await super().aclose()
-
-    def _pool(self) -> "_Pool":
-        with_room = next((pool for pool in self._pools if pool.under_way < IN_A_POOL), None)
-        if with_room is None:
-            with_room = _Pool(openai.DefaultAsyncHttpxClient(**self._options))
-            self._pools.append(with_room)
-        return with_room
-
-
-class _Pool:
-    """One pool of connections, and how many requests it has under way."""
-
-    def __init__(self, client: httpx2.AsyncClient) -> None:
-        self.client, self.under_way = client, 0
-
-    @contextmanager
-    def in_use(self) -> Generator[httpx2.AsyncClient]:
-        self.under_way += 1
-        try:
-            yield self.client
-        finally:
-            self.under_way -= 1

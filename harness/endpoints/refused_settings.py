@@ -12,7 +12,7 @@ from agents import ModelSettings
 from harness.core.errors import Refused
 from harness.core.wording import option, switch
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 
 _Reply = TypeVar("_Reply")
 OPENS_AFTER_S = 5.0
@@ -30,9 +30,8 @@ def names_set(settings: ModelSettings) -> tuple[str, ...]:
 
 def without(settings: ModelSettings, names: Collection[str]) -> ModelSettings:
     """Return settings without the refusable ones among `names`."""
-    changes: dict[str, Any] = {name: None for name in ("temperature", "top_p") if name in names}
-    if "stream_options" in names:
-        changes["include_usage"] = None
+    fields = {"temperature": "temperature", "top_p": "top_p", "stream_options": "include_usage"}
+    changes: dict[str, Any] = {field: None for name, field in fields.items() if name in names}
     if "seed" in names and seed_in(settings) is not None:
         changes["extra_body"] = {k: v for k, v in _extra_body(settings).items() if k != "seed"} or None
     return dataclasses.replace(settings, **changes) if changes else settings
@@ -74,7 +73,7 @@ class SettingLesson:
 class RefusedSettings:
     """Which settings each model has refused, with the server's words."""
 
-    def __init__(self, note: Callable[[str], None] | None = None, *, strict: bool = False) -> None:
+    def __init__(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = False) -> None:
         """Call `note` once for each refused setting; with `strict` a refused temperature is an error instead."""
         self._note, self._strict = note, strict
         self._by_model: dict[str | None, dict[str, str]] = {}
@@ -86,25 +85,21 @@ class RefusedSettings:
         return self._by_model.get(model, {})
 
     def learn(self, model: str | None, error: openai.OpenAIError, sent: Collection[str]) -> bool:
-        """Remember which of the settings `sent` an error refuses; return False if it refuses none.
-
-        Raises Refused for a temperature when strict.
-        """
+        """Return whether an error refuses one of the settings `sent`, and remember it. Raises Refused when strict."""
         name = refused_setting(error, sent)
         if name is None or not isinstance(error, openai.APIError):
             return False
         if self._strict and name == "temperature":
-            raise Refused(
-                f"model {model!r} refuses the setting temperature, and {switch('strict_temperature')} is on "
-                f"({error.message}); leave that off to go on without, or name another {option('model')}"
-            )
-        if name not in self.of(model):
-            lesson = SettingLesson(model, name, error.message)
-            self.note(lesson)
-            self.share(lesson)
-            if self._note:
-                greedy = "; its anchor is not greedy" if name == "temperature" else ""
-                self._note(f"model {model!r} refuses the setting {name}: going on without it{greedy}")
+            why = f"{switch('strict_temperature')} is on ({error.message})"
+            advice = f"leave that off to go on without, or name another {option('model')}"
+            raise Refused(f"model {model!r} refuses the setting temperature, and {why}; {advice}")
+        if name in self.of(model):
+            return True
+        lesson = SettingLesson(model, name, error.message)
+        self.note(lesson)
+        self.share(lesson)
+        greedy = "; its anchor is not greedy" if name == "temperature" else ""
+        self._note(f"model {model!r} refuses the setting {name}: going on without it{greedy}")
         return True
 
     def note(self, lesson: SettingLesson) -> None:
@@ -139,11 +134,8 @@ class FirstAlone:
         self._opens_at: dict[Hashable, float] = {}
         self._under_way: dict[Hashable, anyio.Event] = {}
 
-    async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]], clock: Stoppable = NO_LIMIT) -> _Reply:
-        """Make a call: alone while none of its `kind` was answered. `clock` stands still while the call waits.
-
-        Raises what `call` raises.
-        """
+    async def send(self, kind: Hashable, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit = NO_LIMIT) -> _Reply:
+        """Make a call: alone while none of its `kind` was answered. `clock` stands still meanwhile."""
         opens_at = self._opens_at.setdefault(kind, anyio.current_time() + self._alone_s)
         with clock.stopped(), anyio.move_on_after(opens_at - anyio.current_time()):
             while kind not in self.answered and kind in self._under_way and anyio.current_time() < self._opens_at[kind]:
@@ -156,8 +148,7 @@ class FirstAlone:
             reply = await call()
             self.answered.add(kind)
         except BaseException as exc:
-            causes = exc, exc.__cause__
-            no_reply = any(isinstance(cause, openai.APIConnectionError | EndpointDown) for cause in causes)
+            no_reply = any(isinstance(c, openai.APIConnectionError | EndpointDown) for c in (exc, exc.__cause__))
             if no_reply or not isinstance(exc, Exception):  # it was cancelled
                 self._opens_at[kind] = anyio.current_time()
             raise

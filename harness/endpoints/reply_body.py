@@ -23,7 +23,9 @@ def has_form(reply: Mapping[str, Any], *, logprobs: bool = True) -> bool:
     if choice := first_choice(reply):
         message = choice.get("message")
         is_whole = _is_message(message) or (message is None and choice.get("finish_reason") == "content_filter")
-        return is_whole and (not logprobs or _are_logprobs(choice.get("logprobs")))
+        told = choice.get("logprobs") if logprobs else None
+        lists = [as_object(told).get(name) for name in ("content", "refusal")]  # empty with a server that tells none
+        return is_whole and isinstance(told or {}, dict) and all(_are(listed, _is_logprob) for listed in lists)
     output = reply.get("output")
     return isinstance(output, list) and all(map(_is_item, as_list(output)))
 
@@ -43,27 +45,21 @@ def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
     content = message_text(message) if isinstance(message.get("content"), list) else message.get("content")
     # The SDK makes nothing of other annotations: it warns of them, and passes them over.
     citations = [a for a in as_list(message.get("annotations")) if _is_citation(as_object(a).get("url_citation"))]
-    whole = {
+    tokens = map(as_object, as_list(as_object(choice.get("logprobs")).get("content")))
+    logprobs: list[Any] = [{**token, "top_logprobs": token.get("top_logprobs") or []} for token in tokens]
+    whole: dict[str, Any] = {
         "finish_reason": None,
         **choice,
         "message": {"role": "assistant", **message, "content": content, "annotations": citations},
-        "logprobs": _with_alternatives(as_object(choice.get("logprobs"))),
+        "logprobs": {"content": logprobs} if logprobs else None,
     }
     return {**reply, "usage": usage, "choices": [whole, *reply["choices"][1:]]}
 
 
 def _is_citation(citation: Any) -> bool:
     members = as_object(citation)
-    return _has_texts(members, "url", "title") and all(
-        isinstance(members.get(name), int) for name in ("start_index", "end_index")
-    )
-
-
-def _with_alternatives(logprobs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the logprobs of the text with their alternatives, which some servers leave out; None without any."""
-    tokens = map(as_object, as_list(logprobs.get("content")))
-    content: list[dict[str, Any]] = [{**token, "top_logprobs": token.get("top_logprobs") or []} for token in tokens]
-    return {"content": content} if content else None
+    places = (members.get(name) for name in ("start_index", "end_index"))
+    return _has_texts(members, "url", "title") and all(isinstance(place, int) for place in places)
 
 
 def message_text(message: Mapping[str, Any]) -> str:
@@ -97,9 +93,8 @@ def _is_message(message: Any) -> bool:
     if not all(isinstance(members.get(name), str | None) for name in ("refusal", "reasoning_content")):
         return False
     content, calls = members.get("content"), members.get("tool_calls")
-    has_content = isinstance(content, str | list | None) and all(
-        isinstance(part, dict) and isinstance(as_object(part).get("text"), str | None) for part in as_list(content)
-    )
+    parts = [isinstance(p, dict) and isinstance(as_object(p).get("text"), str | None) for p in as_list(content)]
+    has_content = isinstance(content, str | list | None) and all(parts)
     has_calls = isinstance(calls, list | None) and all(map(_is_call, as_list(calls)))
     return has_content and has_calls and _are(members.get("annotations"), _is_annotation)
 
@@ -112,7 +107,6 @@ def _is_call(call: Any) -> bool:
 
 
 def _is_item(item: Any) -> bool:
-    """Tell whether an item of a response's output holds what every item of its type does."""
     members = as_object(item)
     match members.get("type"):
         case "message":
@@ -136,13 +130,6 @@ def _is_output_part(part: Any) -> bool:
     if not isinstance(members.get("type"), str) or (named and not _has_texts(members, named)):
         return False
     return _are(members.get("annotations"), _is_annotation) and _are(members.get("logprobs"), _is_logprob)
-
-
-def _are_logprobs(logprobs: Any) -> bool:
-    """Tell whether the logprobs of a chat reply are; of a server's that tells none they may be empty."""
-    if logprobs and not isinstance(logprobs, dict):
-        return False
-    return all(_are(as_object(logprobs).get(name), _is_logprob) for name in ("content", "refusal"))
 
 
 def _are(values: Any, is_one: Callable[[Any], bool]) -> bool:
@@ -175,8 +162,6 @@ _SHOWN = 100
 _NOT_DONE = ["failed", "cancelled", "queued", "in_progress"]
 """No set: a status may be a list."""
 _OF_API = (("/responses", "output", "the Responses API"), ("/chat/completions", "choices", "Chat Completions"))
-_EVENTS = ("data:", "event:")
-"""How a stream of events begins."""
 
 
 class NoReply(openai.APIConnectionError):
@@ -191,10 +176,7 @@ class NoReply(openai.APIConnectionError):
 
 
 def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = True) -> dict[str, Any]:
-    """Return the JSON of a response by either API, in any encoding of Unicode. Raises NoReply for all else.
-
-    `logprobs`: whether those of a chat reply have to be of their kind, too.
-    """
+    """Return the JSON of a reply by either API, its `logprobs` checked too. Raises NoReply for all else."""
     try:
         try:
             body: Any = from_json(content)
@@ -202,7 +184,13 @@ def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = Tru
             body = json.loads(content)
     except (ValueError, RecursionError):
         text = content.decode(errors="replace")
-        raise NoReply(_not_json(text), request, text, is_page=_is_page(text)) from None
+        is_page = text.lstrip("\ufeff \t\r\n").startswith("<")
+        if text.startswith(("data:", "event:")):
+            what = "with a stream of events, which was not asked for"
+        else:
+            what = "with a web page" if is_page else "with a body that is cut short, or no JSON"
+        why = f"{what}: {_shown(text)}" if text.strip() else "with an empty body"
+        raise NoReply(why, request, text, is_page=is_page) from None
     return checked_reply(body, request, logprobs=logprobs)
 
 
@@ -228,19 +216,6 @@ def check_api(reply: dict[str, Any], request: httpx2.Request) -> None:
         if path.endswith(ending) and not isinstance(reply.get(member), list):
             text = json.dumps(reply)
             raise NoReply(f"with no reply of {api}, which was asked: {_shown(text)}", request, text)
-
-
-def _is_page(text: str) -> bool:
-    return text.lstrip("\ufeff \t\r\n").startswith("<")
-
-
-def _not_json(text: str) -> str:
-    if not text.strip():
-        return "with an empty body"
-    if text.startswith(_EVENTS):
-        return f"with a stream of events, which was not asked for: {_shown(text)}"
-    what = "with a web page" if _is_page(text) else "with a body that is cut short, or no JSON"
-    return f"{what}: {_shown(text)}"
 
 
 def _shown(text: str) -> str:

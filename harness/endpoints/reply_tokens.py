@@ -13,6 +13,7 @@ Only what looks as servers write it is cut. All else stays in the body and is re
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import openai
@@ -25,12 +26,8 @@ from harness.core.wording import option
 from harness.endpoints.refused_settings import with_body
 from harness.endpoints.reply_body import as_list, as_object
 
-ASKED: Mapping[str, bool] = {
-    "logprobs": True,
-    "return_token_ids": True,
-    "return_prompt_token_ids": True,
-    "return_meta_info": True,
-}
+_FIELDS = ("logprobs", "return_token_ids", "return_prompt_token_ids", "return_meta_info")
+ASKED: Mapping[str, bool] = dict.fromkeys(_FIELDS, True)
 """Of vLLM and newer SGLang the first two, of older SGLang all but the second; each ignores what it does not know."""
 _IN_A_STREAM: Mapping[str, bool] = {"logprobs": True, "return_token_ids": True}
 _IN_SGLANGS_STREAM: Mapping[str, bool] = {"logprobs": True, "return_input_ids": True, "return_output_ids": True}
@@ -43,31 +40,24 @@ class TokenRequests:
 
     def __init__(self, policy: TokenPolicy, note: Callable[[str], None]) -> None:
         """Call `note` once for each thing that keeps token ids from being there."""
-        self.wanted = policy != "off"
-        self._required = policy == "require"
-        self._note = note
-        self._whole = ASKED if self.wanted else NOTHING
-        self._streamed = _IN_A_STREAM if self.wanted else NOTHING
+        self.wanted, self._required = policy != "off", policy == "require"
+        self._note, self._noted = note, set[str]()
+        self._whole, self._streamed = (ASKED, _IN_A_STREAM) if self.wanted else (NOTHING, NOTHING)
         self.any_came = False
         """Whether any reply came with tokens."""
-        self._noted = set[str]()
 
     def asked(self, *, stream: bool) -> Mapping[str, bool]:
         """Return what a call asks for."""
         return self._streamed if stream else self._whole
 
     def refused(self, error: openai.APIStatusError, asked: Mapping[str, bool]) -> bool:
-        """Return whether an error names something that was `asked`, which is then asked no more.
-
-        Raises Refused where tokens are required.
-        """
-        if not any(name in f"{getattr(error, 'param', None)} {error.message}" for name in asked):
-            return False
-        if asked is _IN_A_STREAM and "stream" in error.message.lower():
+        """Ask no more for what was `asked` if an error names it; return whether it does. Raises Refused if required."""
+        named = any(name in f"{getattr(error, 'param', None)} {error.message}" for name in asked)
+        if named and asked is _IN_A_STREAM and "stream" in error.message.lower():
             self._streamed = _IN_SGLANGS_STREAM
-        else:
+        elif named:
             self.refuse(error)
-        return True
+        return named
 
     def refuse(self, error: openai.APIStatusError) -> None:
         """Ask no more: a call that was refused with `error` was taken without asking. Raises Refused if required."""
@@ -137,10 +127,7 @@ class TokenIds(list[int]):
 
 
 def read_body(content: bytes, *, logprobs: bool) -> Any | None:
-    """Return what JSON says, arrays of ids as TokenIds, and logprobs as numbers in `logprobs.content`.
-
-    None unless the ids of a reply were cut out. Without `logprobs` they stay as they are.
-    """
+    """Return what JSON says, with TokenIds, and `logprobs` as numbers; None unless the ids of a reply were cut out."""
     if (reply := _cut_ids(b'"token_ids":', content)) is None:
         return None
     arrays, rest = {"token_ids": reply[0]}, reply[1]
@@ -150,23 +137,15 @@ def read_body(content: bytes, *, logprobs: bool) -> Any | None:
         arrays["logprobs"], rest = cut
     try:
         body: Any = from_json(rest)
-    except ValueError:
-        return None  # who reads the whole body will say what is wrong with it
-    return body if _put_back(body, arrays) else None
-
-
-def _put_back(body: Any, arrays: dict[str, Any]) -> bool:
-    """Put arrays where null stands for them, and return whether all have a place in which a server tells tokens."""
-    try:
         (choice,) = body["choices"]
-        for key, value in arrays.items():
+        for key, value in arrays.items():  # put where null stands for them
             holder = body if key == "prompt_token_ids" and key in body else choice
             if holder[key] is not None:
-                return False
+                return None
             holder[key] = value
     except (TypeError, KeyError, ValueError):
-        return False
-    return True
+        return None  # who reads the whole body will say what is wrong with it
+    return body
 
 
 def _cut_ids(key: bytes, content: bytes) -> _Cut | None:
@@ -176,13 +155,12 @@ def _cut_ids(key: bytes, content: bytes) -> _Cut | None:
     if start < 0 or not end or content.find(key, end) >= 0:
         return None
     text = content[start + len(key) : end].strip()
-    if text[:1] != b"[" or text[1:-1].translate(None, b"0123456789, "):
-        return None
     try:
-        ids: list[int] = from_json(text)
+        is_list = text[:1] == b"[" and not text[1:-1].translate(None, b"0123456789, ")
+        ids: list[int] | None = from_json(text) if is_list else None
     except ValueError:
         return None
-    if sum(ids) >= ID_LIMIT and max(ids) >= ID_LIMIT:  # the sum is quicker, and mostly enough
+    if ids is None or (sum(ids) >= ID_LIMIT and max(ids) >= ID_LIMIT):  # the sum is quicker, and mostly enough
         return None
     return TokenIds(ids), content[: start + len(key)] + b"null" + content[end:]
 
@@ -194,13 +172,12 @@ def _cut_logprobs(content: bytes, count: int) -> _Cut | None:
     if not head or not tail:
         return None
     numbers = _LOGPROB.findall(content, head.end(), tail.end())
-    if len(numbers) != count:
-        return None
     try:
-        logprobs = cast("list[Any]", from_json(b"[" + b",".join(numbers) + b"]"))
+        logprobs = cast("list[Any]", from_json(b"[" + b",".join(numbers) + b"]")) if len(numbers) == count else None
     except ValueError:
         return None
-    return {"content": logprobs}, content[: head.start(1)] + b"null" + content[tail.end() :]
+    rest = content[: head.start(1)] + b"null" + content[tail.end() :]
+    return None if logprobs is None else ({"content": logprobs}, rest)
 
 
 class ReplyTokens:
@@ -234,7 +211,9 @@ class ReplyTokens:
             self._logprobs += [logprob for logprob, _ in of_meta]
         else:
             self._add(ids)
-            self._logprobs += _each_logprob(as_list(as_object(logprobs).get("content")))
+            entries = as_list(as_object(logprobs).get("content"))
+            with suppress(TypeError, KeyError):
+                self._logprobs += [e["logprob"] for e in entries] if isinstance(_first(entries), dict) else entries
 
     def tokens(self) -> SampledTokens | str | None:
         """Return the tokens; in words why they cannot be used; None if the server told none."""
@@ -243,11 +222,8 @@ class ReplyTokens:
         prompt, ids = self._prompt, self._ids
         if prompt is None:
             return "without the ids of the prompt"
-        for name, counted, listed in (
-            ("completion_tokens", self._usage.get("completion_tokens"), ids),
-            ("prompt_tokens", self._usage.get("prompt_tokens"), prompt),
-        ):
-            if counted != len(listed):
+        for name, listed in (("completion_tokens", ids), ("prompt_tokens", prompt)):
+            if (counted := self._usage.get(name)) != len(listed):
                 return f"{len(listed)} ids where usage counts {counted} {name}"
         if not (_are_ids(prompt) and _are_ids(ids)):
             return "an id that is no id"
@@ -264,13 +240,6 @@ class ReplyTokens:
     def _add(self, ids: Any) -> None:
         if isinstance(ids, list):
             self._ids = cast("list[Any]", ids) if self._ids is None else self._ids + cast("list[Any]", ids)
-
-
-def _each_logprob(entries: list[Any]) -> list[Any]:
-    try:
-        return [entry["logprob"] for entry in entries] if isinstance(_first(entries), dict) else entries
-    except (TypeError, KeyError):
-        return []
 
 
 def _first(several: Any) -> Any:

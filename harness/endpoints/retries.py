@@ -9,12 +9,12 @@ import logging
 import math
 import random
 from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import count
-from typing import Protocol, Self, cast
+from typing import Self, cast
 
 import anyio
 import openai
@@ -25,38 +25,14 @@ from stamina.instrumentation import RetryDetails, RetryHook
 from harness.core.tracebacks import WithoutFrames
 
 
-class Stoppable(Protocol):
-    """A clock that a wait at an endpoint's gate stops."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether the time was over."""
-        ...
-
-    def stopped(self) -> AbstractContextManager[None]:
-        """Stand still for as long as the context lasts."""
-        ...
-
-
-class _NoLimit:
-    passed = False
-
-    def stopped(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-NO_LIMIT: Stoppable = _NoLimit()
-"""The clock of work that may take as long as it takes."""
-
-
 class TimeLimit:
-    """Cancels what runs `within` it after so many seconds, waits that are not counted aside."""
+    """Cancels what runs `within` it after so many seconds; a wait at an endpoint's gate stops the clock."""
 
     def __init__(self, seconds: float) -> None:
         """Set the limit; the clock begins with `within`."""
         self.seconds = seconds
         self._scope: anyio.CancelScope | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._left_s = seconds
         self._stops = 0
 
@@ -70,66 +46,48 @@ class TimeLimit:
         """The seconds that count so far."""
         if self._scope is None:
             return 0.0
-        left_s = self._left_s if self._stops else self._scope.deadline - anyio.current_time()
-        return self.seconds - left_s
+        return self.seconds - (self._left_s if self._stops else self._scope.deadline - anyio.current_time())
 
     def within(self) -> AbstractContextManager[None, bool]:
         """Run the block for `seconds` at most; work that is cut off ends without an error."""
-        return cast("AbstractContextManager[None, bool]", self._within())
 
-    @contextmanager
-    def _within(self) -> Generator[None]:
-        self._scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
-        self._loop = asyncio.get_running_loop()
-        with self._scope, WithoutFrames():
-            yield
+        @contextmanager
+        def within() -> Generator[None]:
+            self._loop = asyncio.get_running_loop()
+            self._scope = anyio.CancelScope(deadline=anyio.current_time() + self.seconds)
+            with self._scope, WithoutFrames():
+                yield
+
+        return cast("AbstractContextManager[None, bool]", within())
 
     @contextmanager
     def stopped(self) -> Generator[None]:
-        """Stand still. Of waits that overlap, the last to end lets the clock go on."""
-        if self._scope and not self._stops:
-            self._left_s = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
-        self._stops += 1
+        """Stand still, also for a wait in another thread's loop; of waits that overlap, until the last ends."""
+        self._wait(1)
         try:
             yield
         finally:
-            self._stops -= 1
-            if self._scope and not self._stops:
-                self._scope.deadline = anyio.current_time() + self._left_s
+            self._wait(-1)
 
-    @contextmanager
-    def stopped_from_afar(self) -> Generator[None]:
-        """Stand still, for work in another thread's event loop: the clock's own loop stops it, and lets it go on."""
-        stop = ExitStack()
-        self._soon(lambda: stop.enter_context(self.stopped()))
-        try:
-            yield
-        finally:
-            self._soon(stop.close)
+    def _wait(self, more: int) -> None:
+        """Note `more` waits, or fewer, in the clock's own loop."""
+        if self._scope and self._loop is asyncio.get_running_loop():
+            self._count(self._scope, more)
+        elif self._scope:
+            with suppress(RuntimeError):  # the loop has ended, and the work within the limit with it
+                self._loop.call_soon_threadsafe(self._count, self._scope, more)
 
-    def _soon(self, act: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and the work within the limit with it
-            if self._loop:
-                self._loop.call_soon_threadsafe(act)
-
-
-@dataclass(frozen=True)
-class FromAfar:
-    """A clock as work in another thread's event loop stops it."""
-
-    limit: TimeLimit
-
-    @property
-    def passed(self) -> bool:
-        """Whether the time was over."""
-        return self.limit.passed
-
-    def stopped(self) -> AbstractContextManager[None]:
-        """Stand still for as long as the context lasts."""
-        return self.limit.stopped_from_afar()
+    def _count(self, scope: anyio.CancelScope, more: int) -> None:
+        if not self._stops:
+            self._left_s = scope.deadline - anyio.current_time()
+            scope.deadline = math.inf
+        self._stops += more
+        if not self._stops:
+            scope.deadline = anyio.current_time() + self._left_s
 
 
+NO_LIMIT = TimeLimit(math.inf)
+"""The clock of work that may take as long as it takes."""
 LONGEST_WAIT_S = 60.0
 """A server that asks for more is asked again after this long."""
 _FIRST_WAIT_S = 0.5
@@ -138,26 +96,18 @@ _OURS = ContextVar("retry_of_a_judge_call", default=False)
 
 
 def may_succeed_later(status: int | None, *, no_reply: bool) -> bool:
-    """Return whether the same call may succeed later: after no reply, HTTP 408, 409 or 5xx.
-
-    Not after a 429: the endpoint's gate has waited for as long as the user would.
-    """
+    """Return whether the same call may succeed later: after no reply, HTTP 408, 409 or 5xx; the gate sees to a 429."""
     return no_reply or (status is not None and (status in _TRANSIENT or status >= 500))
 
 
 def retry_after_s(error: BaseException) -> float | None:
-    """Return the seconds that the server asks to wait, None where it does not say.
-
-    Reads `retry-after-ms` and `Retry-After`, as seconds or as a date; a date is read against the reply's own `Date`.
-    """
+    """Return the seconds to wait by `retry-after-ms` or `Retry-After` (a date: against the reply's `Date`), or None."""
     if not isinstance(error, openai.APIStatusError):
         return None
     headers = error.response.headers
-    milliseconds = read_number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
+    if (milliseconds := read_number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
-    seconds = read_number(headers.get("retry-after"))
-    if seconds is not None:
+    if (seconds := read_number(headers.get("retry-after"))) is not None:
         return seconds
     try:
         later = parsedate_to_datetime(headers["retry-after"])
@@ -179,10 +129,9 @@ def agent_retries(
     def policy(context: RetryPolicyContext) -> bool | RetryDecision:
         error = context.normalized
         no_reply = error.is_network_error or error.is_timeout
-        if not may_succeed_later(error.status_code, no_reply=no_reply):
-            return False
         unreachable = error.is_network_error and not error.is_timeout
-        if unreachable and not has_answered() and context.attempt > 1:
+        gives_up = unreachable and not has_answered() and context.attempt > 1
+        if gives_up or not may_succeed_later(error.status_code, no_reply=no_reply):
             return False
         backoff_s = _FIRST_WAIT_S * 2 ** (context.attempt - 1) * rng.uniform(0.5, 1.5)
         wished_s = retry_after_s(context.error) or error.retry_after  # the latter: advice of a model of the agent's own
@@ -195,8 +144,7 @@ def agent_retries(
 def judge_retries(retries: int, has_answered: Callable[[], bool]) -> AsyncIterator[stamina.Attempt]:
     """Return the first and up to `retries` further attempts of one judge call, for `async for`.
 
-    A Retry-After is honoured; otherwise stamina's own backoff with jitter holds. Until the endpoint `has_answered`, an
-    address that cannot be reached is tried once more only, as for agent calls. Retries go to the log `arena-harness`.
+    As for agent calls, but with stamina's own backoff with jitter. Retries go to the log `arena-harness`.
     """
     failures = count(1)
 
@@ -209,18 +157,17 @@ def judge_retries(retries: int, has_answered: Callable[[], bool]) -> AsyncIterat
             return min(retry_after_s(error) or 0.0, LONGEST_WAIT_S) or True
         return no_reply
 
-    attempts = stamina.retry_context(on=wait, attempts=retries + 1, timeout=None)
-    return _LoggedByUs(attempts.__aiter__())
+    hooks = stamina.instrumentation.get_on_retry_hooks()
+    if _log_retry not in hooks:  # not yet, or the user has set others since
+        stamina.instrumentation.set_on_retry_hooks([*map(_of_others, hooks), _log_retry])
+    return _LoggedByUs(aiter(stamina.retry_context(on=wait, attempts=retries + 1, timeout=None)))
 
 
+@dataclass(frozen=True)
 class _LoggedByUs:
     """Attempts whose retries are logged here, and not by what logs the user's own retries with stamina."""
 
-    def __init__(self, attempts: AsyncIterator[stamina.Attempt]) -> None:
-        self._attempts = attempts
-        hooks = stamina.instrumentation.get_on_retry_hooks()
-        if _log_retry not in hooks:  # not yet, or the user has set others since
-            stamina.instrumentation.set_on_retry_hooks([*map(_of_others, hooks), _log_retry])
+    attempts: AsyncIterator[stamina.Attempt]
 
     def __aiter__(self) -> Self:
         return self
@@ -228,19 +175,18 @@ class _LoggedByUs:
     async def __anext__(self) -> stamina.Attempt:
         token = _OURS.set(True)
         try:
-            return await anext(self._attempts)
+            return await anext(self.attempts)
         finally:
             _OURS.reset(token)
 
 
 def _log_retry(details: RetryDetails) -> None:
     if _OURS.get():
-        log = logging.getLogger("arena-harness")
-        log.info("a judge call is tried again in %.1f s: %s", details.wait_for, details.caused_by)
+        message = "a judge call is tried again in %.1f s: %s"
+        logging.getLogger("arena-harness").info(message, details.wait_for, details.caused_by)
 
 
 def _of_others(hook: RetryHook) -> RetryHook:
-    """Return a hook that is called for all retries but ours."""
     return lambda details: None if _OURS.get() else hook(details)
 
 

@@ -1,7 +1,7 @@
 """What a command holds that must be neither kept nor shown: keys, and passwords in addresses."""
 
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 import httpx2
@@ -12,11 +12,10 @@ from harness.endpoints.credentials import AGENT_URL, each_address
 
 
 def secrets_in(environ: Mapping[str, str], *addresses: object) -> tuple[str, ...]:
-    """Return the keys in `environ`, and what `addresses` and its OPENAI_BASE_URL hold before their @.
+    """Return the keys in `environ`, whole and one by one, and what `addresses` and its OPENAI_BASE_URL hold before @.
 
-    Each address is a URL, several URLs, or None; what is no URL holds no password. Keys with commas between them
-    count whole and one by one. Passwords count as written, unquoted and with their user; so does a user without a
-    password, which is a token; and the Basic values that HTTP clients make of both.
+    Each address is a URL, several URLs, or None; what is no URL holds no password. Passwords count as written, unquoted
+    and with their user, as does a user without one, which is a token; and the Basic values that HTTP clients make.
     """
     values = [environ.get(name) or "" for name in (AGENT_KEY, JUDGE_KEY)]
     keys = [key.strip() for value in values for key in (value, *value.split(","))]
@@ -42,12 +41,6 @@ def secrets_in_address(url: object) -> tuple[str, ...]:
         return ()
     user, password = parts.username or "", parts.password or ""
     secret = password or user
-    return (secret, unquote(secret), f"{user}:{password}@", *_basic(unquote(user), unquote(password)))
-
-
-def _basic(user: str, password: str) -> Iterable[str]:
-    """Yield what stands behind `Basic` in a header, in both alphabets of base64, with its padding and without."""
-    pair = f"{user}:{password}".encode("utf-8", "surrogateescape")
-    for encode in (b64encode, urlsafe_b64encode):
-        value = encode(pair).decode("ascii")
-        yield from (value, value.rstrip("="))
+    pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "surrogateescape")
+    basic = (b64encode(pair).decode("ascii"), urlsafe_b64encode(pair).decode("ascii"))  # what stands behind `Basic`
+    return (secret, unquote(secret), f"{user}:{password}@", *basic, *(value.rstrip("=") for value in basic))

@@ -12,10 +12,9 @@ from harness.endpoints.breaker import stays
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, names_set, without
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 
 _Reply = TypeVar("_Reply")
-Send = Callable[[ModelSettings], Awaitable[_Reply]]
 
 
 class EndpointState:
@@ -25,40 +24,12 @@ class EndpointState:
     """
 
     def __init__(
-        self,
-        gate: Gate,
-        refused: RefusedSettings,
-        *,
-        alone_s: float = math.inf,
-        tokens: TokenRequests | None = None,
+        self, gate: Gate, refused: RefusedSettings, *, alone_s: float = math.inf, tokens: TokenRequests | None = None
     ) -> None:
-        """Leave out what is `refused` already, and what a call is refused from now on.
-
-        A first call goes alone for `alone_s` at most. Without `tokens` no token ids are asked for.
-        """
+        """Leave out what is `refused`. A first call goes alone for `alone_s` at most; `tokens` None: none are asked."""
         self.tokens = tokens or TokenRequests("off", lambda _: None)
-        self.refused = refused
-        self._gate = gate
+        self.gate, self.refused = gate, refused
         self._first = FirstAlone(alone_s)
-
-    @property
-    def given_up(self) -> str | None:
-        """Why nothing more is asked of the endpoint; None while it is asked."""
-        return self._gate.given_up
-
-    @property
-    def is_down(self) -> bool:
-        """Whether call after call failed, or the last one hung, and none has had a reply since."""
-        return self._gate.is_down or self._gate.hangs
-
-    @property
-    def last_error(self) -> str | None:
-        """What became of the last call, in words; None if the call got a reply."""
-        return self._gate.last_error
-
-    def check_usage(self, counts: object) -> None:
-        """Say once where a reply counts more tokens than a reply can have."""
-        self._gate.check_usage(counts)
 
     def has_answered(self) -> bool:
         """Return whether any model has answered in this run."""
@@ -68,8 +39,8 @@ class EndpointState:
         self,
         model: str | None,
         settings: ModelSettings,
-        send: Send[_Reply],
-        clock: Stoppable = NO_LIMIT,
+        send: Callable[[ModelSettings], Awaitable[_Reply]],
+        clock: TimeLimit = NO_LIMIT,
         stream: bool | None = None,
         leaves: Callable[[], bool] = stays,
     ) -> Awaitable[_Reply]:
@@ -82,33 +53,23 @@ class EndpointState:
         kind = (model, *names_set(settings))  # the samples may send a setting that the anchor did not
         if self.tokens.wanted and stream is not None:
             kind = (*kind, *self.tokens.asked(stream=stream))
-        work = partial(self._send, model, settings, send, clock, stream, leaves)
-        if kind in self._first.answered:
-            return work()
-        return self._first.send(kind, work, clock)
 
-    async def _send(
-        self,
-        model: str | None,
-        settings: ModelSettings,
-        send: Send[_Reply],
-        clock: Stoppable,
-        stream: bool | None,
-        leaves: Callable[[], bool],
-    ) -> _Reply:
-        doubted: openai.APIStatusError | None = None
-        while True:
-            allowed = without(settings, self.refused.of(model))
-            asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
-            try:
-                reply = await self._gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-                if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
-                    continue
-                if not asked or self.tokens.any_came:
-                    raise
-                doubted = exc  # it may be about the tokens without a word of them: the call is made once without
-            else:
-                if doubted:
-                    self.tokens.refuse(doubted)
-                return reply
+        async def work() -> _Reply:
+            doubted: openai.APIStatusError | None = None
+            while True:
+                allowed = without(settings, self.refused.of(model))
+                asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
+                try:
+                    reply = await self.gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
+                except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
+                    if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
+                        continue
+                    if not asked or self.tokens.any_came:
+                        raise
+                    doubted = exc  # it may be about the tokens without a word of them: the call is made once without
+                else:
+                    if doubted:
+                        self.tokens.refuse(doubted)
+                    return reply
+
+        return work() if kind in self._first.answered else self._first.send(kind, work, clock)

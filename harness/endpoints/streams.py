@@ -41,7 +41,11 @@ class StreamedReply:
                 request_id=getattr(response, "_request_id", None),
             )
         elif kind in _FAILED:
-            self.error = ModelBehaviorError(f"the stream ended with {kind}{_why(event)}")
+            about: Any = getattr(event, "response", None) or event
+            cause, cut = getattr(about, "error", None) or about, getattr(about, "incomplete_details", None)
+            reasons = (getattr(cut, "reason", None), getattr(cause, "code", None), getattr(cause, "message", None))
+            why = "".join(f": {word}" for word in reasons if word)
+            self.error = ModelBehaviorError(f"the stream ended with {kind}{why}")
         return self.over
 
 
@@ -59,11 +63,3 @@ def completed(reply: ModelResponse) -> ResponseCompletedEvent:
         parallel_tool_calls=True,
     )
     return ResponseCompletedEvent.model_construct(type="response.completed", sequence_number=0, response=response)
-
-
-def _why(event: Any) -> str:
-    """Return why the endpoint says that a stream failed."""
-    about: Any = getattr(event, "response", None) or event
-    cause, cut = getattr(about, "error", None) or about, getattr(about, "incomplete_details", None)
-    reasons = (getattr(cut, "reason", None), getattr(cause, "code", None), getattr(cause, "message", None))
-    return "".join(f": {word}" for word in reasons if word)

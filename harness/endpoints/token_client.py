@@ -6,8 +6,7 @@ rollout says.
 
 import gc
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import httpx2
@@ -25,7 +24,6 @@ class TokenClient(PooledClient):
     """Gives the tokens of each reply to what `collector` returns while the call is made; None: to nobody."""
 
     def __init__(self, collector: Callable[[], ReplyTokens | None], **options: Any) -> None:
-        """Make a client with the options of httpx2's."""
         super().__init__(**options)
         self._collector = collector
 
@@ -39,44 +37,26 @@ class TokenClient(PooledClient):
         if stream and "event-stream" in kind:
             return _with(response, stream=_Stripped(response, tokens))
         response.headers["content-type"] = "application/json"  # which some servers do not call it
-        return _with(response, content=_rest(await response.aread(), tokens, request))
-
-
-def _rest(content: bytes, tokens: ReplyTokens, request: httpx2.Request) -> bytes:
-    """Return what is left of a reply's body without its tokens. Raises NoReply."""
-    kept = tokens.keep_logprobs  # else they are taken out, and nobody minds what else they are
-    body: Any = read_body(content, logprobs=not kept)
-    with _no_collection():
+        content = await response.aread()
+        kept = tokens.keep_logprobs  # else they are taken out, and nobody minds what else they are
+        body: Any = read_body(content, logprobs=not kept)
         make, source = (model_reply, content) if body is None else (checked_reply, body)
-        reply = make(source, request, logprobs=kept)
-    tokens.take(reply)
-    tokens.on_body(reply)
-    return json.dumps(for_sdk(reply)).encode()
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Put off the garbage collector: a reply of a thousand logprobs is a thousand objects, and has no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+        was_enabled = gc.isenabled()
+        gc.disable()  # a reply of a thousand logprobs is a thousand objects, and has no cycles
+        try:
+            reply = make(source, request, logprobs=kept)
+        finally:
+            if was_enabled:
+                gc.enable()
+        tokens.take(reply)
+        tokens.on_body(reply)
+        return _with(response, content=json.dumps(for_sdk(reply)).encode())
 
 
 def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
-    """Return a response with another body, which is not compressed."""
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
-    return httpx2.Response(
-        response.status_code,
-        headers=headers,
-        request=response.request,
-        extensions=response.extensions,
-        history=response.history,
-        **body,
-    )
+    of_both: dict[str, Any] = {name: getattr(response, name) for name in ("request", "extensions", "history")}
+    return httpx2.Response(response.status_code, headers=headers, **of_both, **body)
 
 
 class _Stripped(httpx2.AsyncByteStream):
@@ -84,31 +64,23 @@ class _Stripped(httpx2.AsyncByteStream):
 
     def __init__(self, response: httpx2.Response, tokens: ReplyTokens) -> None:
         self._response, self._tokens = response, tokens
+        self.aclose = response.aclose
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for line in _lines(self._response):
-            yield self._without_tokens(line) if line.startswith(_DATA) else line
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
+        rest = b""
+        async for part in self._response.aiter_bytes():
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                yield self._without_tokens(line + b"\n")
+        if rest:
+            yield self._without_tokens(rest)
 
     def _without_tokens(self, line: bytes) -> bytes:
         try:
-            chunk: Any = from_json(line[len(_DATA) :].strip())
+            chunk: Any = from_json(line.removeprefix(_DATA).strip()) if line.startswith(_DATA) else None
         except ValueError:  # [DONE], or an event that goes over several lines
             return line
         if not isinstance(chunk, dict):
             return line
         self._tokens.take(cast("dict[str, Any]", chunk))
         return b"data: " + to_json(chunk) + b"\n"
-
-
-async def _lines(response: httpx2.Response) -> AsyncGenerator[bytes]:
-    """Yield the lines of a body, each with its line break; the last one as it is."""
-    rest = b""
-    async for part in response.aiter_bytes():
-        *lines, rest = (rest + part).split(b"\n")
-        for line in lines:
-            yield line + b"\n"
-    if rest:
-        yield rest

@@ -12,17 +12,15 @@ from openai.types.responses import ResponseUsage
 
 from harness.core.records import Usage
 
+_OF_CHAT, _OF_RESPONSES = ("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens")
 MOST_TOKENS = 10**9
 """A reply that counts more is not believed: no model reads or writes as many at once."""
 
 
 def read_usage(counts: object) -> Usage:
     """Return the usage of one reply, as the JSON of either API counts it; whatever is no count was not given."""
-    if not isinstance(counts, Mapping):
-        return Usage(requests=1)
-    counts = cast("Mapping[str, Any]", counts)
-    of_chat = "prompt_tokens" in counts
-    into, out = ("prompt_tokens", "completion_tokens") if of_chat else ("input_tokens", "output_tokens")
+    counts = cast("Mapping[str, Any]", counts if isinstance(counts, Mapping) else {})
+    into, out = _OF_CHAT if "prompt_tokens" in counts else _OF_RESPONSES
     return Usage(
         requests=1,
         input=_count(counts, into),
@@ -53,7 +51,6 @@ def _whole(count: object) -> int | None:
 
 
 def _believed(count: int | None) -> int | None:
-    """Return a count that a reply can have; None for any other."""
     return count if count is not None and 0 <= count <= MOST_TOKENS else None
 
 
@@ -62,7 +59,7 @@ def sdk_counts(counts: object, *, of_chat: bool) -> dict[str, Any] | None:
     if not isinstance(counts, Mapping):
         return None
     given = cast("Mapping[str, Any]", counts)
-    into, out = ("prompt_tokens", "completion_tokens") if of_chat else ("input_tokens", "output_tokens")
+    into, out = _OF_CHAT if of_chat else _OF_RESPONSES
     read, written, total = (_whole(given.get(name)) for name in (into, out, "total_tokens"))
     if read is None or written is None:
         return None
@@ -77,8 +74,8 @@ def sdk_counts(counts: object, *, of_chat: bool) -> dict[str, Any] | None:
 
 
 def _sdk_details(counts: Mapping[str, Any], of: str, name: str) -> dict[str, int] | None:
-    details = {part: _whole(count) for part, count in _details(counts, of).items()}
-    whole = {part: count for part, count in details.items() if count is not None}
+    details = _details(counts, of).items()
+    whole = {part: whole for part, count in details if (whole := _whole(count)) is not None}
     return whole if name in whole else None
 
 
@@ -90,10 +87,7 @@ def is_beyond_belief(counts: object) -> bool:
 
 
 def usage_from_sdk(counts: SdkUsage) -> Usage:
-    """Return the usage of one reply as the SDK counts it. Zeros in and out mean that the endpoint counted nothing.
-
-    `requests` is 1: the SDK also counts the attempts before a reply, which are calls of their own here.
-    """
+    """Return the usage of one reply as the SDK counts it, its retries aside; zeros in and out mean nothing counted."""
     if not counts.input_tokens and not counts.output_tokens:
         return Usage(requests=1)
     return Usage(

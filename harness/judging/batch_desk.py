@@ -11,7 +11,7 @@ from harness.archive.run_store import RunStore
 from harness.core.settings import Api
 from harness.core.verdicts import Unjudged, Unscored
 from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import IN_BATCH, SAMPLING, UNANSWERED, WITH_PROVIDER, AskFailed, ModelReply, Question
 from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
 
@@ -147,7 +147,7 @@ class BatchAsk:
                 at = min(FORMS.index(batch_form(batch)) + 1, len(FORMS) - 1)
         self._form: Form = FORMS[at]
 
-    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
         """Return the reply that a batch brought. Raises AskFailed where there is none yet, or will be none."""
         del clock
         desk, key = self._desk, prompt.key

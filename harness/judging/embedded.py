@@ -1,7 +1,7 @@
 """The embedded judge behind the same door as a model: it answers the same prompts with the same JSON."""
 
 from harness.core.records import Usage
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import ModelReply, Question
 from harness.judging.prompt import ListPrompt
 from harness.offline.judge import judge_list, judge_pair
@@ -12,7 +12,7 @@ class EmbeddedAsk:
 
     given_up = None
 
-    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
         """Return the reply."""
         del clock  # it never waits
         if isinstance(prompt, ListPrompt):

@@ -25,7 +25,7 @@ from harness.endpoints.errors import as_refusal, is_too_long, read_failure
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
-from harness.endpoints.retries import NO_LIMIT, Stoppable, judge_retries
+from harness.endpoints.retries import NO_LIMIT, TimeLimit, judge_retries
 from harness.endpoints.usage import read_usage
 from harness.judging.judge_model import SAMPLING, AskFailed, ModelReply, Question
 from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
@@ -113,7 +113,7 @@ class EndpointAsk:
         """Why the endpoint is asked nothing more; None while it is asked."""
         return self._gate.given_up
 
-    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
         """Return the reply. Raises AskFailed; Refused if the endpoint turned the very first call down."""
         if self._model in self._first.answered:
             return await self._ask(prompt, clock)
@@ -129,7 +129,7 @@ class EndpointAsk:
         """Close the connections."""
         await self._client.close()
 
-    async def _ask(self, prompt: Question, clock: Stoppable) -> ModelReply:
+    async def _ask(self, prompt: Question, clock: TimeLimit) -> ModelReply:
         with clock.stopped():
             await self._slots.take(prompt.beginning)
         try:
@@ -151,7 +151,7 @@ class EndpointAsk:
         finally:
             self._slots.leave(prompt.beginning)
 
-    async def _send_allowed(self, prompt: Question, clock: Stoppable) -> ModelReply:
+    async def _send_allowed(self, prompt: Question, clock: TimeLimit) -> ModelReply:
         """Send; where the endpoint refuses an option or the form, send again without it or in the next form."""
         while True:
             wished = SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
@@ -184,7 +184,7 @@ class EndpointAsk:
         return True
 
     async def _send_retrying(
-        self, prompt: Question, form: Form, options: dict[str, Any], clock: Stoppable
+        self, prompt: Question, form: Form, options: dict[str, Any], clock: TimeLimit
     ) -> ModelReply:
         tiers = TierChoice(self._tier, self._retries + 1)
 

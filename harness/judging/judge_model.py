@@ -11,7 +11,7 @@ from harness.core.rounded import sum_if_known
 from harness.core.tracebacks import forget_frames
 from harness.core.unicode import valid_unicode
 from harness.endpoints.costs import Priced
-from harness.endpoints.retries import NO_LIMIT, Stoppable, TimeLimit
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.prompt import ListPrompt, Prompt
 from harness.judging.reply import ReplyError
 
@@ -63,7 +63,7 @@ class Ask(Protocol):
         """Why the model is asked nothing more; None while it is asked."""
         ...
 
-    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
         """Return the model's reply; `clock` stands still while the call waits for its turn."""
         ...
 

@@ -20,11 +20,13 @@ from harness.endpoints.state import EndpointState
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
-from harness.rollouts.engine import Engine, sdk_in_hand
+from harness.rollouts.capture import LOG_GUARD
+from harness.rollouts.engine import Engine
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import provider_for
 from harness.rollouts.nested import LoopModels
+from harness.rollouts.sdk_runner import RUNNER_GUARD
 from harness.rollouts.servers import RolloutsOnServers
 from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
 
@@ -69,7 +71,8 @@ async def open_engine(
         return ModelSource(endpoint, models.provider, spec.offline, models.state, elsewhere)
 
     async with AsyncExitStack() as connections:
-        connections.enter_context(sdk_in_hand())
+        for guard in (RUNNER_GUARD, LOG_GUARD):  # each rollout uses both; this stops what outlives its rollout
+            connections.enter_context(guard.in_use())
         sources = [source_of(endpoint) for endpoint in spec.servers or (spec.endpoint,)]
         run_context = RunContext(
             loaded=spec.loaded,
@@ -84,7 +87,7 @@ async def open_engine(
             deadline=run_env.deadline,
             alternatives=sources if spec.servers else (),
         )
-        run_env.gates.stand_in([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])
+        run_env.gates.together.append([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])
         source: Any = spec.loaded.source
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]

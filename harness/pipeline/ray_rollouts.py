@@ -85,14 +85,14 @@ async def open_rollouts_on_ray(
         line = TrafficLine(traffic, "driver", everything=True)
         relay = _Relay(run_context.progress, run_env.gates)
         listening = asyncio.create_task(line.listen(relay.receive))
-        run_env.gates.pass_on(line.post)
+        run_env.gates.share = line.post
         try:
             first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
             if first.refusal:
                 raise first.error
             yield _RolloutsOnRay(run_context, [_Worker(actor) for actor in workers], relay)
         finally:
-            run_env.gates.pass_on(lambda _: None)
+            run_env.gates.share = lambda _: None
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening

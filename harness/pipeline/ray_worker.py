@@ -128,7 +128,7 @@ class RolloutWorker:
         """Hold agent and connections open for as long as the process lives."""
         try:
             spec, run_env = await self._resolved(), self._run_env
-            run_env.gates.pass_on(self._line.post)
+            run_env.gates.share = self._line.post
             settings = self._job.settings
             store = MemoryStore(make_redactor(spec.loaded, settings, run_env.environ))
             async with open_engine(spec, settings, store, run_env, run_id=self._job.run_id) as engine:

@@ -14,7 +14,7 @@ from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.raw import RawCall, unpack
-from harness.rollouts.replay import RecordedRollout, Replayed, ReplayOptions, replay_rollout
+from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
 
 
 async def replay_run(
@@ -53,7 +53,7 @@ async def replay_run(
                 rng=random.Random(f"{settings.seed}/{recorded.query}/{recorded.index}"),
             )
             options = ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools)
-            yield await replay_rollout(loaded, env, RecordedRollout(of_query, recorded, calls), options)
+            yield await replay_rollout(loaded, env, of_query, recorded, calls, options)
 
 
 def _chosen(reader: RunReader, query: str | None, rollout: int | None) -> Iterator[tuple[Query, Rollout]]:

@@ -36,18 +36,6 @@ class Decision:
     approved: bool
     reason: str | None = None
 
-    @property
-    def message(self) -> str:
-        """What the model reads in the place of the output of a refused call."""
-        return self.reason or SDK_REFUSAL
-
-    @property
-    def words(self) -> str:
-        """The decision as a step holds it."""
-        if self.approved:
-            return APPROVED
-        return f"{REFUSED}: {self.reason}" if self.reason else REFUSED
-
     @classmethod
     def from_words(cls, words: str) -> "Decision":
         """Read what a step holds."""
@@ -64,10 +52,12 @@ class TimedDecision:
 
     def step(self, *, tool: str | None, agent: str | None, call_id: str | None) -> Step:
         """Return the decision on a call as a step."""
+        reason = self.decision.reason
+        refused = f"{REFUSED}: {reason}" if reason else REFUSED
         return Step(
             kind="approval",
             tool_name=tool,
-            tool_output=self.decision.words,
+            tool_output=APPROVED if self.decision.approved else refused,
             agent=agent,
             call_id=call_id,
             started_at=self.began,
@@ -114,25 +104,20 @@ class ChosenApprover:
         if isinstance(answer, str):
             return Decision(approved=False, reason=answer or None)
         if not isinstance(answer, bool):
-            raise TypeError(
-                "approve(item, context) must give True, False, or a str with the reason of a refusal, "
-                f"not {type(answer).__name__}"
-            )
+            answers = "True, False, or a str with the reason of a refusal"
+            raise TypeError(f"approve(item, context) must give {answers}, not {type(answer).__name__}")
         return Decision(answer)
 
 
 def check_approvals(agent: Agent[Any], approver: Approver) -> None:
     """Raise UsageError where an agent in sight has a tool that always needs approval, and nobody decides on it."""
-    for each in in_sight(agent):
-        for tool in each.tools:
-            if getattr(tool, "needs_approval", False) is not True:
-                continue
-            what = f"agent {each.name!r} has the tool {quoted(tool.name)}, which needs approval"
-            if not isinstance(tool, FunctionTool):
-                if getattr(tool, "on_approval", None) is None:
-                    raise UsageError(f"{what}, and nobody decides on it: give the tool an `on_approval`")
-            elif not approver.covers(tool.name):
-                raise UsageError(f"{what}, and nobody decides on it: {_WAYS.format(option('approve', 'NAME'))}")
+    asking = [(a, t) for a in in_sight(agent) for t in a.tools if getattr(t, "needs_approval", False) is True]
+    for each, tool in asking:
+        what = f"agent {each.name!r} has the tool {quoted(tool.name)}, which needs approval, and nobody decides on it"
+        if isinstance(tool, FunctionTool) and not approver.covers(tool.name):
+            raise UsageError(f"{what}: {_WAYS.format(option('approve', 'NAME'))}")
+        if not isinstance(tool, FunctionTool) and getattr(tool, "on_approval", None) is None:
+            raise UsageError(f"{what}: give the tool an `on_approval`")
 
 
 def waits_for(interruptions: Iterable[Any]) -> str:
@@ -141,19 +126,10 @@ def waits_for(interruptions: Iterable[Any]) -> str:
     return f"waits for approval of {names}, and nobody decides on that: {_WAYS.format('--approve NAME')}"
 
 
-Note = Callable[[TimedDecision], None]
-
-
-def put_gates(tools: list[Tool], approver: Approver, note: Note, on_error: Callable[[Exception], None]) -> None:
-    """Let `approver` decide on the calls of all tools in the list that it covers. The SDK runs the tools of that list.
-
-    `note` is called with each decision, within the span of the tool call; `on_error` with what the approver raised.
-    """
-    tools[:] = [gated(tool, approver, note, on_error) for tool in tools]
-
-
-def gated(tool: Tool, approver: Approver, note: Note, on_error: Callable[[Exception], None]) -> Tool:
-    """Return a tool with calls that `approver` decides on; the same tool where they need no decision, or get none."""
+def gated(
+    tool: Tool, approver: Approver, note: Callable[[TimedDecision], None], on_error: Callable[[Exception], None]
+) -> Tool:
+    """Return a tool with calls that `approver` decides on, telling `note` and `on_error`; the same if none are."""
     if not isinstance(tool, FunctionTool) or tool.needs_approval is False or not approver.covers(tool.name):
         return tool
 
@@ -169,7 +145,7 @@ def gated(tool: Tool, approver: Approver, note: Note, on_error: Callable[[Except
                 raise
             note(TimedDecision(decision, began, _now()))
             if not decision.approved:
-                return decision.message
+                return decision.reason or SDK_REFUSAL
         return await invoke_function_tool(function_tool=tool, context=context, arguments=arguments)
 
     gate = copy.copy(tool)
@@ -179,5 +155,4 @@ def gated(tool: Tool, approver: Approver, note: Note, on_error: Callable[[Except
 
 
 def _now() -> datetime:
-    """Return the time as spans have it."""
     return datetime.fromisoformat(get_trace_provider().time_iso())

@@ -5,12 +5,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
 from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner, RunResult
-from agents.tracing import Span, gen_trace_id, trace
+from agents.tracing import gen_trace_id, trace
 from pydantic import TypeAdapter
 
 from harness.archive.store import Store
@@ -26,7 +26,7 @@ from harness.endpoints.retries import agent_retries
 from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel
 from harness.rollouts.approval_gate import waits_for
-from harness.rollouts.capture import span_log
+from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
@@ -41,7 +41,7 @@ from harness.rollouts.reply_items import split_think
 from harness.rollouts.sdk_runner import runs_taken_over
 from harness.rollouts.steps import read_steps
 from harness.rollouts.tool_threads import noting_no_thread
-from harness.rollouts.witnessed_calls import WitnessedCall, witnessed_calls
+from harness.rollouts.witnessed_calls import witnessed_calls
 
 ANCHOR_TEMPERATURE = 0.0
 
@@ -88,7 +88,7 @@ class RunContext:
     @property
     def given_up(self) -> str | None:
         """Why no rollout is begun any more: every server of the run's models was given up; None while one is asked."""
-        reasons = [source.state.given_up for source in self.alternatives or (self.models,)]
+        reasons = [source.state.gate.given_up for source in self.alternatives or (self.models,)]
         return None if None in reasons else "; ".join(filter(None, reasons))
 
     @cached_property
@@ -129,60 +129,60 @@ class Attempt:
     @cached_property
     def requested(self) -> Sampling:
         """The settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
-        settings = self.run_context.settings
-        temperature, top_p = settings.temperature, settings.top_p
+        settings, seed = self.run_context.settings, self.recorder.seed
         if self.role == "anchor":
-            temperature, top_p = ANCHOR_TEMPERATURE, None
-        return Sampling(temperature=temperature, top_p=top_p, seed=self.recorder.seed, model=settings.model)
+            return Sampling(temperature=ANCHOR_TEMPERATURE, top_p=None, seed=seed, model=settings.model)
+        return Sampling(temperature=settings.temperature, top_p=settings.top_p, seed=seed, model=settings.model)
 
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
         outcome: AgentOutcome | None = None
-        limit = self.recorder.limit
+        limit, error = self.recorder.limit, None
         with (
-            span_log().watch(self.trace_id, uploaded=self.run_context.settings.upload_traces),
+            SPAN_LOG.watch(self.trace_id, uploaded=self.run_context.settings.upload_traces),
             stray_replies(self.stray_replies),
             mcp_errors(self.recorder.hooks.note_error),
-            noting_no_thread(self.recorder.note_no_thread),
+            noting_no_thread(partial(setattr, self.recorder, "no_thread", True)),  # noqa: FBT003 - as setattr takes it
             limit.within(),
         ):
             try:
-                result = await self._drive()
-                self.recorder.raise_if_fatal()
-                outcome = read_outcome(result)
+                outcome = read_outcome(await self._drive())
                 if not (outcome.failure or outcome.is_json):
                     outcome = replace(outcome, failure=not_whole(self.recorder))
             except Exception as exc:  # noqa: BLE001 - whatever ends a rollout is data
-                cause = self.recorder.fatal or exc
+                error = exc
+            if cause := self.recorder.fatal or error:  # the SDK may have made it a message to the model
                 if isinstance(cause, Refused):
-                    raise cause from None
+                    raise cause
                 outcome = AgentOutcome(failure=failure_from(cause, self.recorder), error=cause)
         if outcome is None or (outcome.failure and limit.passed):
             return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome
 
-    def drop(self) -> None:
-        """Forget the attempt without a record: nothing was spent on it."""
-        span_log().take(self.trace_id)
-
     async def settle(self, outcome: AgentOutcome) -> Rollout:
         """Make the record, ask the agent's file for its reward, and store it; no cancellation comes between."""
-        left_s = max(0.0, self.run_context.deadline.at - anyio.current_time())
-        rollout = self._build(outcome)
-        return self._keep(await verified(self.run_context.loaded, rollout, self.query, min(REWARD_S, left_s)))
+        most_s = min(REWARD_S, max(0.0, self.run_context.deadline.at - anyio.current_time()))
+        return self._keep(await verified(self.run_context.loaded, self._build(outcome), self.query, most_s))
 
     def record(self, outcome: AgentOutcome) -> Rollout:
         """Make the record and store it, at once and without a reward."""
         return self._keep(self._build(outcome))
 
     def _build(self, outcome: AgentOutcome) -> Rollout:
-        run_context, spans = self.run_context, span_log().take(self.trace_id)
+        run_context, spans = self.run_context, SPAN_LOG.take(self.trace_id)
         models = run_context.models
         replies = witnessed_calls(spans, self.recorder.calls)
-        costs = total_calls(spans, replies, self.recorder.hooks.notes, self.requested.temperature)
+        costs = total_calls(spans, replies, self.recorder.hooks, self.requested.temperature)
         gaps = capture_gaps(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
+        finished = outcome.failure is None or bool(outcome.answer)  # a failed one too, where it got as far as an answer
+        lifted, rest = split_think(outcome.answer)
         try:
-            trajectory = self._trajectory(spans, replies, outcome)
+            trajectory = Trajectory(
+                query=self.query.text,
+                path=read_steps(spans, replies, self.recorder.hooks, finished=finished),
+                answer=rest if lifted else outcome.answer,
+                answer_type="json" if outcome.is_json else "text",
+            )
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
@@ -224,36 +224,28 @@ class Attempt:
             self.run_context.progress.note(f"rollout {self.index}: {error}")
         return rollout
 
-    def _trajectory(
-        self, spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], outcome: AgentOutcome
-    ) -> Trajectory:
-        """Return what the rollout did. A failed one has an answer too where it got as far as a cut one."""
-        finished = outcome.failure is None or bool(outcome.answer)
-        lifted, rest = split_think(outcome.answer)
-        return Trajectory(
-            query=self.query.text,
-            path=read_steps(spans, replies, self.recorder.hooks.notes, finished=finished),
-            answer=rest if lifted else outcome.answer,
-            answer_type="json" if outcome.is_json else "text",
-        )
-
     async def _drive(self) -> RunResult:
-        env, models, loaded = self._env(), self.run_context.models, self.run_context.loaded
-        config = self._config(env)  # before the agent draws from the rng: its own draws change nothing
-        runs = RolloutRuns(
-            config, self.recorder, models.elsewhere, self._note_override, brings_models=models.endpoint is None
+        models, loaded, settings = self.run_context.models, self.run_context.loaded, self.run_context.settings
+        env = AgentEnv(
+            api=models.endpoint.api if models.endpoint else "chat",
+            offline=models.offline,
+            corpus=settings.corpus,
+            model=settings.model,
+            rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
         )
+        config = self._config(env.rng)  # before the agent draws from the rng: its own draws change nothing
+        own = models.endpoint is None
+        runs = RolloutRuns(config, self.recorder, models.elsewhere, self._note_override, brings_models=own)
+        change = partial(recorded, recorder=self.recorder)
         with runs_taken_over(runs):
             try:
-                async with set_up(
-                    loaded, env, self.query, self.scope, lambda agent: recorded(agent, self.recorder)
-                ) as agent:
+                async with set_up(loaded, env, self.query, self.scope, change) as agent:
                     with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
                         return await Runner.run(
                             agent,
                             self.query.agent_input(),
                             context=self.scope.context,
-                            max_turns=self.run_context.settings.max_turns,
+                            max_turns=settings.max_turns,
                             run_config=config,
                             hooks=self.recorder.hooks,
                         )
@@ -261,33 +253,19 @@ class Attempt:
                 runs.over = True
 
     def _note_override(self, agent: Agent[Any]) -> None:
-        """Say once a run that an agent's own temperature gives way."""
         own, temperature = agent.model_settings.temperature, self.run_context.settings.temperature
         if own in (None, temperature) or agent.name in self.run_context.overridden:
             return
         self.run_context.overridden.add(agent.name)
-        self.run_context.progress.note(
-            f"the temperature {own:g} of agent {agent.name!r} gives way to the run's: {temperature:g} for the samples "
-            f"({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
-        )
+        runs = f"{temperature:g} for the samples ({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
+        gives_way = f"the temperature {own:g} of agent {agent.name!r} gives way to the run's"
+        self.run_context.progress.note(f"{gives_way}: {runs}")
 
-    def _env(self) -> AgentEnv:
-        """Give the rollout chance of its own, the same for the same seed, query and index."""
-        settings, endpoint = self.run_context.settings, self.run_context.models.endpoint
-        return AgentEnv(
-            api=endpoint.api if endpoint else "chat",
-            offline=self.run_context.models.offline,
-            corpus=settings.corpus,
-            model=settings.model,
-            rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
-        )
-
-    def _config(self, env: AgentEnv) -> RunConfig:
-        run_context, sampling = self.run_context, self.requested
+    def _config(self, rng: random.Random) -> RunConfig:
+        run_context, sampling, settings = self.run_context, self.requested, self.run_context.settings
         if self.role not in run_context.configs:
-            rng = random.Random(f"{run_context.settings.seed}/retries")
             has_answered, retried = run_context.models.state.has_answered, run_context.progress.retried
-            retries = agent_retries(run_context.settings.retries, rng, has_answered, retried)
+            retries = agent_retries(settings.retries, random.Random(f"{settings.seed}/retries"), has_answered, retried)
             run_context.configs[self.role] = RunConfig(
                 model=sampling.model,
                 trace_include_sensitive_data=True,
@@ -296,7 +274,7 @@ class Attempt:
             )
         config = copy.copy(run_context.configs[self.role])
         if run_context.models.offline:
-            config.model = RecordedModel(OfflineModel(env.rng), self.recorder)
+            config.model = RecordedModel(OfflineModel(rng), self.recorder)
         config.model_provider = RecordedProvider(run_context.models.provider, self.recorder)
         config.tool_error_formatter = self.recorder.hooks.on_tool_error
         return config

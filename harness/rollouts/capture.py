@@ -16,7 +16,7 @@ from agents.tracing.processors import default_processor
 from agents.tracing.provider import SynchronousMultiTracingProcessor
 
 from harness.core.errors import UsageError
-from harness.rollouts.lifecycle import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class _Watched:
 _rollout: ContextVar[_Watched | None] = ContextVar("harness_watched_rollout", default=None)
 
 
-class SpanLog(TracingProcessor):
-    """Collects the spans of watched traces, in the order they began."""
+class SpanLog(SynchronousMultiTracingProcessor):
+    """Collects the spans of watched traces, in the order they began; a processor with none behind it does no more."""
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
+        super().__init__()
         self._watched: dict[str, _Watched] = {}  # each use is one step of a dict's or a list's: it needs no lock
 
     @contextmanager
@@ -43,12 +43,8 @@ class SpanLog(TracingProcessor):
         """Keep the spans of a trace, and of all traces that begin in this task and what it starts."""
         watched = _Watched(uploaded)
         self._add(trace_id, watched)
-        token = _rollout.set(watched)
-        try:
-            with LOG_GUARD.in_use():
-                yield
-        finally:
-            _rollout.reset(token)
+        with set_within(_rollout, watched), LOG_GUARD.in_use():
+            yield
 
     def take(self, trace_id: str) -> Sequence[Span[Any]]:
         """Return a rollout's spans and stop watching it: what a stray thread does later is no part of the rollout."""
@@ -69,23 +65,11 @@ class SpanLog(TracingProcessor):
         if (watched := self._watched.get(span.trace_id)) is not None:
             watched.spans.append(span)
 
-    def on_span_end(self, span: Span[Any]) -> None:
-        """Do nothing: the span kept at its start is the same object."""
-
     def on_trace_start(self, trace: Trace) -> None:
         """Watch a trace that the agent's own code begins."""
         watched = _rollout.get()
         if watched is not None and watched.traces and watched.traces[0] in self._watched:
             self._add(trace.trace_id, watched)
-
-    def on_trace_end(self, trace: Trace) -> None:
-        """Do nothing."""
-
-    def shutdown(self) -> None:
-        """Do nothing."""
-
-    def force_flush(self) -> None:
-        """Do nothing."""
 
     def _add(self, trace_id: str, watched: _Watched) -> None:
         if trace_id not in self._watched:
@@ -93,56 +77,39 @@ class SpanLog(TracingProcessor):
             watched.traces.append(trace_id)
 
 
-_LOG = SpanLog()
-
-
-def span_log() -> SpanLog:
-    """Return the process's span log."""
-    return _LOG
+SPAN_LOG = SpanLog()
+"""The process's own."""
 
 
 class _Before(SynchronousMultiTracingProcessor):
-    """Stands before the processors of a provider: calls the span log first, and hides rollouts from the exporter.
-
-    Whatever is set or added goes to those behind.
-    """
+    """Calls the span log before a provider's processors, and hides rollouts from the exporter."""
 
     def __init__(self, behind: SynchronousMultiTracingProcessor) -> None:
         self.behind = behind
+        self.add_tracing_processor, self.set_processors = behind.add_tracing_processor, behind.set_processors
+        self.shutdown, self.force_flush = behind.shutdown, behind.force_flush
         self._without_exporter: tuple[Sequence[TracingProcessor], SynchronousMultiTracingProcessor] = ((), behind)
 
     @property
     def _processors(self) -> tuple[TracingProcessor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.behind._processors  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
-    def add_tracing_processor(self, tracing_processor: TracingProcessor) -> None:
-        self.behind.add_tracing_processor(tracing_processor)
-
-    def set_processors(self, processors: list[TracingProcessor]) -> None:
-        self.behind.set_processors(processors)
-
     def on_trace_start(self, trace: Trace) -> None:
-        _LOG.on_trace_start(trace)
+        SPAN_LOG.on_trace_start(trace)
         self._behind(trace).on_trace_start(trace)
 
     def on_trace_end(self, trace: Trace) -> None:
         self._behind(trace).on_trace_end(trace)
 
     def on_span_start(self, span: Span[Any]) -> None:
-        _LOG.on_span_start(span)
+        SPAN_LOG.on_span_start(span)
         self._behind(span).on_span_start(span)
 
     def on_span_end(self, span: Span[Any]) -> None:
         self._behind(span).on_span_end(span)
 
-    def shutdown(self, timeout: float | None = None) -> None:
-        self.behind.shutdown(timeout)
-
-    def force_flush(self) -> None:
-        self.behind.force_flush()
-
     def _behind(self, item: Trace | Span[Any]) -> SynchronousMultiTracingProcessor:
-        if not _LOG.is_private(item):
+        if not SPAN_LOG.is_private(item):
             return self.behind
         present = self._processors
         if self._without_exporter[0] is not present:
@@ -153,9 +120,7 @@ class _Before(SynchronousMultiTracingProcessor):
 
 
 def _renew() -> None:
-    """Stand before the processors of the provider that is there now."""
-    provider: Any = get_trace_provider()
-    # The SDK has no public way to list its processors; without the private one the user's would have to go.
+    provider: Any = get_trace_provider()  # which has no public way to list its processors
     behind = getattr(provider, "_multi_processor", None)
     if isinstance(behind, _Before) or any(provider is p for p in _joined):
         return
@@ -163,7 +128,7 @@ def _renew() -> None:
         provider._multi_processor = _Before(behind)  # noqa: SLF001
         _changed.append(provider)
     else:  # a provider of the user's own: what it does with processors is its own affair
-        add_trace_processor(_LOG)
+        add_trace_processor(SPAN_LOG)
         _joined.append(provider)
 
 
@@ -191,9 +156,6 @@ LOG_GUARD = ProcessGuard(_install, _renew)
 
 def check_tracing() -> None:
     """Raise UsageError if tracing is switched off: paths would be empty, and nothing would say so."""
-    probe = get_trace_provider().create_trace(name="harness-probe")
-    if probe.trace_id == "no-op":
-        raise UsageError(
-            "the SDK's tracing is switched off, so no steps could be captured: unset "
-            "OPENAI_AGENTS_DISABLE_TRACING, and take set_tracing_disabled(True) out of the agent's code"
-        )
+    if get_trace_provider().create_trace(name="harness-probe").trace_id == "no-op":
+        advice = "unset OPENAI_AGENTS_DISABLE_TRACING, and take set_tracing_disabled(True) out of the agent's code"
+        raise UsageError(f"the SDK's tracing is switched off, so no steps could be captured: {advice}")

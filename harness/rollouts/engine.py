@@ -1,7 +1,6 @@
 """Rolling out: one query, N runs of the agent, each isolated, each ending in a record whatever happens."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -11,22 +10,9 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.tracebacks import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
-from harness.rollouts.capture import LOG_GUARD, check_tracing
+from harness.rollouts.capture import SPAN_LOG, check_tracing
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker
 from harness.rollouts.recorder import Recorder
-from harness.rollouts.sdk_runner import RUNNER_GUARD
-
-_A_PAIR = 2
-
-
-@contextmanager
-def sdk_in_hand() -> Generator[None]:
-    """Keep the SDK's runner and tracing as rollouts need them until this ends; runs of the user's own notice nothing.
-
-    Every rollout sees to that by itself. Around all of them, this stops what outlives its rollout: a thread of a tool.
-    """
-    with RUNNER_GUARD.in_use(), LOG_GUARD.in_use():
-        yield
 
 
 @dataclass(frozen=True)
@@ -54,11 +40,10 @@ class Engine:
     async def roll_out(self, query: Query, kept: Sequence[Rollout] = (), watch: GroupWatch = UNWATCHED) -> Group:
         """Run the agent `settings.n` times on `query`, less those `kept`: index 0 is the anchor, the others sample.
 
-        Every rollout is in the store when this returns, failed ones with their cause and steps so far. A rollout that
-        --max-cost leaves no room for, or that comes after the endpoint was given up or the user asked to stop, is not
-        begun, and not in the group. With a deadline, those under way are left once two thirds of the time are over and
-        two have ended well, or at the deadline, and are in the group as failed. Raises Refused if the endpoint turned
-        the very first call down, or a temperature in strict mode; OutOfQuota once the account is empty.
+        All are in the store when this returns. One that --max-cost leaves no room for, or that comes after the endpoint
+        was given up or the user asked to stop, is not begun. With a deadline, those under way are left, as failed, once
+        two thirds of the time are over and two have ended well, or at the deadline. Raises Refused if the very first
+        call was turned down, or a temperature in strict mode; OutOfQuota once the account is empty.
         """
         check_tracing()
         done, shown = {r.index: r for r in kept}, self.run_context.store.redact.record(query)
@@ -93,7 +78,7 @@ class Engine:
         """Return the time until which rollouts are waited for: two that can be compared are waited for longest."""
         deadline = self.run_context.deadline
         ended_well = sum(rollout.status == "ok" for rollout in done.values())
-        return deadline.at if ended_well < _A_PAIR else deadline.rollouts_at
+        return deadline.at if ended_well < 2 else deadline.rollouts_at
 
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
         """Make a rollout, unless the ceiling has no room, the endpoint was given up or the user asked to stop."""
@@ -122,5 +107,5 @@ class Engine:
         recorder = Recorder(state=self.run_context.models.state, stop_before_first_call=True)
         attempt = Attempt(self.run_context, query, index, recorder, self.run_context.clock())
         await attempt.run()
-        attempt.drop()
+        SPAN_LOG.take(attempt.trace_id)
         return recorder.fingerprint

@@ -30,6 +30,5 @@ class AgentEnv:
 
         gpt-5 models accept a temperature only without reasoning; other models may not know the setting at all.
         """
-        if "gpt-5" in (self.model or default):
-            return ModelSettings(reasoning=Reasoning(effort="none"))
-        return ModelSettings()
+        is_gpt_5 = "gpt-5" in (self.model or default)
+        return ModelSettings(reasoning=Reasoning(effort="none")) if is_gpt_5 else ModelSettings()

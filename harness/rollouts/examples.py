@@ -23,10 +23,7 @@ def is_example(path: Path) -> bool:
 
 
 def copy_of_example(example: str, name: str) -> dict[str, str]:
-    """Return the files of an agent called `name` that begins as a copy of an example: texts by file name.
-
-    The first is the agent's own; the others are what that one starts or reads. Raises UsageError for no such example.
-    """
+    """Return the texts, by file name, of an agent `name` that begins as an example. Raises UsageError for none."""
     if example not in EXAMPLES:
         hint = did_you_mean(example, EXAMPLES)
         raise UsageError(f"--from {quoted(example)}: no such example{hint}; there are: {', '.join(sorted(EXAMPLES))}")

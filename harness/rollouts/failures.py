@@ -35,11 +35,10 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
     if isinstance(exc, UnicodeEncodeError) and (tool := _surrogate_tool(recorder)):
         message = f"the output of the tool {tool!r} holds a lone surrogate, which no request can carry"
         return Failure(kind="tool", type="UnicodeEncodeError", message=message, turn=turn)
-    kind: FailureKind | None = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
-    kind = exc.kind if isinstance(exc, EndpointDown) else kind
     cause = exc.__cause__
-    if kind is None:
-        kind = "tool" if isinstance(exc, agents.UserError) and cause is not None else "internal"
+    other: FailureKind = "tool" if isinstance(exc, agents.UserError) and cause is not None else "internal"
+    known: FailureKind | None = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
+    kind = exc.kind if isinstance(exc, EndpointDown) else known or other
     message = " ".join(str(exc).split()) or "no message"
     if kind == "tool" and cause is not None:
         message = f"{message} ({type(cause).__name__})"
@@ -47,7 +46,6 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
 
 
 def _surrogate_tool(recorder: Recorder) -> str | None:
-    """Return the tool whose output in the last request is no valid Unicode; None where all outputs are."""
     items = input_items(recorder.calls[-1].request) if recorder.calls else ()
     fields = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
     names = {item.get("call_id"): str(item.get("name")) for item in fields if item.get("type") == "function_call"}
@@ -58,17 +56,12 @@ def _surrogate_tool(recorder: Recorder) -> str | None:
 
 
 def not_whole(recorder: Recorder) -> Failure | None:
-    """Return the failure of a run whose last reply was cut or withheld, whatever the SDK made of it.
-
-    On Chat Completions the SDK takes a cut reply for an ordinary answer; only the HTTP response tells.
-    """
+    """Return the failure of a run whose last reply was cut or withheld: on Chat only the HTTP response tells."""
     finish = recorder.calls[-1].wire.finish if recorder.calls else None
     if finish == "length":
         return Failure(kind="truncated", type="length", message="the last reply was cut at the token limit")
     if finish == "content_filter":
-        return Failure(
-            kind="content_filter", type="content_filter", message="the endpoint's filter stopped the last reply"
-        )
+        return Failure(kind=finish, type=finish, message="the endpoint's filter stopped the last reply")
     return None
 
 
@@ -78,11 +71,11 @@ def timed_out(recorder: Recorder, limit_s: float) -> Failure:
     Time spent in turns and tools is the agent's own. Where most of it went on replies that never came, the network
     is to blame.
     """
+    late, lost_s = f"not done after {limit_s:g} s (--timeout)", recorder.lost_s()
     if recorder.no_thread:
-        message = f"not done after {limit_s:g} s (--timeout): hung tools hold all threads, and its tool never began"
-        return Failure(kind="internal", type="NoThread", message=message)
-    lost_s = recorder.lost_s()
+        late += ": hung tools hold all threads, and its tool never began"
+        return Failure(kind="internal", type="NoThread", message=late)
     if lost_s > limit_s / 2:
-        message = f"not done after {limit_s:g} s (--timeout), {lost_s:.0f} s of them for replies that never came"
-        return Failure(kind="network", type="TimeoutError", message=message)
-    return Failure(kind="timeout", type="TimeoutError", message=f"not done after {limit_s:g} s (--timeout)")
+        late += f", {lost_s:.0f} s of them for replies that never came"
+        return Failure(kind="network", type="TimeoutError", message=late)
+    return Failure(kind="timeout", type="TimeoutError", message=late)

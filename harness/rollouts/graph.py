@@ -1,8 +1,10 @@
 """An agent and those it hands off to: walking them, and copying them for one rollout."""
 
 import copy
-from collections.abc import Awaitable, Callable, Iterator
+import weakref
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any, cast
 
 from agents import Agent, Handoff, RunContextWrapper
@@ -11,14 +13,10 @@ from agents.mcp import MCPServer
 Change = Callable[[Agent[Any]], dict[str, Any]]
 Copies = dict[int, tuple[Agent[Any], Agent[Any]]]
 """Agents and their copies, by the agents' ids; an agent is kept, so that no other one gets its id."""
-HandOver = Callable[[RunContextWrapper[Any], str], Awaitable[Any]]
 
 
 def reachable(agent: Agent[Any]) -> list[Agent[Any]]:
-    """Return an agent and its handoff targets, however far, each once.
-
-    An agent inside `handoff(...)` or `as_tool` is not among them: it is seen when it is handed over to, or run.
-    """
+    """Return an agent and its handoff targets, however far, each once; none inside `handoff(...)` or `as_tool`."""
     agents = [agent]
     for source in agents:  # grows while it is walked
         agents += [h for h in source.handoffs if isinstance(h, Agent) and not any(h is a for a in agents)]
@@ -29,22 +27,13 @@ def in_sight(agent: Agent[Any]) -> list[Agent[Any]]:
     """Return an agent, its handoff targets and the agents that it uses as tools, however far, each once."""
     agents = [agent]
     for source in agents:  # grows while it is walked
-        agents += [a for a in _next_to(source) if not any(a is seen for seen in agents)]
+        targets: list[Any] = [getattr(h, "_agent_ref", None) if isinstance(h, Handoff) else h for h in source.handoffs]
+        targets = [t() if isinstance(t, weakref.ref) else t for t in targets]
+        targets += [getattr(tool, "_agent_instance", None) for tool in source.tools]
+        for target in targets:
+            if isinstance(target, Agent) and not any(target is seen for seen in agents):
+                agents.append(cast("Agent[Any]", target))
     return agents
-
-
-def _next_to(agent: Agent[Any]) -> Iterator[Agent[Any]]:
-    for handoff in agent.handoffs:
-        target: Any = handoff
-        if isinstance(handoff, Handoff):
-            reference: Any = getattr(handoff, "_agent_ref", None)
-            target = reference() if reference else None
-        if isinstance(target, Agent):
-            yield cast("Agent[Any]", target)
-    for tool in agent.tools:
-        used: Any = getattr(tool, "_agent_instance", None)
-        if isinstance(used, Agent):
-            yield cast("Agent[Any]", used)
 
 
 def copied(agent: Agent[Any], change: Change) -> Agent[Any]:
@@ -65,22 +54,22 @@ async def connect(server: MCPServer, connections: AsyncExitStack) -> MCPServer:
     return server
 
 
-class CopiedHandoff:
+@dataclass(frozen=True)
+class _CopiedHandoff:
     """What a `handoff(...)` object of a copied agent does: it hands over to a copy of its target."""
 
-    def __init__(self, hand_over: HandOver, change: Change, seen: Copies) -> None:
-        """Copy what `hand_over` gives."""
-        self._hand_over, self._change, self._seen = hand_over, change, seen
+    hand_over: Callable[[RunContextWrapper[Any], str], Awaitable[Any]]
+    change: Change
+    seen: Copies
 
     async def __call__(self, context: RunContextWrapper[Any], arguments: str) -> Any:
-        """Hand over."""
-        target = await self._hand_over(context, arguments)
-        return _copied(cast("Agent[Any]", target), self._change, self._seen) if isinstance(target, Agent) else target
+        target = await self.hand_over(context, arguments)
+        return _copied(cast("Agent[Any]", target), self.change, self.seen) if isinstance(target, Agent) else target
 
 
 def hands_off_unseen(agent: Agent[Any]) -> bool:
     """Return whether an agent has a `handoff(...)` object to a target that would not be copied."""
-    return any(isinstance(h, Handoff) and not isinstance(h.on_invoke_handoff, CopiedHandoff) for h in agent.handoffs)
+    return any(isinstance(h, Handoff) and not isinstance(h.on_invoke_handoff, _CopiedHandoff) for h in agent.handoffs)
 
 
 def _copied(agent: Agent[Any], change: Change, seen: Copies) -> Agent[Any]:
@@ -97,6 +86,6 @@ def _copied(agent: Agent[Any], change: Change, seen: Copies) -> Agent[Any]:
                 handoffs.append(_copied(handoff, change, seen))
             else:
                 handoffs.append(copy.copy(handoff))
-                handoffs[-1].on_invoke_handoff = CopiedHandoff(handoff.on_invoke_handoff, change, seen)
+                handoffs[-1].on_invoke_handoff = _CopiedHandoff(handoff.on_invoke_handoff, change, seen)
         twin.handoffs = handoffs
     return seen[id(agent)][1]

@@ -1,8 +1,8 @@
 """What the SDK does not pass on of a reply: why it stopped, and which model gave it. Read from the HTTP response."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -10,8 +10,10 @@ from typing import Any, Literal
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.reply_body import as_object, check_api, first_choice, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
+from harness.rollouts.lifecycle import set_within
 
 Finish = Literal["length", "content_filter"]
+_FINISH: dict[str, Finish] = {"length": "length", "max_output_tokens": "length", "content_filter": "content_filter"}
 
 _captured: ContextVar["WireReply | None"] = ContextVar("harness_wire", default=None)
 _stray: ContextVar["list[str] | None"] = ContextVar("harness_stray_replies", default=None)
@@ -32,42 +34,29 @@ class WireReply:
     """The reply in tokens, where the server sent all of them."""
 
 
-def capture_reply(
-    tokens: ReplyTokens | None = None, *, streamed: bool = False
-) -> tuple[WireReply, Token[WireReply | None]]:
-    """Begin to note what the reply of the next call says on the wire; the token ends that."""
+@contextmanager
+def reply_captured(tokens: ReplyTokens | None, *, streamed: bool = False) -> Generator[WireReply]:
+    """Note what the reply of the call within says on the wire."""
     reply = WireReply(tokens=tokens, streamed=streamed)
     if tokens:
         tokens.on_body = partial(_note_body, reply)
-    return reply, _captured.set(reply)
+    with set_within(_captured, reply):
+        yield reply
 
 
 def collector() -> ReplyTokens | None:
     """Return what collects the tokens of the call under way; None if it asked for none."""
     reply = _captured.get()
-    return reply.tokens if reply else None
+    return reply and reply.tokens
 
 
-def stop_capture(token: Token[WireReply | None]) -> None:
-    """End what `capture_reply` began."""
-    _captured.reset(token)
-
-
-@contextmanager
-def stray_replies(strays: list[str]) -> Generator[None]:
+def stray_replies(strays: list[str]) -> AbstractContextManager[None]:
     """Add to a list the path of each reply of this task's, and of what it starts, that is part of no captured call."""
-    token = _stray.set(strays)
-    try:
-        yield
-    finally:
-        _stray.reset(token)
+    return set_within(_stray, strays)
 
 
 async def note_response(response: Any) -> None:
-    """Note what a response says, if its call is captured. The client calls this with each response.
-
-    Raises NoReply where the response is no error, and no reply of a model either.
-    """
+    """Note what a response says, if its call is captured. Raises NoReply for a success that is no model's reply."""
     reply = _captured.get()
     if reply is None and (strays := _stray.get()) is not None:
         strays.append(response.url.path)
@@ -89,10 +78,5 @@ async def note_response(response: Any) -> None:
 def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
     model = body.get("model")
     reply.model = model if isinstance(model, str) else None
-    match first_choice(body).get("finish_reason") or as_object(body.get("incomplete_details")).get("reason"):
-        case "length" | "max_output_tokens":
-            reply.finish = "length"
-        case "content_filter":
-            reply.finish = "content_filter"
-        case _:
-            reply.finish = None
+    reason: Any = first_choice(body).get("finish_reason") or as_object(body.get("incomplete_details")).get("reason")
+    reply.finish = _FINISH.get(reason) if isinstance(reason, str) else None

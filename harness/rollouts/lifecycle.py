@@ -10,9 +10,10 @@ import math
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from agents import Agent
@@ -22,6 +23,18 @@ from harness.core.records import Query, Rollout
 from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import Change, connect, copied, servers_to_connect
 from harness.rollouts.loading import LoadedAgent
+
+_Value = TypeVar("_Value")
+
+
+@contextmanager
+def set_within(variable: ContextVar[_Value], value: _Value) -> Generator[None]:
+    """Let a context variable have a value in this task, and in the tasks and threads that the task starts."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 class ProcessGuard:
@@ -55,8 +68,7 @@ class ProcessGuard:
 
 REWARD_S = 120.0
 """How long the agent's own `reward` may take over one rollout: it may run a test suite."""
-CLEAN_UP_S = 30.0
-"""How long a clean-up may take once its rollout is over, however that ended."""
+_CLEAN_UP_S = 30.0
 
 
 @dataclass
@@ -73,11 +85,8 @@ async def set_up(
 ) -> AsyncGenerator[Agent[Any]]:
     """Give the agent of one rollout and fill its `scope`: `context(query)`, `before_rollout(query, context)`, agent.
 
-    The agent is a copy with the fields that `change` gives, so that rollouts share none of its lists. MCP servers that
-    nobody has connected get a connection of this rollout's own.
-
-    `after_rollout(query, context)` runs also when the rollout failed or was cancelled. If it raises, the rollout's
-    own result stands, and the error is kept beside it.
+    The agent is a copy with the fields that `change` gives, its unconnected MCP servers connected for it alone.
+    `after_rollout(query, context)` runs also when the rollout failed or was cancelled; its error is kept beside that.
     """
     scope.context = await _called(loaded.context, query)
     try:
@@ -88,39 +97,30 @@ async def set_up(
                 connected[id(server)] = await connect(deepcopy(server), connections)
             yield copied(agent, lambda a: change(a) | {"mcp_servers": [connected.get(id(s), s) for s in a.mcp_servers]})
     finally:
-        with anyio.move_on_after(CLEAN_UP_S, shield=True) as limit:
+        with anyio.move_on_after(_CLEAN_UP_S, shield=True) as limit:
             try:
                 await _called(loaded.after_rollout, query, scope.context)
             except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
                 scope.clean_up_error = f"after_rollout raised {type(exc).__name__}: {exc}"
         if limit.cancelled_caught:
-            scope.clean_up_error = f"after_rollout was not done after {CLEAN_UP_S:g} s"
+            scope.clean_up_error = f"after_rollout was not done after {_CLEAN_UP_S:g} s"
 
 
 async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: float = REWARD_S) -> Rollout:
-    """Return the rollout with the reward that `reward(rollout, query)` of the agent's file gives, or why it gives none.
-
-    `reward` may take `most_s`. A failed rollout is returned as it is: how it ranks is for `--failed` to say.
-    """
+    """Return a rollout that ended well with the reward of the agent's file, which may take `most_s`, or why none."""
     if loaded.reward is None or rollout.failure:
         return rollout
     reward: float | None = None
     error: str | None = f"reward was not done after {most_s:.3g} s"
     with anyio.move_on_after(most_s, shield=True):
         try:
-            reward, error = _number(await _called(loaded.reward, rollout, query)), None
+            given: Any = await _called(loaded.reward, rollout, query)
+            reward, error = None if given is None else float(given), None
         except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
             error = f"reward raised {type(exc).__name__}: {exc}"
+    if reward is not None and not math.isfinite(reward):
+        reward, error = None, f"reward raised ValueError: it gave {reward}, which ranks nowhere"
     return rollout.model_copy(update={"verified": reward, "verify_error": error})
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"it gave {number}, which ranks nowhere")
-    return number
 
 
 async def _called(function: Callable[..., Any] | None, *args: Any) -> Any:

@@ -48,6 +48,7 @@ def run_around(path: Path) -> str | None:
 
 
 _ENTRY_POINTS = "harness.agents"
+_HOOKS = ("context", "before_rollout", "after_rollout", "reward", "approve", "redact")
 
 
 class NoSuchAgent(UsageError):
@@ -89,10 +90,7 @@ class LoadedAgent:
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
-        """Give an Agent for one rollout; what the agent's file set up for it is cleaned up after.
-
-        Raises UsageError if what was named is no Agent and makes none.
-        """
+        """Give an Agent for one rollout, and clean up after. Raises UsageError if the source gives none."""
         made: Any = self.source
         try:
             if callable(made):  # an Agent is not
@@ -108,20 +106,15 @@ class LoadedAgent:
                     made = await open_until_the_end.enter_async_context(made)
                 except Exception as exc:
                     raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
-            yield self._checked(made)
-
-    def _checked(self, made: Any) -> Agent[Any]:
-        if not isinstance(made, Agent):
-            where = self.file or self.name
-            raise UsageError(
-                f"{where}: expected an openai-agents Agent, found a {type(made).__name__}; "
-                "define `agent = Agent(...)` or `build()` returning one"
-            )
-        agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
-        if self.instructions is not None:
-            agent = copy.copy(agent)  # whoever made it may give the same object again
-            agent.instructions = self.instructions
-        return agent
+            if not isinstance(made, Agent):
+                found = f"expected an openai-agents Agent, found a {type(made).__name__}"
+                advice = "define `agent = Agent(...)` or `build()` returning one"
+                raise UsageError(f"{self.file or self.name}: {found}; {advice}")
+            agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
+            if self.instructions is not None:
+                agent = copy.copy(agent)  # whoever made it may give the same object again
+                agent.instructions = self.instructions
+            yield agent
 
 
 def from_object(agent: Any) -> LoadedAgent:
@@ -132,9 +125,8 @@ def from_object(agent: Any) -> LoadedAgent:
 
 
 def load_agent(word: str, here: Path, *, file: Path | None = None) -> LoadedAgent:
-    """Find the agent that `word` names, looking in `here` and `here/agents_config` first.
+    """Find the agent that `word` names, in `here` first; if `file` is given, import a module only from there.
 
-    A module is imported only from `file`, or from the package that holds `file`, where that is given.
     Raises UsageError where nothing fits, the attribute is missing, the module's import raises (naming its line), or the
     file is inside of a run folder.
     """
@@ -154,17 +146,14 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         path = Path(os.path.realpath(here / place))  # Path.resolve raises RuntimeError for a link to itself
         if not is_file(path):
             files = [p.name for p in path.parent.glob("*.py")] if is_folder(path.parent) else []
-            near = did_you_mean(path.name, files)
-            raise NoSuchAgent(
-                f"no file {on_a_line(place)}{near}; {option('agent')} takes NAME, module:attr or path.py:attr"
-            )
+            missing = f"no file {on_a_line(place)}{did_you_mean(path.name, files)}"
+            raise NoSuchAgent(f"{missing}; {option('agent')} takes NAME, module:attr or path.py:attr")
         _refuse_in_run(here / place)
         return _from_module(_import_file(path, here), attr, path, name=path.stem)
     if colon:
         return _from_module(_import_name(place, here, file), attr, None, name=attr)
-    for folder in agent_folders(here):
-        if is_file(folder / f"{word}.py"):
-            path = folder / f"{word}.py"
+    for path in (folder / f"{word}.py" for folder in agent_folders(here)):
+        if is_file(path):
             _refuse_in_run(path)
             return _from_module(_import_file(path, here), "", path, name=word, packaged=is_example(path))
     for entry in entry_points(group=_ENTRY_POINTS, name=word):
@@ -176,18 +165,11 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
             return _from_module(loaded, "", None, name=word)
         return LoadedAgent(name=word, source=loaded)
     names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
+    why = "agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
+    passed_over = (here / "agents_config").is_dir() and run_around(here / "agents_config")
     raise NoSuchAgent(
         f"no agent {quoted(word)}{did_you_mean(word, names)}; known: {', '.join(names) or 'none'}. "
-        f"Or pass module:attr or path.py:attr{_passed_over(here)}"
-    )
-
-
-def _passed_over(here: Path) -> str:
-    folder = here / "agents_config"
-    if not (folder.is_dir() and run_around(folder)):
-        return ""
-    return (
-        ". agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
+        f"Or pass module:attr or path.py:attr{f'. {why}' if passed_over else ''}"
     )
 
 
@@ -207,9 +189,8 @@ def _import_file(path: Path, here: Path) -> ModuleType:
         raise UsageError(f"{path} cannot be imported as a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path += [
-        str(folder) for folder in (path.parent, here) if str(folder) not in sys.path and not enclosing_run(folder)
-    ]
+    folders = [folder for folder in (path.parent, here) if str(folder) not in sys.path and not enclosing_run(folder)]
+    sys.path += map(str, folders)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as exc:
@@ -260,48 +241,30 @@ def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError
 def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False) -> LoadedAgent:
     named = getattr(module, "__file__", None)
     file = path or (Path(named) if named else None)
-    attrs = [attr] if attr else ["agent", "build"]
+    where, attrs = file or module.__name__, [attr] if attr else ["agent", "build"]
     source = next((getattr(module, a) for a in attrs if hasattr(module, a)), None)
     if source is None:
         expected = f"{attr!r}" if attr else "`agent` or `build`"
-        raise UsageError(f"{file or module.__name__} has no {expected}{did_you_mean(attr, vars(module))}")
+        raise UsageError(f"{where} has no {expected}{did_you_mean(attr, vars(module))}")
     if not isinstance(source, Agent) and not callable(source):
-        raise UsageError(
-            f"{file or module.__name__}: {attr or attrs[0]!r} is a {type(source).__name__}, "
-            "not an openai-agents Agent or a function that builds one"
-        )
-    return LoadedAgent(
-        name=name,
-        source=source,
-        file=file,
-        packaged=packaged,
-        examples=tuple(str(example) for example in getattr(module, "EXAMPLES", ())),
-        context=_hook(module, "context"),
-        before_rollout=_hook(module, "before_rollout"),
-        after_rollout=_hook(module, "after_rollout"),
-        reward=_hook(module, "reward"),
-        approve=_hook(module, "approve"),
-        redact=_hook(module, "redact"),
-        shared_mcp=bool(getattr(module, "SHARED_MCP", False)),
-        rubric=_rubric(module, file),
-    )
+        what = f"{attr or attrs[0]!r} is a {type(source).__name__}"
+        raise UsageError(f"{where}: {what}, not an openai-agents Agent or a function that builds one")
+    hooks: dict[str, Any] = {hook: getattr(module, hook, None) for hook in _HOOKS}
+    for hook, function in hooks.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{module.__file__}: {hook!r} must be a function, not a {type(function).__name__}")
+    examples = tuple(str(example) for example in getattr(module, "EXAMPLES", ()))
+    shared_mcp, rubric = bool(getattr(module, "SHARED_MCP", False)), _rubric(module, file)
+    return LoadedAgent(name, source, file, packaged, examples, shared_mcp=shared_mcp, rubric=rubric, **hooks)
 
 
 def _rubric(module: ModuleType, file: Path | None) -> str | None:
-    """Return what RUBRIC names: a packaged rubric, or a file beside the agent's. Raises UsageError."""
     word: Any = getattr(module, "RUBRIC", None)
     if word is None or (isinstance(word, str) and word and not (Path(word).suffix or "/" in word)):
         return word
     if not isinstance(word, str) or not word or file is None or "\0" in word:
         raise UsageError(f"{file or module.__name__}: RUBRIC must be the name of a rubric, or of a FILE.md beside it")
     return os.path.normpath(file.parent / word)
-
-
-def _hook(module: ModuleType, name: str) -> Callable[..., Any] | None:
-    hook = getattr(module, name, None)
-    if hook is not None and not callable(hook):
-        raise UsageError(f"{module.__file__}: {name!r} must be a function, not a {type(hook).__name__}")
-    return hook
 
 
 def _takes_env(build: Any) -> bool:

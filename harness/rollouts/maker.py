@@ -1,60 +1,52 @@
 """Making one rollout whose turn has come, here or wherever another maker does it; the first of a run goes ahead."""
 
-import asyncio
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, Query, Rollout
+from harness.endpoints.across_loops import LoopsEvent
 from harness.endpoints.errors import as_refusal
 from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit
 from harness.rollouts.approval_gate import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
+from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.recorder import Recorder
 
 
 class FirstCall:
-    """Lets one rollout go first, until its first reply is in.
-
-    A wrong key, model or address then costs one call, and is one error of the whole run instead of N failed rollouts.
-    """
+    """Lets one rollout go first, until its first reply: a wrong key, model or address then costs one call."""
 
     def __init__(self, alone_s: float = OPENS_AFTER_S) -> None:
         """Nobody has gone yet. The first goes alone for `alone_s`, and OPENS_AFTER_S, at most."""
         self._alone_s = min(alone_s, OPENS_AFTER_S)
         self._opens_at: float | None = None
-        self._through = anyio.Event()
+        self._through = LoopsEvent()
         self.answered = False
 
     async def lead_or_wait(self) -> bool:
-        """Return True to the first caller at once, False to the others once a reply is in or the leader has ended.
-
-        The others do not wait for long, all of them together: a leader that hangs must not hold them up.
-        """
+        """Return True to the first caller at once, False to the others after its reply or end, or a while."""
         if self._opens_at is None:
             self._opens_at = anyio.current_time() + self._alone_s
             return True
         with anyio.move_on_after(self._opens_at - anyio.current_time()):
+            await anyio.lowlevel.checkpoint()  # a run that has just ended begins no more
             await self._through.wait()
         return False
 
     def reply(self) -> None:
-        """A reply came in: all may go."""
+        """A reply came in, in whatever thread: all may go."""
         self.answered = True
         self._through.set()
 
     def over(self) -> None:
         """The leader has ended; all may go."""
         self._through.set()
-
-
-_CANCELLED = AgentOutcome(failure=Failure(kind="cancelled", type="Cancelled", message="stopped before it ended"))
-_LATE = "left: it had not ended by the deadline"
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ class RolloutsHere:
         """Run the agent once, as RolloutMaker says."""
         run_context, query, index = self.run_context, begun.query, begun.index
         recorder = Recorder(
-            on_reply=on_this_thread(begun.first_call.reply),
+            on_reply=begun.first_call.reply,
             state=run_context.models.state,
             limit=TimeLimit(run_context.settings.timeout),
             seed=sampling_seed(run_context, query, index),
@@ -110,30 +102,27 @@ class RolloutsHere:
         try:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
-            error = run_context.models.state.last_error
-            late = f"{_LATE}; the last error: {error}" if error else _LATE
-            outcome = AgentOutcome(failure=Failure(kind="cancelled", type="Late", message=late))
-            begun.done[index] = attempt.record(outcome if begun.is_late() else _CANCELLED)
+            error = run_context.models.state.gate.last_error
+            late = f"left: it had not ended by the deadline{f'; the last error: {error}' if error else ''}"
+            how, why = ("Late", late) if begun.is_late() else ("Cancelled", "stopped before it ended")
+            cancelled = AgentOutcome(failure=Failure(kind="cancelled", type=how, message=why))
+            begun.done[index] = attempt.record(cancelled)
             raise
-        except Refused:
-            attempt.drop()
+        except Refused:  # of an attempt that is forgotten nothing was spent
+            SPAN_LOG.take(attempt.trace_id)
             raise
-        if begun.leads:
-            if not begun.first_call.answered:
-                self._raise_if_refused(attempt, outcome)
+        if begun.leads and not begun.first_call.answered:
+            calls, endpoint = recorder.calls, run_context.models.endpoint
+            model = run_context.settings.model or (calls[0].model if calls else None) or "the default"
+            refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
+            if refusal:
+                SPAN_LOG.take(attempt.trace_id)
+                raise refusal from outcome.error
             begun.first_call.over()
         if outcome.failure and self.goes_elsewhere(outcome.failure, recorder):
-            attempt.drop()
+            SPAN_LOG.take(attempt.trace_id)
             return
         begun.done[index] = await attempt.settle(outcome)
-
-    def _raise_if_refused(self, attempt: Attempt, outcome: AgentOutcome) -> None:
-        calls, endpoint = attempt.recorder.calls, self.run_context.models.endpoint
-        model = self.run_context.settings.model or (calls[0].model if calls else None) or "the default"
-        refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
-        if refusal:
-            attempt.drop()
-            raise refusal from outcome.error
 
 
 def record_lost(run_context: RunContext, query: Query, index: int, message: str) -> Rollout:
@@ -141,16 +130,3 @@ def record_lost(run_context: RunContext, query: Query, index: int, message: str)
     recorder = Recorder(state=run_context.models.state, seed=sampling_seed(run_context, query, index))
     attempt = Attempt(run_context, query, index, recorder, run_context.clock())
     return attempt.record(AgentOutcome(failure=Failure(kind="internal", type="WorkerLost", message=message)))
-
-
-def on_this_thread(function: Callable[[], None]) -> Callable[[], None]:
-    """Return what has this thread's event loop call `function`, from whatever thread it is called itself."""
-    thread, loop = threading.get_ident(), asyncio.get_running_loop()
-
-    def call() -> None:
-        if threading.get_ident() == thread:
-            function()
-        else:
-            loop.call_soon_threadsafe(function)
-
-    return call

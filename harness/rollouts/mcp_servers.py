@@ -13,7 +13,7 @@ from typing import Any
 from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from mcp.types import Tool
 
-from harness.rollouts.lifecycle import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 Method = Callable[..., Awaitable[Any]]
 NoteError = Callable[[BaseException | str], None]
@@ -22,7 +22,6 @@ _KINDS: Sequence[type[MCPServer]] = (MCPServerStdio, MCPServerSse, MCPServerStre
 
 
 def _guard_methods(wrappers: Mapping[str, Callable[[Method], Method]]) -> ProcessGuard:
-    """Return a guard that puts wrappers around the servers' methods, by the methods' names."""
 
     def install() -> Callable[[], None]:
         before = [(kind, name, kind.__dict__.get(name)) for kind in _KINDS for name in wrappers]
@@ -47,12 +46,8 @@ _note: ContextVar[NoteError | None] = ContextVar("harness_mcp_errors", default=N
 @contextmanager
 def mcp_errors(note: NoteError) -> Generator[None]:
     """In this task and those that it starts, call `note` for each call that an MCP server refuses or fails."""
-    token = _note.set(note)
-    try:
-        with _CALLS_GUARD.in_use():
-            yield
-    finally:
-        _note.reset(token)
+    with set_within(_note, note), _CALLS_GUARD.in_use():
+        yield
 
 
 def _noting(original: Method) -> Method:
@@ -87,19 +82,13 @@ class RecordedServers:
 
     def list_tools(self, server: str) -> list[Tool]:
         """Return the tools of a server by its name, without those that no request describes."""
-        described = ((name, self._description(name)) for name in self._listed.get(server, ()))
-        return [
-            Tool.model_validate(
-                {"name": name, "description": tool.get("description"), "inputSchema": tool.get("schema") or {}}
-            )
-            for name, tool in described
-            if tool
-        ]
-
-    def _description(self, name: str) -> Mapping[str, Any] | None:
-        """Return a tool as a request has it: under its name, or with its server's name before it."""
-        prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
-        return self._described.get(name) or next(prefixed, None)
+        tools: list[Tool] = []
+        for name in self._listed.get(server, ()):  # a request may have the server's name before it
+            prefixed = (tool for full_name, tool in self._described.items() if full_name.endswith(f"_{name}"))
+            if tool := self._described.get(name) or next(prefixed, None):
+                described: Any = {"description": tool.get("description"), "inputSchema": tool.get("schema") or {}}
+                tools.append(Tool.model_validate({"name": name, **described}))
+        return tools
 
 
 _servers: ContextVar[RecordedServers | None] = ContextVar("harness_recorded_servers", default=None)
@@ -108,31 +97,19 @@ _servers: ContextVar[RecordedServers | None] = ContextVar("harness_recorded_serv
 @contextmanager
 def without_servers(servers: RecordedServers) -> Generator[None]:
     """In this task and those that it starts, let MCP servers connect to nothing and list what was recorded."""
-    token = _servers.set(servers)
-    try:
-        with _REPLAY_GUARD.in_use():
-            yield
-    finally:
-        _servers.reset(token)
+    with set_within(_servers, servers), _REPLAY_GUARD.in_use():
+        yield
 
 
-def _connecting_nothing(original: Method) -> Method:
+def _replayed(original: Method) -> Method:
     @wraps(original)
     async def method(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
-        return await original(self, *args, **kwargs) if _servers.get() is None else None
+        servers = _servers.get()
+        if servers is None:
+            return await original(self, *args, **kwargs)
+        return servers.list_tools(self.name) if original.__name__ == "list_tools" else None
 
     return method
 
 
-def _listing_recorded(original: Method) -> Method:
-    @wraps(original)
-    async def list_tools(self: MCPServer, *args: Any, **kwargs: Any) -> Any:
-        servers = _servers.get()
-        return await original(self, *args, **kwargs) if servers is None else servers.list_tools(self.name)
-
-    return list_tools
-
-
-_REPLAY_GUARD = _guard_methods(
-    {"connect": _connecting_nothing, "cleanup": _connecting_nothing, "list_tools": _listing_recorded}
-)
+_REPLAY_GUARD = _guard_methods(dict.fromkeys(("connect", "cleanup", "list_tools"), _replayed))

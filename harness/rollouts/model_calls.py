@@ -3,6 +3,7 @@
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, pairwise
 from typing import Any
 
@@ -15,82 +16,63 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.usage import usage_from_sdk, usage_from_span
-from harness.rollouts.hooks import ToolNotes
+from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.raw import RawCall, pack, pack_tokens
-from harness.rollouts.steps import agent_around, function_around
+from harness.rollouts.steps import agent_around, span_around
 from harness.rollouts.witnessed_calls import WitnessedCall
 
 
 def capture_gaps(
     spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], stray_replies: Sequence[str], *, ended_well: bool
 ) -> tuple[str, ...]:
-    """Return what the record of a rollout lacks, in words; nothing where all three accounts agree.
-
-    `stray_replies` are the addresses of replies that came over the run's own client and belong to no recorded call.
-    """
+    """Return what the record lacks, in words; `stray_replies` came over the run's client past the recorded calls."""
     gaps: list[str] = []
     unrecorded = sum(r.recorded is None for r in replies)
     if unrecorded:
-        gaps.append(
-            f"{_calls(unrecorded)} on a model that was not recorded: the request and the whole reply are missing"
-        )
+        on = _number_of(unrecorded, "model call")
+        gaps.append(f"{on} on a model that was not recorded: the request and the whole reply are missing")
     if stray_replies:
-        gaps.append(f"{_calls(len(stray_replies))} on the run's client past the recorded models: nothing of it is kept")
+        on = _number_of(len(stray_replies), "model call")
+        gaps.append(f"{on} on the run's client past the recorded models: nothing of it is kept")
     by_id, called = {s.span_id: s for s in spans}, {r.parent for r in replies}
     untraced = sum(r.span is None and r.parent not in by_id for r in replies)
     if untraced:
-        gaps.append(f"{_calls(untraced)} while tracing was off: times, guardrails and the errors of tools are missing")
+        off = _number_of(untraced, "model call")
+        gaps.append(f"{off} while tracing was off: times, guardrails and the errors of tools are missing")
     turns = [s for s in spans if s.span_data.type == "turn" and s.span_id not in called] if ended_well else []
-    silent = sum(s.error is None and function_around(s.span_id, by_id) is None for s in turns)
+    silent = sum(s.error is None and span_around(s.span_id, by_id) is None for s in turns)
     if silent:
-        gaps.append(
-            f"{silent} {'turn' if silent == 1 else 'turns'} of the agent of whose model call there is no record"
-        )
+        gaps.append(f"{_number_of(silent, 'turn')} of the agent of whose model call there is no record")
     return tuple(gaps)
 
 
-def _calls(number: int) -> str:
-    return f"{number} model {'call' if number == 1 else 'calls'}"
-
-
-_REDACTED = "the token ids of rollouts in which a text was redacted are not kept: the ids would tell that text"
+def _number_of(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def keep_calls(
     calls: Sequence[RawCall], tokens: Sequence[SampledTokens | None], store: Store, note: Callable[[str], None]
 ) -> tuple[str | None, str | None]:
-    """Keep a rollout's calls and tokens, and return the names of both blobs; None for what there is none of.
-
-    Tokens say all that the texts say. Where any text of the calls was redacted they are not kept, and `note` says so.
-    """
+    """Keep calls and tokens; return the names of both blobs, None for none. Tokens would tell a redacted text."""
     if not calls:
         return None, None
     if not any(tokens):
         return store.put_blob(pack(calls, store.put_blob, store.redact)), None
-    watched = _Watched(store)
-    raw_calls = watched.put(pack(calls, watched.put, watched.redact))
-    if watched.has_redacted:
-        note(_REDACTED)
+    changed = set[bool]()
+
+    def watched(redact: Callable[[str], str], text: str) -> str:
+        kept = redact(text)
+        changed.add(kept != text)
+        return kept
+
+    def put(text: str) -> str:
+        return store.put_blob(watched(store.redact.blob, text), as_is=True)
+
+    raw_calls = put(pack(calls, put, partial(watched, store.redact)))
+    if True in changed:
+        note("the token ids of rollouts in which a text was redacted are not kept: the ids would tell that text")
         return raw_calls, None
     return raw_calls, store.put_blob(pack_tokens(tokens), as_is=True)
-
-
-class _Watched:
-    """Passes texts on to a store, and notes whether it changed any of them."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.has_redacted = False
-
-    def put(self, text: str) -> str:
-        kept = self._store.redact.blob(text)
-        self.has_redacted |= kept != text
-        return self._store.put_blob(kept, as_is=True)
-
-    def redact(self, text: str) -> str:
-        kept = self._store.redact(text)
-        self.has_redacted |= kept != text
-        return kept
 
 
 @dataclass(frozen=True)
@@ -115,20 +97,14 @@ class CallTotals:
         """Return the price of all calls at an address, None if that of any is unknown, or what the calls were."""
         if not self.calls and base_url == UNKNOWN_ADDRESS:
             return None
-        return sum_if_known(
-            prices.usd(u, (c.replied_model, c.model), base_url)
-            for u, c in zip(self.usages, self.calls, strict=True)
-            if c.error is None
-        )
+        paid = [(u, c) for u, c in zip(self.usages, self.calls, strict=True) if c.error is None]
+        return sum_if_known(prices.usd(u, (c.replied_model, c.model), base_url) for u, c in paid)
 
 
 def total_calls(
-    spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolNotes, temperature: float | None
+    spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolHooks, temperature: float | None
 ) -> CallTotals:
-    """Return what the model calls of a rollout were, and their sums.
-
-    A call that was not recorded is on a model that nothing of ours wraps: its span is all there is.
-    """
+    """Return the model calls of a rollout and their sums. Of a call that was not recorded its span is all there is."""
     by_id = {s.span_id: s for s in spans}
     replied = [c for r in replies if (c := r.recorded) and c.response]
     raw = [RawCall(c.request, c.response) for c in replied if c.response]
@@ -137,10 +113,9 @@ def total_calls(
     asked_by = {r.parent: place for r, place in zip(replies, places, strict=True) if place is not None}
     calls: list[ModelCall] = []
     for reply, place in zip(replies, places, strict=True):
-        tool = function_around(reply.parent, by_id)
-        within = notes.call_of_span.get(tool.span_id) if tool else None
         call = _call(reply, place, agent_around(reply.parent, by_id))
-        if tool and within:
+        tool = span_around(reply.parent, by_id)
+        if tool and (within := notes.call_of_span.get(tool.span_id)):
             call = call.model_copy(update={"within": within, "within_raw": asked_by.get(tool.parent_id)})
         calls.append(call)
     listed = [s.span_data for s in spans if s.span_data.type == "mcp_tools"]
@@ -199,9 +174,5 @@ def _effective(calls: Sequence[ModelCall], requested: float | None) -> Effective
         if c.replied_temperature is not None and c.replied_temperature != c.temperature
     ]
     models = dict.fromkeys(m for c in calls if (m := c.replied_model or c.model))
-    return Effective(
-        uniform=bool(calls) and not exceptions,
-        temperature=sent.pop() if len(sent) == 1 else None,
-        models=tuple(models),
-        exceptions=tuple(exceptions),
-    )
+    uniform, temperature = bool(calls) and not exceptions, sent.pop() if len(sent) == 1 else None
+    return Effective(uniform=uniform, temperature=temperature, models=tuple(models), exceptions=tuple(exceptions))

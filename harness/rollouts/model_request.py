@@ -19,19 +19,17 @@ def build_request(
     handoffs: list[Handoff[Any]],
 ) -> dict[str, Any]:
     """Return a request: its instructions, input (a text or items), tools, handoffs and output schema."""
+    described: list[dict[str, Any]] = [{"name": tool.name} for tool in tools]
+    for words, tool in zip(described, tools, strict=True):
+        if isinstance(tool, FunctionTool):
+            words |= {"description": tool.description, "schema": tool.params_json_schema}
+    schema = None if output_schema is None or output_schema.is_plain_text() else output_schema.json_schema()
     return {
         "instructions": system,
         "input": items if isinstance(items, str) else list(items),
-        "tools": [
-            {"name": t.name, "description": t.description, "schema": t.params_json_schema}
-            if isinstance(t, FunctionTool)
-            else {"name": t.name}
-            for t in tools
-        ],
+        "tools": described,
         "handoffs": [{"name": h.tool_name, "schema": h.input_json_schema} for h in handoffs],
-        "output_schema": None
-        if output_schema is None or output_schema.is_plain_text()
-        else output_schema.json_schema(),
+        "output_schema": schema,
     }
 
 
@@ -60,10 +58,7 @@ def common_start(before: Sequence[Any], after: Sequence[Any]) -> int:
 
 
 def sent_output(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | None) -> Any:
-    """Return a tool call's output as the request that went on from request `at` has it; None where none went on.
-
-    Offline call ids repeat from one nested run to the next, so the same id elsewhere may be another call.
-    """
+    """Return a tool call's output as the request that went on from request `at` has it (ids may repeat); else None."""
     before = input_items(requests[at])
     for later in requests[at + 1 :]:
         after = input_items(later)

@@ -1,24 +1,14 @@
 """The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import agents
 import openai
-from agents import (
-    Agent,
-    Model,
-    ModelBehaviorError,
-    ModelProvider,
-    ModelResponse,
-    ModelSettings,
-    OpenAIChatCompletionsModel,
-    OpenAIProvider,
-    OpenAIResponsesModel,
-    Tool,
-)
+from agents import Agent, Model, ModelProvider, ModelResponse, ModelSettings, Tool
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
@@ -30,10 +20,9 @@ from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import with_seed
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
-from harness.endpoints.retries import FromAfar, Stoppable
 from harness.endpoints.state import EndpointState
 from harness.endpoints.streams import StreamedReply
-from harness.rollouts.http_capture import WireReply, capture_reply, collector, note_response, stop_capture
+from harness.rollouts.http_capture import WireReply, collector, note_response, reply_captured
 from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 
@@ -49,10 +38,10 @@ class RecordedModel(Model):
         """Wrap `inner`. `state` is that of the event loop where it is not the run's; `own` one the agent brought."""
         self._inner, self._recorder, self._own = inner, recorder, own
         self._state = state or recorder.state
-        own_loop = self._state is recorder.state
-        self._clock: Stoppable = recorder.limit if own_loop else FromAfar(recorder.limit)
         self.model = getattr(inner, "model", None)
         self._wants_tokens = self._state.tokens.wanted
+        self.close, self.get_retry_advice = inner.close, inner.get_retry_advice  # without which advice would be lost
+        self._cleanup_on_run_end = inner._cleanup_on_run_end  # noqa: SLF001 - the SDK's own hook
 
     def elsewhere(self, state: EndpointState) -> "RecordedModel":
         """Return the same model for another event loop."""
@@ -74,19 +63,12 @@ class RecordedModel(Model):
         self._note_request(request, model_settings, tools)
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            wire, token = capture_reply(self._reply_tokens(settings, model_settings))
-            call = self._begin(settings, request, wire)
-            try:
+            with self._recorded(request, settings, model_settings) as call:
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
-                self._state.check_usage(response.usage)
-                self._take_tokens(wire)  # before it counts as a reply, which lets others go
-            except BaseException as exc:
-                self._recorder.end(call, error=exc)
-                raise
-            finally:
-                stop_capture(token)
+                self._state.gate.check_usage(response.usage)
+                self._take_tokens(call.wire)  # before it counts as a reply, which lets others go
             self._recorder.end(call, response)
             return response
 
@@ -106,40 +88,30 @@ class RecordedModel(Model):
         """Stream from the inner model, with the usage at the end: only an agent's own nested runs stream."""
         request = build_request(system_instructions, input, tools, output_schema, handoffs)
         self._note_request(request, model_settings, tools)
-        settings_to_send = self._settings_to_send(model_settings)
-        if settings_to_send.include_usage is None:
-            settings_to_send = replace(settings_to_send, include_usage=True)
+        to_send = self._settings_to_send(model_settings)
+        to_send = replace(to_send, include_usage=True) if to_send.include_usage is None else to_send
 
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
-            wire, token = capture_reply(
-                self._reply_tokens(settings, model_settings), streamed=True
-            )  # all else is in the events
-            call = self._begin(settings, request, wire)
-            events = self._inner.stream_response(
-                system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
-            )
-            try:
+            with self._recorded(request, settings, model_settings, streamed=True) as call:
+                events = self._inner.stream_response(
+                    system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
+                )
                 return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
-            except BaseException as exc:
-                self._recorder.end(call, error=exc)
-                raise
-            finally:
-                stop_capture(token)
 
-        call, events, event = await self._call(settings_to_send, send, streamed=True)
+        call, events, event = await self._call(to_send, send, streamed=True)
         reply = StreamedReply()
         try:
             while event is not None:
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
-                    if isinstance(self._inner, OpenAIResponsesModel):  # on Chat the SDK names the requested model there
+                    if isinstance(self._inner, agents.OpenAIResponsesModel):  # on Chat it is the requested model
                         call.wire.model = reply.model
-                    self._state.check_usage(reply.response.usage if reply.response else None)
+                    self._state.gate.check_usage(reply.response.usage if reply.response else None)
                     self._take_tokens(call.wire)
                     self._recorder.end(call, reply.response, reply.error)
                 yield event
                 event = await anext(events, None)
             if not reply.over:
-                self._recorder.end(call, error=ModelBehaviorError("the stream ended without a reply"))
+                self._recorder.end(call, error=agents.ModelBehaviorError("the stream ended without a reply"))
         except BaseException as exc:
             if not reply.over:
                 self._recorder.end(call, error=exc)
@@ -152,28 +124,35 @@ class RecordedModel(Model):
     async def _call(
         self, settings: ModelSettings, send: Callable[[ModelSettings], Awaitable[_Reply]], *, streamed: bool
     ) -> _Reply:
-        """Make a call through the endpoint's gate. Raises Refused where it ends the rollout."""
-        stream = streamed if self._asks_tokens() else None
+        stream: bool | None = None
+        if self._wants_tokens and not self._own and isinstance(self._inner, agents.OpenAIChatCompletionsModel):
+            stream = streamed
+        elif self._wants_tokens:
+            self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
         try:
-            return await self._state.call(self.model, settings, send, self._clock, stream, self._recorder.leaves)
+            recorder = self._recorder
+            return await self._state.call(self.model, settings, send, recorder.limit, stream, recorder.leaves)
         except Refused as exc:
             self._recorder.fatal = exc
             raise
 
-    def _asks_tokens(self) -> bool:
-        """Return whether a call may ask for token ids. Raises Refused where they are required and it may not."""
-        if not self._wants_tokens:
-            return False
-        if not self._own and isinstance(self._inner, OpenAIChatCompletionsModel):
-            return True
-        self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
-        return False
-
-    def _reply_tokens(self, sent: ModelSettings, asked: ModelSettings) -> ReplyTokens | None:
-        """Return what collects the tokens of a call that is `sent` in the place of what the agent `asked`."""
-        if self._wants_tokens and asks_for_tokens(sent):
-            return ReplyTokens(keep_logprobs=asks_for_logprobs(asked))
-        return None
+    @contextmanager
+    def _recorded(
+        self, request: dict[str, Any], sent: ModelSettings, asked: ModelSettings, *, streamed: bool = False
+    ) -> Generator[RecordedCall]:
+        """Record the call that is made within, `sent` in the place of what the agent `asked`."""
+        asks = self._wants_tokens and asks_for_tokens(sent)
+        tokens = ReplyTokens(keep_logprobs=asks_for_logprobs(asked)) if asks else None
+        own_model = type(self._inner).__name__ if self._own else None
+        with reply_captured(tokens, streamed=streamed) as wire:
+            span = get_current_span()
+            call = RecordedCall(span and span.span_id, sent, self.model, request, wire, own_model=own_model)
+            self._recorder.begin(call)
+            try:
+                yield call
+            except BaseException as exc:
+                self._recorder.end(call, error=exc)
+                raise
 
     def _take_tokens(self, wire: WireReply) -> None:
         """Take the tokens that a reply came with. Raises Refused where they are required and there are none."""
@@ -188,64 +167,34 @@ class RecordedModel(Model):
             raise
 
     def _settings_to_send(self, settings: ModelSettings) -> ModelSettings:
-        """Return the settings to send: with the rollout's seed, and for the anchor without a top_p."""
         seeded = with_seed(settings, self._recorder.seed)
         return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
     def _note_request(self, request: dict[str, Any], settings: ModelSettings, tools: list[Tool]) -> None:
-        """Take the fingerprint if this is the first call, and put gates before the tools that need approval.
-
-        Raises StoppedBeforeFirstCall if no more is wanted.
-        """
+        """Take the first call's fingerprint, and put gates before tools. Raises StoppedBeforeFirstCall if asked to."""
         if self._recorder.fingerprint is None:
             self._recorder.fingerprint = hash_agent(request, settings, self.model)
         if self._recorder.stop_before_first_call:
             raise StoppedBeforeFirstCall
         self._recorder.let_decide(tools)
 
-    def _begin(self, settings: ModelSettings, request: dict[str, Any], wire: WireReply) -> RecordedCall:
-        """Note a call that begins."""
-        span = get_current_span()
-        call = RecordedCall(span.span_id if span else None, settings, self.model, request, wire)
-        call.own_model = type(self._inner).__name__ if self._own else None
-        return self._recorder.begin(call)
 
-    def get_retry_advice(self, request: Any) -> Any:
-        """Pass on: without it the SDK's retries lose what the provider advises."""
-        return self._inner.get_retry_advice(request)
-
-    async def _cleanup_on_run_end(self, owner: object) -> None:
-        await self._inner._cleanup_on_run_end(owner)  # noqa: SLF001 - the SDK's own hook
-
-    async def close(self) -> None:
-        """Pass on."""
-        await self._inner.close()
-
-
+@dataclass(frozen=True, eq=False)
 class RecordedProvider(ModelProvider):
-    """Wraps every model that an agent names. `thread` is that of the event loop it serves."""
+    """Wraps every model of `inner` that an agent names, as RecordedModel says."""
 
-    def __init__(
-        self,
-        inner: ModelProvider,
-        recorder: Recorder,
-        state: EndpointState | None = None,
-        *,
-        own: bool = False,
-        name: str | None = None,
-    ) -> None:
-        """Wrap the models of `inner`; see RecordedModel. `name` stands for whatever an agent names."""
-        self._inner, self._recorder, self._state, self._own, self._name = inner, recorder, state, own, name
-        self.thread = threading.get_ident()
+    inner: ModelProvider
+    recorder: Recorder
+    state: EndpointState | None = None
+    own: bool = field(default=False, kw_only=True)
+    name: str | None = None
+    """Stands for whatever an agent names."""
+    thread: int = field(default_factory=threading.get_ident)
+    """That of the event loop it serves."""
 
     def get_model(self, model_name: str | None) -> Model:
         """Return the named model, recorded."""
-        model = self._inner.get_model(self._name or model_name)
-        return RecordedModel(model, self._recorder, self._state, own=self._own)
-
-    def named(self, model_name: str) -> "RecordedProvider":
-        """Return a provider that gives the model of this name, whatever an agent names."""
-        return RecordedProvider(self._inner, self._recorder, self._state, own=self._own, name=model_name)
+        return RecordedModel(self.inner.get_model(self.name or model_name), self.recorder, self.state, own=self.own)
 
 
 def provider_for(
@@ -265,23 +214,19 @@ def provider_for(
         gate.note_headers(response.headers)
         await note_response(response)
 
-    client = openai_client(
-        endpoint,
-        timeout_s=gate.patience.request_s,
-        on_response=on_response,
-        collector=collector if tokens else None,
-    )
+    timeout_s, collects = gate.patience.request_s, collector if tokens else None
+    client = openai_client(endpoint, timeout_s=timeout_s, on_response=on_response, collector=collects)
     responses = endpoint.api == "responses"
     if endpoint.base_url:
-        return OpenAIProvider(openai_client=client, use_responses=responses), client
+        return agents.OpenAIProvider(openai_client=client, use_responses=responses), client
     return MultiProvider(openai_client=client, openai_use_responses=responses), client
 
 
 def has_own_model(agent: Agent[Any]) -> bool:
     """Return whether an agent brings a way to its model: a Model object, a prefixed name, a default client or key."""
-    if isinstance(agent.model, Model) or (isinstance(agent.model, str) and "/" in agent.model):
-        return True
-    return _openai_shared.get_default_openai_client() is not None or _openai_shared.get_default_openai_key() is not None
+    defaults = _openai_shared.get_default_openai_client(), _openai_shared.get_default_openai_key()
+    is_prefixed = isinstance(agent.model, str) and "/" in agent.model
+    return isinstance(agent.model, Model) or is_prefixed or defaults != (None, None)
 
 
 def brings_model(agent: Agent[Any]) -> bool:
@@ -290,10 +235,7 @@ def brings_model(agent: Agent[Any]) -> bool:
 
 
 def recorded(agent: Agent[Any], recorder: Recorder, state: EndpointState | None = None) -> dict[str, Any]:
-    """Return the fields in which a rollout's copy of an agent differs: a Model object is recorded, as are timeouts.
-
-    Models by name come recorded from the provider.
-    """
+    """Return in what a rollout's copy of an agent differs: its Model object and timeouts are recorded."""
     changes: dict[str, Any] = {}
     if isinstance(agent.model, Model) and brings_model(agent):
         changes["model"] = RecordedModel(agent.model, recorder, state, own=True)

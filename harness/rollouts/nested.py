@@ -3,8 +3,9 @@
 import copy
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from agents import Agent, Model, ModelProvider, ModelSettings, OpenAIProvider, RunConfig, RunState
@@ -37,10 +38,7 @@ class LoopModels:
 
 @dataclass
 class RolloutRuns:
-    """Puts the runs that one rollout's code begins on the rollout's models, temperature and recording.
-
-    What the agent really fixed is kept and recorded: a Model object, or a model provider of a class of its own.
-    """
+    """Puts a rollout's runs on its models, temperature and recording; what an agent fixed is kept and recorded."""
 
     config: RunConfig
     """What the rollout's own run is made with."""
@@ -73,16 +71,12 @@ class RolloutRuns:
             state, close = models.state, models.close
             config = self._pinned(theirs, RecordedProvider(models.provider, self.recorder, state), state, agent)
         hooks = options.get("hooks") or self.recorder.hooks
-
-        def changes(of: Agent[Any]) -> dict[str, Any]:
-            return recorded(of, self.recorder, state)
-
+        changes = partial(recorded, recorder=self.recorder, state=state)
         if not isinstance(given_input, RunState) and any(changes(a) or hands_off_unseen(a) for a in _agents(agent)):
             agent = copied(agent, changes)
         return TakenRun(agent, options | {"run_config": config, "hooks": hooks}, close)
 
     def _pinned(self, theirs: RunConfig, ours: RecordedProvider, state: EndpointState, agent: Any) -> RunConfig:
-        """Return the user's configuration of a run with the rollout's models, settings and recording in it."""
         config = copy.copy(theirs)
         config.trace_include_sensitive_data, config.tracing_disabled = True, False
         config.model_settings = (theirs.model_settings or ModelSettings()).resolve(self.config.model_settings)
@@ -92,18 +86,15 @@ class RolloutRuns:
             config.model = self.config.model.elsewhere(state)
         elif isinstance(theirs.model, Model):
             config.model = RecordedModel(theirs.model, self.recorder, state, own=True)
-        elif self._brings_provider(theirs):
+        elif not isinstance(theirs.model_provider, RecordedProvider) and (
+            type(theirs.model_provider) not in _SDK_PROVIDERS or self.brings_models
+        ):
             config.model_provider = RecordedProvider(theirs.model_provider, self.recorder, state, own=True)
         elif isinstance(self.config.model, str) and any(brings_model(a) for a in _agents(agent)):
-            config.model, config.model_provider = None, ours.named(self.config.model)
+            config.model, config.model_provider = None, replace(ours, name=self.config.model)
         else:
             config.model = self.config.model or theirs.model
         return config
-
-    def _brings_provider(self, theirs: RunConfig) -> bool:
-        provider = theirs.model_provider
-        chosen = type(provider) not in _SDK_PROVIDERS or self.brings_models
-        return chosen and not isinstance(provider, RecordedProvider)
 
 
 def _agents(agent: Any) -> list[Agent[Any]]:
@@ -113,9 +104,7 @@ def _agents(agent: Any) -> list[Agent[Any]]:
 def as_config(options: Options) -> RunConfig:
     """Return the configuration that a run was begun with, which may be a mapping or none."""
     config: Any = options.get("run_config")
-    if isinstance(config, RunConfig):
-        return config
-    return RunConfig(**cast("Mapping[str, Any]", config or {}))
+    return config if isinstance(config, RunConfig) else RunConfig(**cast("dict[str, Any]", config or {}))
 
 
 def _both(note: ToolErrorFormatter, theirs: ToolErrorFormatter | None) -> ToolErrorFormatter:

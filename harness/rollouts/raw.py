@@ -136,13 +136,19 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
     def keep_text(text: str) -> str:
         return keep(redact(text))
 
+    def part(value: Any) -> str:
+        text = _dumped(value)
+        if len(text) >= LONG and not isinstance(value, str):  # a structure that is kept as a whole: the tools
+            return f'{{"$json":"{keep(text)}"}}'
+        return _shortened(text, keep_text)
+
     packed: list[str] = []
     before: dict[str, Any] = {"input": ()}
     for call in calls:
         items = input_items(call.request)
         kept = common_start(input_items(before), items)
         changed = {k: v for k, v in call.request.items() if k != "input" and (k not in before or before[k] != v)}
-        parts = ",".join(f'"{k}":{_part(v, keep, keep_text)}' for k, v in changed.items())
+        parts = ",".join(f'"{k}":{part(v)}' for k, v in changed.items())
         text = "true" if isinstance(call.request["input"], str) else "false"
         new, reply = _shortened(_dumped(list(items[kept:])), keep_text), _shortened(_reply(call.reply), keep_text)
         packed.append(f'{{"text":{text},"kept":{kept},"changed":{{{parts}}},"input":{new},"reply":{reply}}}')
@@ -151,10 +157,7 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
 
 
 def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") -> list[RawCall]:
-    """Return what `pack` was given. `get` returns the text that was kept under a name.
-
-    Raises ArchiveDamaged naming `where` for a text that `pack` never gave.
-    """
+    """Return what `pack` was given; `get` finds kept texts. Raises ArchiveDamaged naming `where` for any other text."""
 
     def read(text: str) -> list[RawCall]:
         calls: list[RawCall] = []
@@ -180,20 +183,11 @@ def parts(text: str, where: object = "raw calls") -> list[str]:
     return checked(text, read, where) if '"$' in text else []
 
 
-def _part(value: Any, keep: Callable[[str], str], keep_text: Callable[[str], str]) -> str:
-    """Return a part of the request as JSON: a text, or a structure that is kept as a whole (the tools)."""
-    text = _dumped(value)
-    if len(text) >= LONG and not isinstance(value, str):
-        return f'{{"$json":"{keep(text)}"}}'
-    return _shortened(text, keep_text)
-
-
 _dumped = json.JSONEncoder(ensure_ascii=False, default=str).encode
 """As json.dumps, which makes an encoder for each call; a replay compares with what that would give."""
 
 
 def _shortened(text: str, keep: Callable[[str], str]) -> str:
-    """Return JSON with its long texts kept for themselves."""
     return _dumped(_short(json.loads(text), keep)) if len(text) >= LONG or '"$' in text else text
 
 
@@ -226,20 +220,17 @@ def _whole(value: Any, get: Callable[[str], str]) -> Any:
 
 
 def _names(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        for inner in cast("list[Any]", value):
-            yield from _names(inner)
-    elif isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
-        match list(fields.items()):
+    within: Iterable[Any] = cast("list[Any]", value) if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        match list(cast("dict[str, Any]", value).items()):
             case [("$text" | "$json", str() as name)]:
                 yield name
             case [("$own", own_fields)]:
-                for inner in cast("dict[str, Any]", own_fields).values():
-                    yield from _names(inner)
-            case _:
-                for inner in fields.values():
-                    yield from _names(inner)
+                within = cast("dict[str, Any]", own_fields).values()
+            case fields:
+                within = [inner for _, inner in fields]
+    for inner in within:
+        yield from _names(inner)
 
 
 def _reply(reply: ModelResponse) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from agents import ModelResponse, ModelSettings, Tool
@@ -11,7 +12,7 @@ from agents.tracing import get_trace_provider
 from harness.endpoints.errors import is_quota
 from harness.endpoints.retries import TimeLimit
 from harness.endpoints.state import EndpointState
-from harness.rollouts.approval_gate import Approver, put_gates
+from harness.rollouts.approval_gate import Approver, gated
 from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.http_capture import WireReply
 
@@ -37,10 +38,7 @@ class RecordedCall:
 
 @dataclass
 class Recorder:
-    """The model calls of one rollout, in the order they began, failed ones and those under way included.
-
-    `on_reply` is called after each reply.
-    """
+    """The model calls of one rollout, in the order they began, failed ones and those under way included."""
 
     state: EndpointState
     limit: TimeLimit = field(default_factory=lambda: TimeLimit(math.inf))
@@ -66,26 +64,25 @@ class Recorder:
     _lost_s: float = 0.0
     _failed_s: float | None = None
 
-    def begin(self, call: RecordedCall) -> RecordedCall:
+    def begin(self, call: RecordedCall) -> None:
         """Note a call that begins; the wait since a failed call ends here."""
         call.began_s = self.limit.spent_s
         if self._failed_s is not None:
             self._lost_s, self._failed_s = self._lost_s + call.began_s - self._failed_s, None
         self.calls.append(call)
-        return call
 
     def end(
         self, call: RecordedCall, response: ModelResponse | None = None, error: BaseException | None = None
     ) -> None:
         """Note how a call ended."""
         call.response, call.error, call.ended_at = response, error, get_trace_provider().time_iso()
-        if response is None:
-            self._failed_s = self.limit.spent_s
-            self._lost_s += self._failed_s - call.began_s
-            if isinstance(error, Exception) and is_quota(error):
-                self.fatal = error
-        else:
+        if response is not None:
             self.on_reply()
+            return
+        self._failed_s = self.limit.spent_s
+        self._lost_s += self._failed_s - call.began_s
+        if isinstance(error, Exception) and is_quota(error):
+            self.fatal = error
 
     @property
     def has_reply(self) -> bool:
@@ -98,21 +95,9 @@ class Recorder:
 
     def let_decide(self, tools: list[Tool]) -> None:
         """Put gates before the tools that a request offers, where somebody decides on calls that need approval."""
-
-        def end_with(error: Exception) -> None:
-            self.fatal = error
-
-        if self.approver:
-            put_gates(tools, self.approver, self.hooks.on_decision, end_with)
-
-    def raise_if_fatal(self) -> None:
-        """Raise what has to end the run, also where the SDK made it a message to the model."""
-        if self.fatal:
-            raise self.fatal
-
-    def note_no_thread(self) -> None:
-        """Note that a tool was given up before any thread was free for it."""
-        self.no_thread = True
+        approver, end = self.approver, partial(setattr, self, "fatal")
+        if approver:  # the SDK runs the tools of that list
+            tools[:] = [gated(tool, approver, self.hooks.on_decision, end) for tool in tools]
 
     def lost_s(self) -> float:
         """Return the seconds that went on calls without a reply, and on the waits before their next attempts."""

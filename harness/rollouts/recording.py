@@ -66,29 +66,33 @@ class Recording:
                 raise self.end()
             if self.rollout.failure and self.rollout.failure.kind == "guardrail":
                 await anyio.sleep(_GUARDRAIL_S)  # it had no reply before the guardrail beside it tripped
-            raise self.diverge(
-                Divergence(
-                    what="more calls",
-                    call=len(self.calls) + 1,
-                    diff=diff(None, input_items(now)[-1:]),
-                    detail=f"the recording ends after {counted(len(self.calls), 'model call')}",
-                )
-            )
-        raise self.diverge(self._nearest(unused, now))
+            change, ends = diff(None, input_items(now)[-1:]), f"ends after {counted(len(self.calls), 'model call')}"
+            more = Divergence(what="more calls", call=len(self.calls) + 1, diff=change, detail=f"the recording {ends}")
+            raise self.diverge(more)
+        nearest = max(unused, key=lambda i: (*likeness(self._requests[i], now), -i))
+        change = first_change(self._requests[nearest], now)
+        number = self._step_before(nearest)
+        if change.what == "tool output changed" and (step := self._step(change.detail, change.tool)):
+            number = step[0]
+        agent = self._agents.get(nearest)
+        raise self.diverge(change.model_copy(update={"call": nearest + 1, "step": number, "agent": agent}))
 
     async def output(self, call: int, call_id: str, name: str) -> Any:
         """Return what a tool call of recorded reply `call` gave, as a tool would. Raises as the tool did."""
         self._skip(call, call_id)
-        output = sent_output([c.request for c in self.calls], call, call_id)
+        output: Any = sent_output([c.request for c in self.calls], call, call_id)
+        if isinstance(output, list):  # parts, which have types of their own where a tool returns them
+            parts = cast("list[dict[str, Any]]", output)
+            return [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
         if output is not None:
-            return _as_returned(output)
-        step = self._step(call_id, name)
-        if step and step[1].tool_output is not None:
-            return step[1].tool_output
-        if step and step[1].error:
+            return output
+        _, step = self._step(call_id, name) or ("", None)
+        if step and step.tool_output is not None:
+            return step.tool_output
+        if step and step.error:
             if self.rollout.failure and self.rollout.failure.kind != "tool":
-                return step[1].error  # it went to the model as a message, and no model call followed
-            raise RuntimeError(step[1].error)
+                return step.error  # it went to the model as a message, and no model call followed
+            raise RuntimeError(step.error)
         if self.rollout.failure is None:
             unknown = "the recording holds no output of this call"
             raise self.diverge(Divergence(what="tool output changed", call=call + 1, tool=name, detail=unknown))
@@ -118,35 +122,20 @@ class Recording:
     @property
     def ends_outside(self) -> bool:
         """Whether the rollout was ended by something that is neither the agent's code nor a reply."""
-        failure = self.rollout.failure
-        return failure is not None and failure.kind not in _ENDS_BY_ITSELF
+        return self.rollout.failure is not None and self.rollout.failure.kind not in _ENDS_BY_ITSELF
 
     def missing(self) -> Divergence | None:
         """Return the divergence of a run that ended although there were more recorded calls."""
         unused = self._unused()
         if not unused:
             return None
-        first = unused[0]
-        return Divergence(
-            what="fewer calls",
-            call=first + 1,
-            agent=self._agents.get(first),
-            step=self._step_before(first),
-            detail=f"{len(unused)} of {counted(len(self.calls), 'recorded model call')} not made",
-            diff=diff(input_items(self._requests[first])[-1:], None),
-        )
+        first, detail = unused[0], f"{len(unused)} of {counted(len(self.calls), 'recorded model call')} not made"
+        agent, step = self._agents.get(first), self._step_before(first)
+        change = diff(input_items(self._requests[first])[-1:], None)
+        return Divergence(what="fewer calls", call=first + 1, agent=agent, step=step, detail=detail, diff=change)
 
     def _unused(self) -> list[int]:
         return [i for i in range(len(self.calls)) if i not in self.used]
-
-    def _nearest(self, unused: Sequence[int], now: dict[str, Any]) -> Divergence:
-        nearest = max(unused, key=lambda i: (*likeness(self._requests[i], now), -i))
-        change = first_change(self._requests[nearest], now)
-        number = self._step_before(nearest)
-        if change.what == "tool output changed":
-            step = self._step(change.detail, change.tool)
-            number = step[0] if step else number
-        return change.model_copy(update={"call": nearest + 1, "step": number, "agent": self._agents.get(nearest)})
 
     def _step_before(self, call: int) -> str | None:
         """Return the number of the first step that recorded reply `call` led to; None for one that only answers."""
@@ -160,16 +149,7 @@ class Recording:
         return _find(self.rollout.trajectory.path, call_id, tool)
 
 
-def _as_returned(output: Any) -> Any:
-    """Return what a tool has to return for the SDK to make `output` of it: a list of parts has types of its own."""
-    if not isinstance(output, list):
-        return output
-    parts = cast("list[dict[str, Any]]", output)
-    return [{**p, "type": str(p.get("type", "")).removeprefix("input_")} for p in parts]
-
-
 def _find(path: Sequence[Step], call_id: str, tool: str | None, within: str = "") -> tuple[str, Step] | None:
-    """Return the first step of a tool call, with its number; the steps inside a step come after the step."""
     for position, step in enumerate(path, 1):
         number = f"{within}{position}"
         if step.call_id == call_id and step.tool_name == tool and step.kind != "approval":

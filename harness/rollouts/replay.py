@@ -5,8 +5,8 @@ was asked, not by its number: nested agents that run side by side may ask in ano
 """
 
 import copy
-from collections.abc import Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,27 +49,12 @@ class ReplayRuns:
         if isinstance(theirs.model, ReplayModel) or live:
             return TakenRun(agent, options)
         if not self.recording.drives_nested:
-            detail = (
-                f"the agent's own code runs agent {agent.name!r} (in a guardrail?): not all such calls are recorded, "
-                "and a replay asks no model"
-            )
+            runs = f"the agent's own code runs agent {agent.name!r} (in a guardrail?)"
+            detail = f"{runs}: not all such calls are recorded, and a replay asks no model"
             raise self.recording.diverge(Divergence(what="more calls", agent=agent.name, detail=detail))
         config = copy.copy(theirs)
         config.model, config.tracing_disabled = ReplayModel(self.recording), True
         return TakenRun(agent, options | {"run_config": config})
-
-
-@contextmanager
-def recorded_runs_only(recording: Recording) -> Generator[None]:
-    """In this task and those that it starts, let agents run on `recording` only."""
-    with runs_taken_over(ReplayRuns(recording)):
-        yield
-
-
-_UNRECORDED = (
-    "some nested model calls have no recorded reply (they ran on models of their own, or failed): "
-    "the outputs of agents used as tools were taken as recorded"
-)
 
 
 class Replayed(Record):
@@ -86,15 +71,6 @@ class Replayed(Record):
 
 
 @dataclass(frozen=True)
-class RecordedRollout:
-    """What a replay starts from: a query, its archived rollout, and the rollout's raw model calls."""
-
-    query: Query
-    rollout: Rollout
-    calls: Sequence[RawCall]
-
-
-@dataclass(frozen=True)
 class ReplayOptions:
     """How to replay. Recorded tool outputs stand in for the tools, unless `live_tools`."""
 
@@ -106,28 +82,23 @@ class ReplayOptions:
 
 
 async def replay_rollout(
-    loaded: LoadedAgent, env: AgentEnv, recorded: RecordedRollout, options: ReplayOptions
+    loaded: LoadedAgent, env: AgentEnv, query: Query, rollout: Rollout, calls: Sequence[RawCall], options: ReplayOptions
 ) -> Replayed:
-    """Run the agent once more on a rollout's recorded replies and return whether all was as recorded.
-
-    Raises UsageError if the agent cannot be made.
-    """
-    query, rollout = recorded.query, recorded.rollout
+    """Run the agent on a rollout's replies; tell if all was as recorded. Raises UsageError if it cannot be made."""
     # A nested call failed for good where no retry came of it, and the rollout did not end with it.
     lost = sum(c.error is not None for c in rollout.calls) - rollout.retries
     unrecorded = lost > (rollout.failure is not None) or any(c.raw is None and c.error is None for c in rollout.calls)
-    recording = Recording(
-        rollout, recorded.calls, options.scrub, drives_nested=not unrecorded, live_tools=options.live_tools
-    )
+    recording = Recording(rollout, calls, options.scrub, not unrecorded, options.live_tools)
     outcome = await _run(loaded, env, query, recording, options)
-    notes = [_UNRECORDED] if unrecorded else []
+    why = "some nested model calls have no recorded reply (they ran on models of their own, or failed)"
+    notes = [f"{why}: the outputs of agents used as tools were taken as recorded"] if unrecorded else []
     if recording.skipped:
-        calls = "model call was" if recording.skipped == 1 else "model calls were"
-        notes.append(f"{recording.skipped} {calls} made inside tools whose outputs were taken as recorded")
+        were = "model call was" if recording.skipped == 1 else "model calls were"
+        notes.append(f"{recording.skipped} {were} made inside tools whose outputs were taken as recorded")
     return Replayed(
         query=query.id,
         index=rollout.index,
-        calls=len(recorded.calls),
+        calls=len(calls),
         replayed=len(recording.used),
         divergence=_first_divergence(recording, outcome),
         notes=tuple(notes),
@@ -137,28 +108,24 @@ async def replay_rollout(
 async def _run(
     loaded: LoadedAgent, env: AgentEnv, query: Query, recording: Recording, options: ReplayOptions
 ) -> AgentOutcome:
-    """Drive the agent to its end, or to that of the recording."""
     scope, rollout, timeout_s = RolloutScope(), recording.rollout, options.timeout_s
     settings = ModelSettings(temperature=rollout.requested.temperature, top_p=rollout.requested.top_p)
     config = RunConfig(model=ReplayModel(recording), tracing_disabled=True, model_settings=settings)
     with anyio.move_on_after(timeout_s):
         try:
             async with AsyncExitStack() as around:
-                around.enter_context(recorded_runs_only(recording))
+                around.enter_context(runs_taken_over(ReplayRuns(recording)))
                 if rollout.mcp_tools and not options.live_tools:
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
                     around.enter_context(without_servers(servers))
                 agent = await around.enter_async_context(set_up(loaded, env, query, scope, lambda _: {}))
-                result = await Runner.run(
-                    agent, query.agent_input(), context=scope.context, max_turns=options.max_turns, run_config=config
-                )
-                return read_outcome(result)
+                to_do: Options = {"context": scope.context, "max_turns": options.max_turns, "run_config": config}
+                return read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
         except UsageError:
             raise
         except Exception as exc:  # noqa: BLE001 - however it ended is compared with how the rollout did
-            return AgentOutcome(
-                failure=failure_from(exc, Recorder(state=EndpointState(Gate.impatient(), RefusedSettings()))), error=exc
-            )
+            recorder = Recorder(state=EndpointState(Gate.impatient(), RefusedSettings()))
+            return AgentOutcome(failure=failure_from(exc, recorder), error=exc)
     message = f"not done after {timeout_s:g} s"
     return AgentOutcome(failure=Failure(kind="timeout", type="TimeoutError", message=message))
 

@@ -16,19 +16,16 @@ from harness.rollouts.recording import Recording
 from harness.rollouts.request_diff import Divergence
 
 
-class RecordedDecisions:
+class _RecordedDecisions:
     """Decides on each call as the recording says. Tools that it says nothing of keep waiting for approval."""
 
     def __init__(self, recording: Recording) -> None:
-        """Read the steps of the recorded rollout."""
         self._recording = recording
         self._steps = list(_approvals(recording.rollout.trajectory.path))
-        self._tools = {step.tool_name for step in self._steps}
         self._asked = Counter[tuple[str | None, str | None]]()
 
     def covers(self, tool: str) -> bool:
-        """Return whether any call of the tool was decided on."""
-        return tool in self._tools
+        return any(step.tool_name == tool for step in self._steps)
 
     async def decide(self, item: ToolApprovalItem, context: Any) -> Decision:
         """Return the recorded decision on a call. Raises Diverged where there was none."""
@@ -53,9 +50,8 @@ class ReplayModel(Model):
     """Answers each request with the recorded reply to it, and takes the place of the tools that the request offers."""
 
     def __init__(self, recording: Recording) -> None:
-        """Answer from `recording`."""
         self._recording = recording
-        self._decisions = RecordedDecisions(recording)
+        self._decisions = _RecordedDecisions(recording)
 
     async def get_response(
         self,
@@ -84,7 +80,9 @@ class ReplayModel(Model):
     def _stub(self, tool: Tool, call: int) -> Tool:
         if not isinstance(tool, FunctionTool):
             return tool
-        if self._recording.drives_nested if _is_agent(tool) else self._recording.live_tools:
+        origin = get_function_tool_origin(tool)
+        is_agent = origin is not None and origin.type is ToolOriginType.AGENT_AS_TOOL
+        if self._recording.drives_nested if is_agent else self._recording.live_tools:
             return gated(tool, self._decisions, lambda _: None, lambda _: None)
 
         async def invoke(context: Any, arguments: str) -> Any:
@@ -96,8 +94,3 @@ class ReplayModel(Model):
         if self._decisions.covers(tool.name):
             stub.needs_approval = False  # a refusal's message is among the recorded outputs
         return stub
-
-
-def _is_agent(tool: FunctionTool) -> bool:
-    origin = get_function_tool_origin(tool)
-    return origin is not None and origin.type is ToolOriginType.AGENT_AS_TOOL

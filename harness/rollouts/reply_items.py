@@ -17,15 +17,16 @@ from harness.rollouts.graph import in_sight
 
 
 def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None) -> None:
-    """Raise UsageError where an agent in sight has a tool that Chat Completions, which it is to speak, does not take.
-
-    `model` is the one that is named for every agent of the run.
-    """
+    """Raise UsageError where an agent in sight, on `model` if named, has a tool that its API does not take."""
     for each in in_sight(agent):
-        refused = next((tool for tool in each.tools if not _is_taken(tool)), None)
-        if refused is None:
+        for tool in each.tools:
+            try:
+                Converter.tool_to_openai(tool)
+            except UserError:
+                break
+        else:
             continue
-        what = f"agent {each.name!r} has the tool {refused.name!r}, which Chat Completions does not know"
+        what = f"agent {each.name!r} has the tool {tool.name!r}, which Chat Completions does not know"
         if model is None and isinstance(each.model, Model):
             if isinstance(each.model, OpenAIChatCompletionsModel):
                 raise UsageError(f"{what}: give the agent an OpenAIResponsesModel, or other tools")
@@ -36,17 +37,9 @@ def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None)
             )
 
 
-def _is_taken(tool: Any) -> bool:
-    try:
-        Converter.tool_to_openai(tool)
-    except UserError:
-        return False
-    return True
-
-
 _THINK = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
 _HIDDEN = "(reasoning encrypted by the endpoint)"
-_INPUTS = ("action", "actions", "queries", "code", "arguments", "operation", "commands", "input")
+_INPUTS = ("revised_prompt", "action", "actions", "queries", "code", "arguments", "operation", "commands", "input")
 _OUTPUTS = ("results", "outputs", "output", "error")
 _NO_STEP = {"mcp_list_tools", "compaction"}
 """Items in which nothing is done."""
@@ -80,8 +73,7 @@ def items_of_reply(data: Any) -> Iterator[ReplyItem]:
         return
     for message in cast("Sequence[Mapping[str, Any]]", data.output or ()):
         if "output" in message:  # a streamed reply comes as a whole Response
-            for item in message["output"]:
-                yield from _from_item(item)
+            yield from items_of_output(message["output"])
         else:
             yield from _from_message(message)
 
@@ -101,15 +93,11 @@ def _from_message(message: Mapping[str, Any]) -> Iterator[ReplyItem]:
     yield from _from_text(message.get("content") or message.get("refusal"))
     for call in message.get("tool_calls") or ():
         function: Mapping[str, Any] = call.get("function") or call.get("custom") or {}
-        yield ReplyItem(
-            call_id=call.get("id"),
-            tool=function.get("name"),
-            arguments=function.get("arguments", function.get("input")),
-        )
+        arguments = function.get("arguments", function.get("input"))
+        yield ReplyItem(call_id=call.get("id"), tool=function.get("name"), arguments=arguments)
 
 
 def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
-    """Read an output item of the Responses API."""
     kind = str(item["type"])
     if kind == "reasoning":
         parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
@@ -127,22 +115,18 @@ def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
 
 
 def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
-    """Read a hosted tool's call, which carries its own result."""
     output = _first(item, _OUTPUTS)
     if kind == "image_generation":
         # The picture itself is in the raw reply's blob; a judge of text reads that there is one, and how large.
         size = len(str(item.get("result") or "")) * 3 // 4
         output = f"an image of about {size} bytes" if size else None
-    if kind == "web_search":
-        action: Mapping[str, Any] = item.get("action") or {}
-        sources = action.get("sources")
-        output = json.dumps(sources, ensure_ascii=False) if sources else output
-    arguments = _first(item, ("revised_prompt", *_INPUTS))
+    if kind == "web_search" and (sources := cast("Mapping[str, Any]", item.get("action") or {}).get("sources")):
+        output = json.dumps(sources, ensure_ascii=False)
     return ReplyItem(
         call_id=item.get("call_id") or item.get("id"),
         tool=item.get("name") or kind,
         hosted=True,
-        arguments=arguments,
+        arguments=_first(item, _INPUTS),
         output=output,
         server=item.get("server_label"),
         error=_text(item.get("error")),

@@ -75,23 +75,19 @@ def likeness(recorded: Request, now: Request) -> tuple[int, int, int]:
 def first_change(recorded: Request, now: Request) -> Divergence:
     """Return what changed first from one request to the other, which must differ: fixed parts, then the input."""
     for name, what in _PARTS:
-        if recorded.get(name) != now.get(name):
-            return Divergence(
-                what=what,
-                detail=_names(recorded.get(name), now.get(name)),
-                diff=diff(recorded.get(name), now.get(name)),
-            )
+        was, is_ = recorded.get(name), now.get(name)
+        if was != is_:
+            return Divergence(what=what, detail=_names(was, is_), diff=diff(was, is_))
     before, after = input_items(recorded), input_items(now)
     at = common_start(before, after)
     was, is_ = (before[at : at + 1] or [None])[0], (after[at : at + 1] or [None])[0]
-    if _is_output(was) and _is_output(is_) and was["call_id"] == is_["call_id"]:
-        return Divergence(
-            what="tool output changed",
-            tool=_called(before, was["call_id"]),
-            detail=str(was["call_id"]),
-            diff=diff(was.get("output"), is_.get("output")),
-        )
-    return Divergence(what="input changed", detail=f"item {at + 1}", diff=diff(was, is_))
+    if not (_is_output(was) and _is_output(is_) and was["call_id"] == is_["call_id"]):
+        return Divergence(what="input changed", detail=f"item {at + 1}", diff=diff(was, is_))
+    call_id, change = was["call_id"], diff(was.get("output"), is_.get("output"))
+    fields = [cast("dict[str, Any]", item) for item in before if isinstance(item, dict)]
+    calls = (item for item in fields if item.get("type") == "function_call" and item.get("call_id") == call_id)
+    tool = next((str(item["name"]) for item in calls), None)
+    return Divergence(what="tool output changed", tool=tool, detail=str(call_id), diff=change)
 
 
 def diff(before: Any, after: Any) -> str:
@@ -109,7 +105,6 @@ def _text(value: Any) -> str:
 
 
 def _names(before: Any, after: Any) -> str:
-    """Return which tools or handoffs came, went or changed, by name."""
     if not isinstance(before, list) or not isinstance(after, list):
         return ""
     old = {str(t["name"]): t for t in cast("list[dict[str, Any]]", before)}
@@ -121,10 +116,3 @@ def _names(before: Any, after: Any) -> str:
 
 def _is_output(item: Any) -> bool:
     return isinstance(item, dict) and cast("dict[str, Any]", item).get("type") == "function_call_output"
-
-
-def _called(items: Sequence[Any], call_id: str) -> str | None:
-    """Return the name of the tool that a call among input items is to."""
-    fields = [cast("dict[str, Any]", i) for i in items if isinstance(i, dict)]
-    calls = (i for i in fields if i.get("type") == "function_call" and i.get("call_id") == call_id)
-    return next((str(i["name"]) for i in calls), None)

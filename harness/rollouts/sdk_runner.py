@@ -5,7 +5,7 @@ A run that begins in any other task goes to the runner that was there before, as
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
-from harness.rollouts.lifecycle import ProcessGuard
+from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 Options = dict[str, Any]
 """The keyword arguments of a run."""
@@ -48,7 +48,6 @@ class TakingRunner(AgentRunner):
     """Makes the runs of rollouts and replays as they want them, and passes all others on."""
 
     def __init__(self, usual: AgentRunner) -> None:
-        """Pass on to `usual`."""
         super().__init__()
         self.usual = usual
 
@@ -72,7 +71,11 @@ class TakingRunner(AgentRunner):
         """Run an agent outside of any event loop."""
         if _takeover.get() is None:
             return self.usual.run_sync(starting_agent, input, **options)
-        with _loop_of_this_thread():
+        with ExitStack() as around:  # the SDK's `run_sync` would leave open the loop that it makes in a thread
+            try:
+                asyncio.get_event_loop()
+            except RuntimeError:
+                around.enter_context(asyncio.Runner()).get_loop()  # sets it
             return super().run_sync(starting_agent, input, **options)  # which calls `run`
 
     def run_streamed(self, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - the SDK's name
@@ -98,24 +101,7 @@ class TakingRunner(AgentRunner):
 @contextmanager
 def runs_taken_over(takeover: Takeover) -> Generator[None]:
     """In this task, and in the tasks and threads that the task starts, let `takeover` say how agents run."""
-    token = _takeover.set(takeover)
-    try:
-        with RUNNER_GUARD.in_use():
-            yield
-    finally:
-        _takeover.reset(token)
-
-
-@contextmanager
-def _loop_of_this_thread() -> Generator[None]:
-    """Set an event loop in a thread that has none, and close it after: the SDK's `run_sync` would leave it open."""
-    try:
-        asyncio.get_event_loop()
-    except RuntimeError:
-        with asyncio.Runner() as runner:
-            runner.get_loop()  # sets it
-            yield
-    else:
+    with set_within(_takeover, takeover), RUNNER_GUARD.in_use():
         yield
 
 
@@ -145,7 +131,6 @@ def _tasks_begun(run: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
 
 
 def _renew() -> None:
-    """Put our runner before the one that is there."""
     usual = get_default_agent_runner()
     if not isinstance(usual, TakingRunner):
         set_default_agent_runner(TakingRunner(usual))

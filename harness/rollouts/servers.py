@@ -12,6 +12,7 @@ import anyio
 
 from harness.core.errors import Refused
 from harness.core.records import Failure
+from harness.endpoints.gate import Gate
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.maker import BegunRollout, RolloutsHere
 from harness.rollouts.recorder import Recorder
@@ -33,55 +34,45 @@ class ServerAtWork:
     rests_until: float = -math.inf
 
     @property
-    def given_up(self) -> bool:
-        """Whether nothing more is asked of it."""
-        return self.run_context.models.state.given_up is not None
+    def gate(self) -> Gate:
+        """The gate of the server."""
+        return self.run_context.models.state.gate
 
     @property
     def is_down(self) -> bool:
         """Whether call after call failed, or the last one hung, and none has had a reply since."""
-        return self.run_context.models.state.is_down
+        return self.gate.is_down or self.gate.hangs
 
     def may_serve(self, now: float) -> bool:
         """Tell whether a rollout may come: to a server that works, or alone to one that has rested."""
-        if self.failures or self.is_down:
-            return now >= self.rests_until and not self.outstanding
-        return True
+        return not (self.failures or self.is_down) or (now >= self.rests_until and not self.outstanding)
 
     def served(self, kind: str | None, now: float) -> None:
         """Note how a rollout ended: what it failed of, None where it ended well."""
-        if kind in _OF_THE_SERVER:
-            if now < self.rests_until:  # it rests already, for what others that began with this one failed of
-                return
-            rest_s = min(_FIRST_REST_S * 2 ** min(self.failures, 10), _LONGEST_REST_S)
-            self.failures += 1
-            self.rests_until = now + rest_s
-        elif kind != "cancelled":
+        if kind not in {*_OF_THE_SERVER, "cancelled"}:
             self.failures = 0
+        elif kind != "cancelled" and now >= self.rests_until:  # else it rests already, for what began with this one
+            self.rests_until = now + min(_FIRST_REST_S * 2 ** min(self.failures, 10), _LONGEST_REST_S)
+            self.failures += 1
 
 
 class RolloutsOnServers:
     """Makes rollouts in this process, each on one of several servers."""
 
     def __init__(self, run_context: RunContext) -> None:
-        """Take the servers that are `alternatives` of the run."""
         self._servers = [
             ServerAtWork(replace(run_context, models=source, configs={})) for source in run_context.alternatives
         ]
 
     async def make(self, begun: BegunRollout) -> None:
-        """Run the agent once, as RolloutMaker says, on the server that has the fewest rollouts.
-
-        A rollout to which its server never gave a reply is made on another.
-        """
+        """Run the agent as RolloutMaker says, on the server with the fewest rollouts; on another if none replied."""
         left = list(self._servers)
         while begun.index not in begun.done:
             server = fewest_outstanding(left, anyio.current_time())
             left.remove(server)
-            await self._make_on(server, begun, [other for other in left if not other.given_up])
+            await self._make_on(server, begun, [other for other in left if not other.gate.given_up])
 
     async def _make_on(self, server: ServerAtWork, begun: BegunRollout, left: Sequence[ServerAtWork]) -> None:
-        """Make the rollout on a server, unless the server fails it before any reply and others are `left`."""
 
         def may_go() -> bool:
             return not begun.is_late() and not server.run_context.stop.asked
@@ -117,11 +108,8 @@ class RolloutsOnServers:
 
 
 def fewest_outstanding(servers: Sequence[ServerAtWork], now: float) -> ServerAtWork:
-    """Return the server that may serve and has the fewest rollouts, of equals the first.
-
-    Where none may serve now: of those that are not given up the one that has rested longest.
-    """
-    left = [server for server in servers if not server.given_up] or servers
+    """Return the server that may serve and has the fewest rollouts; if none may, the one that rested longest."""
+    left = [server for server in servers if not server.gate.given_up] or servers
     if ready := [server for server in left if server.may_serve(now)]:
         return min(ready, key=lambda server: server.outstanding)
     return min(left, key=lambda server: (server.rests_until, server.outstanding))

@@ -1,17 +1,17 @@
 """From a rollout's spans and model calls to its steps. Knows no run, no clock, no archive."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from agents.tracing import Span
 
 from harness.core.records import Step
-from harness.rollouts.approval_gate import TimedDecision
-from harness.rollouts.hooks import ToolNotes
+from harness.rollouts.hooks import ToolHooks
 from harness.rollouts.model_request import sent_output
 from harness.rollouts.reply_items import ReplyItem
 from harness.rollouts.witnessed_calls import WitnessedCall, span_error
@@ -24,28 +24,14 @@ _IGNORED = "Multiple handoffs detected, ignoring this one."
 
 
 def read_steps(
-    trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolNotes, *, finished: bool
+    trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolHooks, *, finished: bool
 ) -> tuple[Step, ...]:
-    """Return the steps in order. The last text of a finished run is its answer, and no step.
-
-    The steps of an agent used as a tool stand inside that tool's step.
-    """
+    """Return the steps, an inner run's inside its tool's. The last text of a finished run is its answer, no step."""
     return _Trace(trace, replies, notes).steps(None, answered=finished)
 
 
-@dataclass(frozen=True)
-class _Result:
-    """What became of a call; all None where no span tells."""
-
-    kind: Literal["tool", "handoff"] = "tool"
-    tool_type: Literal["function", "hosted", "mcp", "agent"] | None = None
-    output: str | None = None
-    error: str | None = None
-    server: str | None = None
-    inner: tuple[Step, ...] = ()
-    approval: TimedDecision | None = None
-    started_at: datetime | None = None
-    duration_s: float | None = None
+_MadeStep = Callable[..., Step]
+"""Makes the step of a call from what became of the call."""
 
 
 @dataclass
@@ -60,22 +46,19 @@ class _Beside:
 class _Trace:
     """One trace, by id, and which tool's run each span and each model call happened in."""
 
-    def __init__(self, trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolNotes) -> None:
+    def __init__(self, trace: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolHooks) -> None:
         self._notes = notes
         self._by_id = {s.span_id: s for s in trace}
         self._inside: dict[str | None, list[Span[Any]]] = {}
         self._under: dict[str | None, list[Span[Any]]] = {}
         self._replies: dict[str | None, list[WitnessedCall]] = {}
-
-        def tool_around(span_id: str | None) -> str | None:
-            tool = function_around(span_id, self._by_id)
-            return tool.span_id if tool else None
-
         for span in trace:
-            self._inside.setdefault(tool_around(span.parent_id), []).append(span)
+            tool = span_around(span.parent_id, self._by_id)
+            self._inside.setdefault(tool and tool.span_id, []).append(span)
             self._under.setdefault(span.parent_id, []).append(span)
         for reply in replies:
-            self._replies.setdefault(tool_around(reply.parent), []).append(reply)
+            tool = span_around(reply.parent, self._by_id)
+            self._replies.setdefault(tool and tool.span_id, []).append(reply)
         self._calls = [r.recorded for r in replies if r.recorded]
 
     def steps(self, tool: str | None, *, answered: bool) -> tuple[Step, ...]:
@@ -87,54 +70,40 @@ class _Trace:
             if not any(reply is r for r in retried):
                 answers = answered and reply is replies[-1]
                 timed += [(reply.started_at or "", step) for step in self._of_reply(reply, answers=answers)]
-        for span in spans:
-            if span.span_data.type == "guardrail":
-                step = Step(
-                    kind="guardrail",
-                    tool_name=span.span_data.name,
-                    tool_output="tripped" if span.span_data.triggered else "passed",
-                    agent=agent_around(span.span_id, self._by_id),
-                    started_at=_when(span.started_at),
-                    duration_s=_seconds(span),
-                    error=span_error(span),
-                )
-                timed.append((span.started_at or "", step))
+        for span in (s for s in spans if s.span_data.type == "guardrail"):
+            step = Step(
+                kind="guardrail",
+                tool_name=span.span_data.name,
+                tool_output="tripped" if span.span_data.triggered else "passed",
+                agent=agent_around(span.span_id, self._by_id),
+                started_at=_when(span.started_at),
+                duration_s=_seconds(span),
+                error=span_error(span),
+            )
+            timed.append((span.started_at or "", step))
         return tuple(step for _, step in sorted(timed, key=lambda pair: pair[0]))
 
     def _of_reply(self, reply: WitnessedCall, *, answers: bool) -> Iterator[Step]:
-        """Yield a reply's steps. Reasoning and text go with the call that they led to.
-
-        Reasoning and text after the last call are a step of their own, but for the text of a reply that answers.
-        """
+        """Yield a reply's steps. Reasoning and text go with the call they led to; else they answer, or are a step."""
         agent, before = agent_around(reply.parent, self._by_id), list[ReplyItem]()
         siblings = self._under.get(reply.parent, []) if reply.parent else []
-        beside = _Beside(
-            [s for s in siblings if s.span_data.type == "function"],
-            [s for s in siblings if s.span_data.type == "handoff"],
-        )
+        functions = [s for s in siblings if s.span_data.type == "function"]
+        beside = _Beside(functions, [s for s in siblings if s.span_data.type == "handoff"])
         for item in reply.items():
-            if item.tool:
-                result = self._result(item, reply, beside)
-                if result.approval:
-                    yield result.approval.step(tool=item.tool, agent=agent, call_id=item.call_id)
-                yield Step(
-                    kind=result.kind,
-                    reasoning=_joined(before),
-                    tool_name=item.tool,
-                    tool_input=item.arguments,
-                    tool_output=result.output,
-                    tool_type=result.tool_type,
-                    agent=agent,
-                    call_id=item.call_id,
-                    error=result.error,
-                    server=result.server,
-                    inner=result.inner,
-                    started_at=result.started_at,
-                    duration_s=result.duration_s,
-                )
-                before = []
-            else:
+            if not item.tool:
                 before.append(item)
+                continue
+            called = {"tool_name": item.tool, "tool_input": item.arguments, "call_id": item.call_id}
+            made = partial(Step, reasoning=_joined(before), agent=agent, **called)
+            run = self._find_run(item, beside.functions)
+            if run is None:
+                yield self._without_run(item, reply, beside, made)
+            else:
+                beside.functions.remove(run)
+                if decision := self._notes.decisions.get(run.span_id):
+                    yield decision.step(tool=item.tool, agent=agent, call_id=item.call_id)
+                yield self._ran(run, item, reply, made)
+            before = []
         left = [item for item in before if item.reasoning or not answers]
         if left or reply.error:
             yield Step(
@@ -146,35 +115,23 @@ class _Trace:
                 error=reply.error,
             )
 
-    def _result(self, call: ReplyItem, reply: WitnessedCall, beside: _Beside) -> _Result:
-        """Return what became of a call, and take the span that tells it out of its list."""
-        run = self._find_run(call, beside.functions)
-        if run is not None:
-            beside.functions.remove(run)
-            return self._ran(run, call, reply)
+    def _without_run(self, call: ReplyItem, reply: WitnessedCall, beside: _Beside, made: _MadeStep) -> Step:
+        """Return the step of a call without a function span. Of a reply's handoffs the SDK executes the first."""
         if call.hosted:
-            return _Result(tool_type="hosted", output=call.output, server=call.server, error=call.error)
+            return made(kind="tool", tool_type="hosted", tool_output=call.output, server=call.server, error=call.error)
         if reply.recorded is None:
             hands_over = bool(beside.handoffs)
         else:
             hands_over = any(h["name"] == call.tool for h in reply.recorded.request["handoffs"])
-        if hands_over:
-            return self._handed_over(call, reply, beside)
-        return _Result(output=self._sent(call, reply))
-
-    def _handed_over(self, call: ReplyItem, reply: WitnessedCall, beside: _Beside) -> _Result:
-        """Return what became of a handoff. The SDK executes the first of a reply and ignores the others."""
-        if beside.handoffs:
-            span = beside.handoffs.pop(0)
-            beside.handed_over = True
-            target, several = (
-                span.span_data.to_agent,
-                (span.error or {}).get("message") == _SEVERAL,
-            )
-            error = None if several else span_error(span)
-            return _Result(kind="handoff", output=f"handed over to {target}" if target else None, error=error)
-        ignored = _IGNORED if beside.handed_over else None
-        return _Result(kind="handoff", output=self._sent(call, reply) or ignored)
+        if not hands_over:
+            return made(kind="tool", tool_output=self._sent(call, reply))
+        if not beside.handoffs:
+            ignored = _IGNORED if beside.handed_over else None
+            return made(kind="handoff", tool_output=self._sent(call, reply) or ignored)
+        span, beside.handed_over = beside.handoffs.pop(0), True
+        error = None if (span.error or {}).get("message") == _SEVERAL else span_error(span)
+        target = span.span_data.to_agent
+        return made(kind="handoff", tool_output=f"handed over to {target}" if target else None, error=error)
 
     def _sent(self, call: ReplyItem, reply: WitnessedCall) -> str | None:
         """Return a call's output as the model was sent it; None where no request went on from the reply."""
@@ -192,19 +149,19 @@ class _Trace:
         named = [s for s in functions if s.span_data.name == call.tool and s.span_id not in noted]
         return next((s for s in named if s.span_data.input == call.arguments), named[0] if named else None)
 
-    def _ran(self, run: Span[Any], call: ReplyItem, reply: WitnessedCall) -> _Result:
+    def _ran(self, run: Span[Any], call: ReplyItem, reply: WitnessedCall, made: _MadeStep) -> Step:
         nested = any(s.span_data.type == "task" for s in self._inside.get(run.span_id, ()))
         mcp: Mapping[str, Any] = run.span_data.mcp_data or {}
         server = mcp.get("server")
         output = as_text(run.span_data.output)
         output = self._sent(call, reply) if output is None else output
-        return _Result(
+        return made(
+            kind="tool",
             tool_type="mcp" if server else "agent" if nested else "function",
-            output=output,
+            tool_output=output,
             error=self._run_error(run, output),
             server=server,
             inner=self.steps(run.span_id, answered=run.error is None),
-            approval=self._notes.decisions.get(run.span_id),
             started_at=_when(run.started_at),
             duration_s=_seconds(run),
         )
@@ -223,16 +180,12 @@ class _Trace:
 
 def agent_around(span_id: str | None, by_id: Mapping[str, Span[Any]]) -> str | None:
     """Return the name of the agent that a span happened in, or is of; `by_id` finds the trace's spans."""
-    agent = _around(span_id, by_id, "agent")
+    agent = span_around(span_id, by_id, "agent")
     return agent.span_data.name if agent else None
 
 
-def function_around(span_id: str | None, by_id: Mapping[str, Span[Any]]) -> Span[Any] | None:
-    """Return the span of the tool call that a span happened in, or is."""
-    return _around(span_id, by_id, "function")
-
-
-def _around(span_id: str | None, by_id: Mapping[str, Span[Any]], kind: str) -> Span[Any] | None:
+def span_around(span_id: str | None, by_id: Mapping[str, Span[Any]], kind: str = "function") -> Span[Any] | None:
+    """Return the span of the tool call, or of another kind, that a span happened in, or is."""
     at = by_id.get(span_id or "")
     while at is not None and at.span_data.type != kind:
         at = by_id.get(at.parent_id or "")

@@ -13,24 +13,19 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
+from harness.rollouts.lifecycle import set_within
+
 BLOCKED_S = 1.0
 _BEAT_S = 0.25
-_NOT_THE_USERS = tuple(
-    str(Path(folder).resolve())
-    for folder in (
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_path("purelib"),
-        sysconfig.get_path("platlib"),
-        Path(__file__).parents[1],
-    )
-)
+_INSTALLED = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
+_NOT_THE_USERS = tuple(str(Path(folder).resolve()) for folder in (*_INSTALLED, Path(__file__).parents[1]))
 
 
 class LoopWatch:
@@ -43,14 +38,12 @@ class LoopWatch:
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._beat()
         threading.Thread(target=self._watch, name="harness-loop-watch", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End watching."""
         self._over.set()
         self._timer.cancel()
 
@@ -87,14 +80,9 @@ _on_no_thread: ContextVar[Callable[[], None] | None] = ContextVar("harness_on_no
 """Called in a rollout whose tool was given up before any thread was free for it."""
 
 
-@contextmanager
-def noting_no_thread(note: Callable[[], None]) -> Generator[None]:
+def noting_no_thread(note: Callable[[], None]) -> AbstractContextManager[None]:
     """In this task and those that it starts, call `note` where a tool is given up before a thread was free for it."""
-    token = _on_no_thread.set(note)
-    try:
-        yield
-    finally:
-        _on_no_thread.reset(token)
+    return set_within(_on_no_thread, note)
 
 
 class ToolThreads(ThreadPoolExecutor):
@@ -141,10 +129,8 @@ class ToolThreads(ThreadPoolExecutor):
             self._make_room()
             lost = self._lost
         if lost & (lost - 1) == 0:  # 1, 2, 4, 8, ...
-            self._note(
-                f"{lost} tool thread{'s are' if lost > 1 else ' is'} lost: a synchronous tool goes on though its "
-                "rollout has ended; another thread takes the place"
-            )
+            why = "a synchronous tool goes on though its rollout has ended; another thread takes the place"
+            self._note(f"{lost} tool thread{'s are' if lost > 1 else ' is'} lost: {why}")
 
     def regain(self) -> None:
         """A function that nobody waited for has ended after all."""
@@ -158,38 +144,37 @@ class ToolThreads(ThreadPoolExecutor):
             threading.Thread(target=self._serve, name="harness-tool", daemon=True).start()
 
     def _serve(self) -> None:
-        while work := self._next():
+        while True:
+            with self._changed:
+                self._idle += 1
+                while not self._waiting and not self._closed and self._alive <= self.width + self._lost:
+                    self._changed.wait()
+                self._idle -= 1
+                if not self._waiting:
+                    self._alive -= 1
+                    return
+                work = self._waiting.popleft()
             work.run()
             del work  # else its result lives until the next one comes
-
-    def _next(self) -> "_Work | None":
-        with self._changed:
-            self._idle += 1
-            while not self._waiting and not self._closed and self._alive <= self.width + self._lost:
-                self._changed.wait()
-            self._idle -= 1
-            if self._waiting:
-                return self._waiting.popleft()
-            self._alive -= 1
-            return None
 
 
 @contextmanager
 def tools_in_threads(width: int, note: Callable[[str], None]) -> Generator[None]:
-    """Run the loop's synchronous tools in threads of ours, `width` at a time.
-
-    What overlaps on one loop shares the threads, and each adds its width: in a server there are many at a time. After
-    the last of them the executor that the loop had before is put back.
-    """
+    """Run the loop's synchronous tools in threads of ours, `width` at a time, until the last that shares them ends."""
     loop: Any = asyncio.get_running_loop()
-    shared = _SHARED.get(loop)
-    if shared is None:
-        shared = _SHARED[loop] = _SharedThreads(loop)
-    shared.begin(width, note)
+    shared = _SHARED[loop] = _SHARED.get(loop) or _SharedThreads(loop)
+    shared.threads.widen(width if shared.notes else width - shared.threads.width)
+    shared.notes.append(note)
     try:
         yield
     finally:
-        if shared.end(width, note):
+        shared.notes.remove(note)
+        if shared.notes:
+            shared.threads.widen(-width)
+        elif hasattr(loop, "_default_executor"):  # asyncio has no way to ask for it: another loop keeps our threads
+            if loop._default_executor is shared.threads:  # noqa: SLF001 - as above
+                loop._default_executor = shared.before  # noqa: SLF001
+            shared.threads.shutdown()
             del _SHARED[loop]
 
 
@@ -197,32 +182,13 @@ class _SharedThreads:
     """The threads of one loop, and those who use them."""
 
     def __init__(self, loop: Any) -> None:
-        self._loop = weakref.ref(loop)
-        self._before = getattr(loop, "_default_executor", None)
-        self._notes: list[Callable[[str], None]] = []
-        self._threads = ToolThreads(0, self._note)
-        loop.set_default_executor(self._threads)
-
-    def begin(self, width: int, note: Callable[[str], None]) -> None:
-        self._threads.widen(width if self._notes else width - self._threads.width)
-        self._notes.append(note)
-
-    def end(self, width: int, note: Callable[[str], None]) -> bool:
-        """Note that one user has ended; return whether the threads were given up with it."""
-        self._notes.remove(note)
-        loop: Any = self._loop()
-        if self._notes:
-            self._threads.widen(-width)
-            return False
-        if not hasattr(loop, "_default_executor"):  # asyncio has no way to ask for it: another loop keeps our threads
-            return False
-        if loop._default_executor is self._threads:  # noqa: SLF001 - as above
-            loop._default_executor = self._before  # noqa: SLF001
-        self._threads.shutdown()
-        return True
+        self.before = getattr(loop, "_default_executor", None)
+        self.notes: list[Callable[[str], None]] = []
+        self.threads = ToolThreads(0, self._note)
+        loop.set_default_executor(self.threads)
 
     def _note(self, text: str) -> None:
-        for note in self._notes[:1]:
+        for note in self.notes[:1]:
             note(text)
 
 
@@ -240,10 +206,9 @@ class _Work(Future[Any]):
 
     def cancel(self) -> bool:
         """Give the function up: asyncio calls this where nobody waits for the result any more."""
-        if self.done():
-            return super().cancel()
+        was_done = self.done()
         if super().cancel():
-            if self._note_no_thread:
+            if self._note_no_thread and not was_done:
                 self._note_no_thread()
             return True
         if not self._lost and not self.done():

@@ -32,16 +32,14 @@ class WitnessedCall:
     @property
     def started_at(self) -> str | None:
         """When the call began, as spans have it."""
-        if self.span:
-            return self.span.started_at
-        return self.recorded.started_at if self.recorded else None
+        timed = self.span or self.recorded
+        return timed.started_at if timed else None
 
     @property
     def ended_at(self) -> str | None:
         """When the call ended."""
-        if self.span:
-            return self.span.ended_at
-        return self.recorded.ended_at if self.recorded else None
+        timed = self.span or self.recorded
+        return timed.ended_at if timed else None
 
     @property
     def error(self) -> str | None:
@@ -53,8 +51,9 @@ class WitnessedCall:
 
     def items(self) -> Iterator[ReplyItem]:
         """Yield the items of the reply: from the span, or as recorded where the span holds none."""
-        if self.span and has_reply(self.span):
-            yield from items_of_reply(self.span.span_data)
+        data: Any = self.span.span_data if self.span else None
+        if data and (data.response if data.type == "response" else data.output) is not None:
+            yield from items_of_reply(data)
         elif self.recorded and self.recorded.response:
             yield from items_of_output(self.recorded.response.output)
 
@@ -75,12 +74,6 @@ def witnessed_calls(spans: Sequence[Span[Any]], recorded: Sequence[RecordedCall]
     return replies
 
 
-def has_reply(span: Span[Any]) -> bool:
-    """Return whether a model's span holds what the model replied."""
-    data = span.span_data
-    return (data.response if data.type == "response" else data.output) is not None
-
-
 def span_error(span: Span[Any]) -> str | None:
     """Return what a span says that went wrong."""
     if span.error is None:
@@ -91,7 +84,6 @@ def span_error(span: Span[Any]) -> str | None:
 
 
 def _taken(unmatched: list[RecordedCall], parents: set[str | None]) -> RecordedCall | None:
-    """Take the first call that was made under one of `parents` out of the list."""
     call = next((c for c in unmatched if c.parent_span in parents), None)
     if call:
         unmatched.remove(call)

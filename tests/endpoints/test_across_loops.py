@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.retries import FromAfar, TimeLimit
+from harness.endpoints.retries import TimeLimit
 from tests.endpoints.test_gate import Bucket, all_at_once, down, gate
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ async def test_a_wait_in_another_loop_stops_the_rollouts_clock() -> None:
     limit = TimeLimit(1.0)
 
     async def waiting() -> None:
-        with FromAfar(limit).stopped(), FromAfar(limit).stopped():
+        with limit.stopped(), limit.stopped():
             await anyio.sleep(1.5)
 
     with limit.within():

@@ -250,7 +250,7 @@ def test_a_server_in_whose_place_another_is_asked_is_no_reason_to_stop() -> None
     gates = Gates(Silent())
     servers = [Endpoint(base_url=f"http://{name}/v1", api="chat", key=SecretStr("none")) for name in "ab"]
     one, two = (gates.of(server, Patience(give_up_s=5.0), random.Random(0)) for server in servers)
-    gates.stand_in([one, two])
+    gates.together.append([one, two])
 
     async def given_up(at: Gate) -> None:
         while not at.given_up:
@@ -315,7 +315,7 @@ def test_an_endpoint_that_comes_back_lets_all_who_wait_in() -> None:
 
 
 def test_of_the_calls_that_wait_for_an_endpoint_that_is_down_the_one_that_has_waited_longest_tries() -> None:
-    breaker, tries = Breaker("host", 300.0, lambda _: None), list[int]()
+    breaker, tries = Breaker("host", 300.0, lambda _: None, lambda _why, _kind: None), list[int]()
 
     async def caller(number: int) -> None:
         await anyio.sleep(number / 10)

@@ -75,12 +75,12 @@ def test_no_pool_has_more_requests_than_its_share_and_closing_closes_all() -> No
             requests = [asyncio.create_task(client.get(server.address)) for _ in range(AT_A_TIME - 1)]
             await asyncio.sleep(0.1)
             pools = client._pools  # pyright: ignore[reportPrivateUsage] - what the test is about
-            assert [pool.under_way for pool in pools] == [IN_A_POOL] * 7 + [IN_A_POOL - 1]
+            assert list(pools.values()) == [IN_A_POOL] * 7 + [IN_A_POOL - 1]
             await asyncio.gather(client.get(server.address), *requests)
-            assert sum(pool.under_way for pool in pools) == 0
+            assert sum(pools.values()) == 0
             await client.aclose()
             assert client.is_closed
-            assert all(pool.client.is_closed for pool in pools)
+            assert all(pool.is_closed for pool in pools)
 
     asyncio.run(work())
 

@@ -23,8 +23,8 @@ def test_what_one_process_learns_of_an_endpoint_holds_for_the_gates_of_another_a
     endpoint = Endpoint(base_url="http://host/v1", api="chat", key=SecretStr("k"))
     here, there = Gates(Silent()), Gates(Silent())
     told: list[GateLesson] = []
-    here.pass_on(told.append)
-    there.pass_on(lambda lesson: pytest.fail(f"{lesson} came from elsewhere"))
+    here.share = told.append
+    there.share = lambda lesson: pytest.fail(f"{lesson} came from elsewhere")
     ours, theirs = (gates.of(endpoint, Patience(give_up_s=5.0), random.Random(0)) for gates in (here, there))
     other = there.of(endpoint.model_copy(update={"base_url": "http://other/v1"}), Patience(), random.Random(0))
 

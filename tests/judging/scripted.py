@@ -10,7 +10,7 @@ from harness.archive.store import MemoryStore
 from harness.core.records import Usage
 from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import JudgeModel, ModelReply, Question
 from harness.judging.judges import Judge, PairwiseJudge
 from harness.judging.jury import Averaging, PairJury
@@ -34,7 +34,7 @@ class ScriptedAsk:
 
     given_up = None
 
-    async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
         del clock
         assert isinstance(prompt, Prompt)
         self.prompts.append(prompt)

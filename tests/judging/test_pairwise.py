@@ -11,7 +11,7 @@ from harness.core.errors import Refused
 from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced
-from harness.endpoints.retries import NO_LIMIT, Stoppable
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply, Question
 from harness.judging.judges import PairwiseJudge
@@ -151,7 +151,7 @@ def test_a_reply_that_needs_repair_is_on_disk_before_the_repair_is_paid_for() ->
     events: list[str] = []
 
     class Telling(ScriptedAsk):
-        async def __call__(self, prompt: Question, clock: Stoppable = NO_LIMIT) -> ModelReply:
+        async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
             del clock
             events.append("asked")
             return await super().__call__(prompt)

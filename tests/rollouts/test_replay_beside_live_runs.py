@@ -21,7 +21,8 @@ from harness.pipeline.replaying import replay_run
 from harness.rollouts.loading import load_agent
 from harness.rollouts.mcp_servers import RecordedServers, without_servers
 from harness.rollouts.recording import Diverged, Recording
-from harness.rollouts.replay import Replayed, recorded_runs_only
+from harness.rollouts.replay import Replayed, ReplayRuns
+from harness.rollouts.sdk_runner import runs_taken_over
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_replay import archived
 
@@ -133,7 +134,7 @@ async def test_live_runs_go_to_the_runner_that_was_there_before_and_a_replays_ow
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(live)
-            with recorded_runs_only(recording()):
+            with runs_taken_over(ReplayRuns(recording())):
                 began.set()
                 with pytest.raises(Diverged):
                     await Runner.run(offline_agent(), "Lisp?")

@@ -162,7 +162,7 @@ def test_a_judge_that_is_asked_at_a_dead_first_server_is_named_as_what_failed(se
 
 
 def at_work(name: str) -> ServerAtWork:
-    state = SimpleNamespace(given_up=None, is_down=False)
+    state = SimpleNamespace(gate=SimpleNamespace(given_up=None, is_down=False, hangs=False))
     return ServerAtWork(cast("Any", SimpleNamespace(models=SimpleNamespace(state=state), name=name)))
 
 
@@ -185,9 +185,9 @@ def test_a_server_that_failed_rests_ever_longer_and_then_one_rollout_tries_it():
 def test_a_server_whose_calls_fail_meanwhile_gets_no_rollouts_and_one_that_is_given_up_none_at_all():
     down, good = at_work("down"), at_work("good")
     good.outstanding = down.outstanding = 3
-    cast("Any", down.run_context.models.state).is_down = True
+    cast("Any", down.run_context.models.state.gate).is_down = True
     assert fewest_outstanding([down, good], 0) is good
-    cast("Any", good.run_context.models.state).given_up = "no reply"
+    cast("Any", good.run_context.models.state.gate).given_up = "no reply"
     assert fewest_outstanding([down, good], 0) is down
 
 
