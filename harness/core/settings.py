@@ -163,8 +163,7 @@ class Settings:
         ),
     ] = "arena"
     estimator: Annotated[
-        EstimatorName,
-        Setting("How matches become ranks.", default_text="tiers; pooled with --budget"),
+        EstimatorName, Setting("How matches become ranks.", default_text="tiers; pooled with --budget")
     ] = "tiers"
     judge_profile: Annotated[
         str | None,

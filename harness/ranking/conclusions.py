@@ -175,10 +175,7 @@ def ranks_by_estimator(
 
 
 def _evidence(
-    standings: Sequence[Standing],
-    matches: Sequence[Match],
-    pooled: Fit | None = None,
-    prior: Prior = WEAK,
+    standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit | None = None, prior: Prior = WEAK
 ) -> Evidence | None:
     """Return what there is to estimate from; None without an entrant."""
     if not standings:
