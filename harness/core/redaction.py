@@ -20,29 +20,19 @@ _SHORTEST_KEY = 6
 _NO_KEYS = {"ollama", "dummy-key", "lm-studio", "not-needed", "no-key-required", "sk-no-key-required"}
 """What people set where a local server wants some key: ordinary words, not secrets."""
 
+_JUDGED = {"key", "query", "rubric", "judge", "form", "raw_replies"}
 _IDS = {
     "Query": {"id"},
     "RunInfo": {"id", "agent", "judge", "versions"},
     "Step": {"call_id"},
     "Rollout": {"run", "query", "raw_calls", "turns", "sampled_tokens", "fingerprint"},
-    "Judged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
-    "Unjudged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
-    "Scored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
-    "Unscored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
+    **dict.fromkeys(("Judged", "Unjudged"), _JUDGED | {"first", "second"}),
+    **dict.fromkeys(("Scored", "Unscored"), _JUDGED | {"transcripts"}),
     "Cap": {"dimension"},
     "Agreement": {"jurors"},
     "Match": {"verdicts"},
-    "GroupRanking": {
-        "query",
-        "topology",
-        "estimator",
-        "failed_verdicts",
-        "verdicts",
-        "absent_verdicts",
-        "basis",
-        "origin",
-        "judge",
-    },
+    "GroupRanking": {"query", "topology", "estimator", "basis", "origin", "judge"}
+    | {"verdicts", "failed_verdicts", "absent_verdicts"},
     "ImportedLine": {"sha256", "run", "ranking", "query", "records"},
     "RankingHead": {"id", "judge", "rubric", "settings"},
 }

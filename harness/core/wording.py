@@ -27,30 +27,10 @@ _NAMES = ContextVar[Mapping[str, str]]("harness_names_of_settings", default={}) 
 _PROGRAM = ContextVar[Callable[[], str]]("harness_program", default=lambda: "harness")
 _FUNCTIONS = {"ls": "runs", "import": "import_run", "best": "best_of", "show": "open_comparison"}
 """The functions that are not named as their commands are; a message names `show` for comparisons alone."""
-_SWITCHES = {
-    "accept_changed_agent",
-    "allow_offline",
-    "final_answer",
-    "force",
-    "free",
-    "live",
-    "mixed",
-    "retry_failed",
-    "trust_archive",
-    "wait",
-}
-_ARGUMENTS = _SWITCHES | {
-    "agent",
-    "config",
-    "deadline",
-    "output",
-    "pairs",
-    "ports",
-    "ranking",
-    "reuse",
-    "split",
-    "style",
-}
+_SWITCHES = set(
+    "accept_changed_agent allow_offline final_answer force free live mixed retry_failed trust_archive wait".split()
+)
+_ARGUMENTS = _SWITCHES | set("agent config deadline output pairs ports ranking reuse split style".split())
 """The arguments that are no settings; those that are switches take no value on the command line."""
 _TYPED = re.compile(r"`(?:harness )?(run|resume|rescore|replay|validate|import|best|ls)((?: [^`]*)?)`")
 _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: ([\w.]*\w))?")
