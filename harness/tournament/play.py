@@ -26,7 +26,7 @@ from harness.ranking.topology import (
     in_units,
     standings_in_units,
 )
-from harness.tournament.sources import JudgingSource, VerdictScore, VerdictSource
+from harness.tournament.sources import JurySource, VerdictScore, VerdictSource
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""
@@ -144,7 +144,7 @@ class PlayedTournament:
     """The fit that ended the judging, if one did."""
 
 
-async def play(topology: Topology, source: JudgingSource) -> PlayedTournament:
+async def play(topology: Topology, source: JurySource) -> PlayedTournament:
     """Play `topology` to its end, or as far as verdicts can be had.
 
     The scores of a match are means over orders and repeats, averaged over jurors. A pair on which no juror gave every
@@ -164,7 +164,7 @@ def play_cached(topology: Topology, source: VerdictSource) -> PlayedTournament |
     return None if tournament.advance() else tournament.result()
 
 
-def _start(tournament: "_Tournament", waiting: Sequence[_Waiting], source: JudgingSource, tasks: TaskGroup) -> None:
+def _start(tournament: "_Tournament", waiting: Sequence[_Waiting], source: JurySource, tasks: TaskGroup) -> None:
     """Judge the matches that have to wait for verdicts, and what follows from them, in `tasks`."""
 
     async def judge(order: Order, repeat: int) -> None:
