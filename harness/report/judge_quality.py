@@ -136,7 +136,7 @@ def _mark_figures(t: Tally) -> list[QualityFigure]:
     """Return what sways the marks, how they use the scale, and whether they are what the judge claims."""
     value, answers = t.length_correlation, t.length.answers
     length = "cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"
-    histogram = ", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items())
+    histogram = ", ".join(f"{mark}: {count(times)}" for mark, times in sorted(t.marks.items()))
     winners = f", {count(t.claimed_winners)} of them another winner" if t.claimed_winners else ""
     claims = f"its sums are not those of its scores{winners}; the scores count"
     no_other = "what it claims is what its scores come to"
