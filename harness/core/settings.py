@@ -9,7 +9,7 @@ Keys are not settings: they stay in the environment and in `Endpoint`, which not
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from harness.core.addresses import without_credentials
 from harness.core.prices import price_word, price_words
@@ -293,17 +293,14 @@ _ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged"
 
 def as_written(settings: Settings) -> dict[str, Any]:
     """Return settings as JSON fit to be written down: no user or password in an address."""
-    plain = {name: _json(getattr(settings, name)) for name in SETTINGS if name not in _OF_ONE_COMMAND}
-    for name in (name for name in _ADDED_LATER if getattr(settings, name) == SETTINGS[name].default):
-        del plain[name]  # what is written of a run that does not use a setting is as it was before there was one
-    return plain | {name: _without_each(plain[name]) for name in ADDRESSES}
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [*value]
-    return str(value) if isinstance(value, Path) else value
-
-
-def _without_each(urls: str | list[str] | None) -> str | list[str | None] | None:
-    return [without_credentials(url) for url in urls] if isinstance(urls, list) else without_credentials(urls)
+    plain: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        value: Any = getattr(settings, name)
+        if name in _OF_ONE_COMMAND or (name in _ADDED_LATER and value == setting.default):
+            continue  # what is written of a run that does not use a setting is as it was before there was one
+        values = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else [value]
+        if name in ADDRESSES:
+            values = list(map(without_credentials, values))
+        values = [str(each) if isinstance(each, Path) else each for each in values]
+        plain[name] = values if isinstance(value, tuple) else values[0]
+    return plain

@@ -227,8 +227,9 @@ def _length(calls: Iterable[JudgeCall]) -> LengthSums:
         return LengthSums()
     means = [round(sum(scores[node]) / len(scores[node]), 9) for node in lengths]
     ours, theirs = centred_ranks(means), centred_ranks(list(lengths.values()))
-    products = (math.fsum(map(mul, *sides)) for sides in ((ours, theirs), (ours, ours), (theirs, theirs)))
-    return LengthSums(*products, len(lengths))
+    pairs = ((ours, theirs), (ours, ours), (theirs, theirs))
+    products, of_scores, of_lengths = (math.fsum(map(mul, *sides)) for sides in pairs)
+    return LengthSums(products, of_scores, of_lengths, len(lengths))
 
 
 def _side(calls: Sequence[JudgeCall]) -> SideSums:
