@@ -121,16 +121,11 @@ class Cyclic(ScheduledTopology):
         """Open the second orders of the closest pairs once the whole first pass is played."""
         self._first_pass_left -= 1
         if self._first_pass_left == 0 and played.pairing.round <= self._last_distance:
-            for place, (a, b) in enumerate(self._closest()):
+            leads = {(p.pairing.a, p.pairing.b): p.score_a - p.score_b for p in self._schedule.matches}
+            mean = exact_mean(list(leads.values()))
+            closest = sorted(leads, key=lambda pair: abs(leads[pair] - mean))[: self._second_pass]
+            for place, (a, b) in enumerate(closest):
                 self._schedule.open_match(Pairing(b, a, self._last_distance + 1, ((b, a),)), place)
-
-    def _closest(self) -> list[tuple[int, int]]:
-        """Return the pairs to judge again, each as first and second stood."""
-        if not self._second_pass:
-            return []
-        leads = {(p.pairing.a, p.pairing.b): p.score_a - p.score_b for p in self._schedule.matches}
-        mean = exact_mean(list(leads.values()))
-        return sorted(leads, key=lambda pair: abs(leads[pair] - mean))[: self._second_pass]
 
 
 class NoMatches(ScheduledTopology):

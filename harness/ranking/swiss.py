@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.topology import Pairing, Played, ScheduledTopology, Standing, orders
@@ -66,32 +67,19 @@ class Swiss(ScheduledTopology):
             self._byes[rests] += 1
             order.remove(rests)
         pairs, odd_one_out = list[tuple[int, int]](), list[int]()
-        for equals in self._equals(order):
-            group = odd_one_out + equals
+        for _, equals in groupby(order, self._wins_and_byes):
+            group = odd_one_out + list(equals)
             odd_one_out = [group.pop()] if len(group) % 2 else []
-            pairs += self._folded(group)
+            lower = group[len(group) // 2 :]
+            for a in group[: len(group) // 2]:  # each with the first that it has not met if there is one
+                b = next((e for e in lower if not self._schedule.have_met(a, e)), lower[0])
+                lower.remove(b)
+                pairs.append((a, b))
         return self._without_repeats(pairs)
 
     def _wins_and_byes(self, entrant: int) -> int:
         """Return the half points of an entrant for the pairing."""
         return self._wins[entrant] + 2 * self._byes[entrant]
-
-    def _equals(self, order: Sequence[int]) -> list[list[int]]:
-        """Group entrants with as many wins, byes included."""
-        groups: dict[int, list[int]] = {}
-        for e in order:
-            groups.setdefault(self._wins_and_byes(e), []).append(e)
-        return list(groups.values())
-
-    def _folded(self, group: list[int]) -> list[tuple[int, int]]:
-        """Pair the upper half of a group with the lower, each with the first that it has not met if there is one."""
-        half = len(group) // 2
-        lower, pairs = group[half:], list[tuple[int, int]]()
-        for a in group[:half]:
-            b = next((e for e in lower if not self._schedule.have_met(a, e)), lower[0])
-            lower.remove(b)
-            pairs.append((a, b))
-        return pairs
 
     def _without_repeats(self, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Break up pairs that have met by swapping opponents with the nearest pair that can be swapped with.
