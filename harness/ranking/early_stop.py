@@ -45,7 +45,7 @@ class EarlyStop(Cyclic):
         super().__init__(entrants, order, budget)
         self._sure, self._fit, self._units = sure, fit, units
         self._number = {e: i for i, e in enumerate(entrants)}
-        self._plan = self._schedule.pairings()
+        self._plan = list(self._open)
         self._scores: dict[Pairing, tuple[float, float]] = {}
         self._of_jurors: dict[Pairing, Sequence[_JurorScores]] = {}
         self._over = False
@@ -59,7 +59,7 @@ class EarlyStop(Cyclic):
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches of the first round that has any; none once the winner is decided."""
-        left = self._schedule.pairings()
+        left = list(self._open)
         return [p for p in left if not self._over and p.round == left[0].round]
 
     def add_juror_scores(self, pairing: Pairing, scores: Sequence[_JurorScores]) -> None:
@@ -71,7 +71,7 @@ class EarlyStop(Cyclic):
         """Take a result. Raises ValueError for a pairing that is not open."""
         super().record(pairing, score_a, score_b)
         self._scores[pairing] = float(score_a / self._units), float(score_b / self._units)
-        if any(p.round == pairing.round for p in self._schedule.pairings()):
+        if any(p.round == pairing.round for p in self._open):
             return
         if self._sure == 1:
             made = np.array([p in self._scores for p in self._plan])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harness.core.settings import OrderPolicy
-from harness.ranking.topology import Exact, Pairing, Played, ScheduledTopology, Standing, exact_mean, orders
+from harness.ranking.topology import Pairing, Played, Standing, Topology, exact_mean, orders
 
 
 def seeded_order(size: int) -> list[int]:
@@ -17,7 +17,7 @@ def seeded_order(size: int) -> list[int]:
     return order
 
 
-class _Bracket(ScheduledTopology):
+class _Bracket(Topology):
     """One single elimination. A tie goes to the better seed.
 
     The bracket has the next power of two of places; the places without an entrant are byes, and fall to the
@@ -34,7 +34,7 @@ class _Bracket(ScheduledTopology):
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches, by round and place."""
-        return sorted(self._schedule.pairings(), key=lambda p: (p.round, self._places[p]))
+        return sorted(self._open, key=lambda p: (p.round, self._open[p]))
 
     def _start_bracket(self, seeds: Sequence[int]) -> None:
         size = 1 << (len(seeds) - 1).bit_length()
@@ -52,10 +52,10 @@ class _Bracket(ScheduledTopology):
         elif a is not None and b is not None:
             pairing = Pairing(a, b, level + 1, orders(a, b, self._order))
             self._places[pairing] = place
-            if self._reuse and (played := self._schedule.repeat(pairing, place)):
+            if self._reuse and (played := self._repeat(pairing, place)):
                 self._after(played)
             else:
-                self._schedule.open_match(pairing, place)
+                self._open_match(pairing, place)
 
     def _after(self, played: Played) -> None:
         a, b = played.pairing.a, played.pairing.b
@@ -83,7 +83,7 @@ class Single(_Bracket):
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing, in entrant order. There is no seed score."""
-        points = self._schedule.points(self._entrants)
+        points = self._points(self.matches)
         return [Standing(e, self._reached[e], points[e], None) for e in sorted(self._entrants)]
 
 
@@ -109,25 +109,18 @@ class Arena(_Bracket):
         for place, sample in enumerate(e for e in entrants if e != anchor):
             pairing = Pairing(sample, anchor, 0, orders(sample, anchor, order))
             self._places[pairing] = place
-            self._schedule.open_match(pairing, place)
+            self._open_match(pairing, place)
         self._end_seeding()
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing; the seed score is its first point."""
-        seeding, bracket = (self._points(is_seeding=is_seeding) for is_seeding in (True, False))
+        seeding = self._points(played for played in self.matches if not played.pairing.round)
+        bracket = self._points(played for played in self.matches if played.pairing.round)
         seeds = {e: exact_mean(scores) for e, scores in seeding.items() if scores}
         return [
             Standing(e, self._reached[e], (*([seeds[e]] if e in seeds else []), *bracket[e]), seeds.get(e))
             for e in self._entrants
         ]
-
-    def _points(self, *, is_seeding: bool) -> dict[int, list[Exact]]:
-        points: dict[int, list[Exact]] = {e: [] for e in self._entrants}
-        for pairing, score_a, score_b, _ in self.matches:
-            if is_seeding == (pairing.round == 0):
-                points[pairing.a].append(score_a)
-                points[pairing.b].append(score_b)
-        return points
 
     def _after(self, played: Played) -> None:
         if played.pairing.round:
@@ -136,7 +129,7 @@ class Arena(_Bracket):
             self._end_seeding()
 
     def _end_seeding(self) -> None:
-        if not self._schedule.pairings():
+        if not self._open:
             seeds = {s.entrant: s.seed_score or 0 for s in self.standings()}
             self._start_bracket(sorted(seeds, key=lambda e: (-seeds[e], e)))
 

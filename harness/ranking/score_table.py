@@ -14,7 +14,7 @@ from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.core.wording import counted
 from harness.ranking.conclusions import Conclusion, Rule, conclude
 from harness.ranking.topologies import TOPOLOGIES, Entry, Sampler, make_topology
-from harness.ranking.topology import UNITS, Exact, Played, Topology, exact_mean, in_units, standings_in_units
+from harness.ranking.topology import UNITS, Played, Topology, exact_mean, in_units, standings_in_units, winner
 
 
 class Drawn:
@@ -63,7 +63,7 @@ def _match(
     pairing, a, b = played.pairing, played.pairing.a, played.pairing.b
     both = ((a, b), (b, a)) if played.repeated else ()  # the pair may have met in other orders before
     used = [order for order in dict.fromkeys((*map(stored, pairing.orders), *both)) if order in scores]
-    winners = {_winner(order, scores[order]) for order in used}
+    winners = {winner(*order, scores[order]) for order in used}
     return Match(
         round=pairing.round,
         a=a,
@@ -73,18 +73,11 @@ def _match(
         scores=tuple(scores[order] for order in used),
         score_a=float(played.score_a / UNITS),
         score_b=float(played.score_b / UNITS),
-        winner=_winner((a, b), (played.score_a, played.score_b)),
+        winner=winner(a, b, (played.score_a, played.score_b)),
         repeated=played.repeated,
         flipped={a, b} <= winners,
         inconsistent=None in winners and len(winners) > 1,
     )
-
-
-def _winner(entrants: OrderedPair, scores: tuple[float, float] | tuple[Exact, Exact]) -> int | None:
-    """Return the entrant with the higher score; None for a tie."""
-    if scores[0] == scores[1]:
-        return None
-    return entrants[0] if scores[0] > scores[1] else entrants[1]
 
 
 Table = Mapping[tuple[int, int], ScorePair] | LookUp

@@ -25,6 +25,7 @@ from harness.ranking.topology import (
     exact_mean,
     in_units,
     standings_in_units,
+    winner,
 )
 from harness.tournament.sources import JurySource, VerdictScore, VerdictSource
 
@@ -89,7 +90,8 @@ def _mean(scores: tuple[float, ...]) -> Exact:
 def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -> Match:
     """Return the record of a match and of the verdicts that it rests on."""
     pairing, score_a, score_b, repeated = played
-    winners = {_winner(pairing, score_sides(pairing.a, {order: of}, averaging)) for order, of in verdicts.items()}
+    by_order = (score_sides(pairing.a, {order: of}, averaging) for order, of in verdicts.items())
+    winners = {scores and winner(pairing.a, pairing.b, scores) for scores in by_order}
     orders, used = zip(*each_verdict(verdicts), strict=True)
     keys, jurors = tuple([v.key for v in used]), tuple([v.juror for v in used])
     several, half = len(winners) > 1, len(keys) // 2
@@ -102,7 +104,7 @@ def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -
         "shown_first": tuple([first for first, _ in orders]),
         "score_a": float(score_a / UNITS),
         "score_b": float(score_b / UNITS),
-        "winner": _winner(pairing, (score_a, score_b)),
+        "winner": winner(pairing.a, pairing.b, (score_a, score_b)),
         "flipped": differ and None not in winners,
         "inconsistent": several and None in winners,
         "repeated": repeated,
@@ -111,13 +113,6 @@ def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -
         "jurors": () if None in jurors else jurors,
     }
     return record_of(Match, match)
-
-
-def _winner(pairing: Pairing, scores: tuple[Exact, Exact] | None) -> int | None:
-    """Return the rollout with the higher score; None for a tie."""
-    if scores is None or scores[0] == scores[1]:
-        return None
-    return pairing.a if scores[0] > scores[1] else pairing.b
 
 
 _Waiting = tuple[Pairing, list[tuple[Order, int]]]
