@@ -1,6 +1,6 @@
 """Groups ranked by what is cached of them: no text is read, and nothing is waited for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.core.group_cache import CachedGroup
@@ -9,7 +9,7 @@ from harness.judging.jury import PairLedger
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import lent_prior
-from harness.ranking.reward_classes import learnt_from_calls, learnt_from_queries
+from harness.ranking.reward_classes import learnt_from_calls
 from harness.tournament.group import Contender, Lineup, Rules, classes_to_judge, open_tournaments
 from harness.tournament.group_ranking import TournamentResult, rank_tournament, refit
 from harness.tournament.play import play_cached
@@ -35,10 +35,6 @@ class CachedRanker:
         if len(played) < len(topologies):
             return None
         return TournamentResult(lineup, classes, played, cached=len(source.used))
-
-    def training_queries(self, queries: Sequence[str]) -> list[str]:
-        """Return the queries whose groups teach the judge."""
-        return learnt_from_queries(queries)
 
     def learn(self, calls: Iterable[Comparisons]) -> LearntJudge:
         """Return the judge as the calls of groups show them."""

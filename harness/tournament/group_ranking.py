@@ -13,13 +13,7 @@ from itertools import islice
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging.jury import PairLedger
-from harness.ranking.comparisons import (
-    Comparisons,
-    ceiling_note,
-    share_at_ends,
-    with_chances,
-    without_ceiling_note,
-)
+from harness.ranking.comparisons import Comparisons, ceiling_note, share_at_ends, with_chances, without_ceiling_note
 from harness.ranking.conclusions import Conclusion, collect_calls, conclude, conclude_again
 from harness.ranking.estimators import secondary_fit
 from harness.ranking.judge_stats.agreement import agreement, match_margins

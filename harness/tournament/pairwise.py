@@ -18,7 +18,7 @@ from harness.core.records import Group, digest
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging.judge_model import JudgeModel
-from harness.judging.judges import Judge, PairwiseJudge
+from harness.judging.judges import PairwiseJudge
 from harness.judging.jury import PairJury, PairLedger, all_at_once
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
@@ -97,19 +97,6 @@ def _sure_orders(entrants: Entrants, pending: Sequence[int], rules: Rules) -> It
         yield from sure_calls(rules.topology, entry, sorted({*pending} | (everyone - {*members})))
 
 
-_TASK = Task("", "")
-
-
-def judging_fingerprint(judges: Sequence[Judge], rules: Rules) -> str:
-    """Return the name: under it, and over the same records, equal pairs of rollouts have equal keys of verdicts.
-
-    How tokens are counted is not in it, since a counter has no name here.
-    """
-    probe = Transcript("path", "answer")
-    tokens = rules.form.budget.tokens if rules.form.budget else None
-    return digest([[judge.key(_TASK, probe, probe) for judge in judges], tokens, rules.show_instructions])
-
-
 def describe_plan(rules: Rules, n: int) -> str | None:
     """Return in words how a budget of judge calls is spent on n rollouts; None where there is no choice."""
     if rules.topology != "cyclic" or n == 1:
@@ -134,7 +121,9 @@ def seat_pair_jury(
     """Seat a judge for each model."""
     judges = [PairwiseJudge(model, rubric) for model in models]
     jury = PairJury([CachedPairJudge(judge, cache) for judge in judges], rules.averaging)
-    return TournamentRanker(jury, rules, judging_fingerprint(judges, rules))
+    probe, tokens = Transcript("path", "answer"), rules.form.budget.tokens if rules.form.budget else None
+    keys = [judge.key(Task("", ""), probe, probe) for judge in judges]
+    return TournamentRanker(jury, rules, digest([keys, tokens, rules.show_instructions]))
 
 
 @dataclass(frozen=True)
@@ -144,7 +133,11 @@ class TournamentRanker:
     jury: PairJury
     rules: Rules
     way: str | None = None
-    """What it is called; None where nobody looks for what another ranking kept."""
+    """What it is called; None where nobody looks for what another ranking kept.
+
+    Under one name, and over the same records, equal pairs of rollouts have equal keys of verdicts. How tokens are
+    counted is not in it, since a counter has no name here.
+    """
     adaptive = True
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 import anyio
 from anyio.abc import TaskGroup
@@ -199,7 +200,7 @@ class _Tournament:
         Matches whose verdicts are cached are settled at once, and may open others. A task, which costs more than all
         the rest, is for what has to wait.
         """
-        waiting = list[_Waiting]()
+        waiting, repeats, cached = list[_Waiting](), range(self.source.repeats), self.source.cached
         while True:
             playable = self.topology.pairings()
             if len(playable) == len(self.started) - len(self.counted):  # all under way: there may be thousands
@@ -208,17 +209,13 @@ class _Tournament:
                 return waiting
             self.started.update(fresh)
             for pairing in fresh:
-                if missing := self._missing(pairing):
+                for order in pairing.orders:
+                    self.verdicts[order] = [cached(*order, repeat) or () for repeat in repeats]
+                asked = product(pairing.orders, repeats)
+                if missing := [(order, repeat) for order, repeat in asked if not self.verdicts[order][repeat]]:
                     waiting.append((pairing, missing))
                 else:
                     self.settle(pairing)
-
-    def _missing(self, pairing: Pairing) -> list[tuple[Order, int]]:
-        """Return the verdicts of a match that are not cached, and note the others."""
-        repeats, cached = range(self.source.repeats), self.source.cached
-        for order in pairing.orders:
-            self.verdicts[order] = [cached(*order, repeat) or () for repeat in repeats]
-        return [(order, repeat) for order in pairing.orders for repeat in repeats if not self.verdicts[order][repeat]]
 
     def settle(self, pairing: Pairing) -> None:
         """Record the result of a match whose verdicts are there, or leave it open."""
@@ -230,14 +227,9 @@ class _Tournament:
         if scores := score_sides(pairing.a, counted, self.source.averaging):
             self.counted[pairing] = counted
             if isinstance(self.topology, EarlyStop):
-                self.topology.add_juror_scores(
-                    pairing,
-                    [
-                        (*order, v.score_first, v.score_second, v.juror)
-                        for order, v in each_verdict(counted)
-                        if v.juror is not None
-                    ],
-                )
+                each = each_verdict(counted)
+                of_jurors = [(*o, v.score_first, v.score_second, v.juror) for o, v in each if v.juror is not None]
+                self.topology.add_juror_scores(pairing, of_jurors)
             self.topology.record(pairing, *scores)
         else:
             self.opened.update(v.key for _, v in each_verdict(verdicts) if v.failed)

@@ -89,17 +89,11 @@ VerdictSource = JurySource | CacheSource
 
 def score_verdicts(verdicts: Sequence[PairJudgment | Unjudged]) -> Sequence[VerdictScore]:
     """Return what a tournament takes of the verdicts of a jury, which stand in the order of its seats."""
-    return [_score(verdict, seat if len(verdicts) > 1 else None) for seat, verdict in enumerate(verdicts)]
-
-
-def _score(verdict: PairJudgment | Unjudged, juror: int | None) -> VerdictScore:
-    if isinstance(verdict, Unjudged):
-        return VerdictScore(verdict.key, float("nan"), float("nan"), juror=juror, failed=True)
-    return VerdictScore(
-        key=verdict.key,
-        score_first=verdict.a.combined,
-        score_second=verdict.b.combined,
-        identical=verdict.first == verdict.second,
-        cut=bool(verdict.cut),
-        juror=juror,
-    )
+    scores: list[VerdictScore] = []
+    for seat, v in enumerate(verdicts):
+        juror = seat if len(verdicts) > 1 else None
+        if isinstance(v, Unjudged):
+            scores.append(VerdictScore(v.key, float("nan"), float("nan"), juror=juror, failed=True))
+        else:
+            scores.append(VerdictScore(v.key, v.a.combined, v.b.combined, v.first == v.second, bool(v.cut), juror))
+    return scores
