@@ -89,7 +89,7 @@ class Setting:
         return ", ".join(f"{word} {limit:g}" for word, limit in limits if limit is not None)
 
 
-def declared(default: T, meaning: str, **options: Any) -> T:
+def declare(default: T, meaning: str, **options: Any) -> T:
     """Return a field of `Settings`: its default, and what else is declared of it, as `Setting` takes it."""
     return field(default=default, metadata={"setting": Setting(meaning, **options)})
 

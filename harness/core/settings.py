@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from harness.core.addresses import without_credentials
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
-from harness.core.setting import Setting, declared, enough_tokens, pattern_word, profile_text, rollout_word
+from harness.core.setting import Setting, declare, enough_tokens, pattern_word, profile_text, rollout_word
 from harness.core.shards import shard_word
 
 Api = Literal["responses", "chat"]
@@ -34,75 +34,75 @@ JUDGE_KEY = "HARNESS_JUDGE_API_KEY"
 class Settings:
     """Everything about a run that a user may set. `harness.core.settings_sources.load` makes checked ones."""
 
-    n: int = declared(8, "Rollouts a query, the anchor included.", at_least=1, at_most=256)
-    temperature: float = declared(0.8, "The samples' temperature; the anchor's is 0.", at_least=0, at_most=2)
-    top_p: float | None = declared(None, "The samples' top_p.", default_text="the agent's own", above=0, at_most=1)
-    strict_temperature: bool = declared(False, "Stop where a model refuses a temperature.", default_text="go on")
-    anchor_failed: Literal["rank", "stop"] = declared("rank", "If the anchor failed: rank the other rollouts, or stop.")
-    model: str | None = declared(None, "The model of every agent of the run.", default_text="the agent's own")
-    base_url: str | tuple[str, ...] | None = declared(
+    n: int = declare(8, "Rollouts a query, the anchor included.", at_least=1, at_most=256)
+    temperature: float = declare(0.8, "The samples' temperature; the anchor's is 0.", at_least=0, at_most=2)
+    top_p: float | None = declare(None, "The samples' top_p.", default_text="the agent's own", above=0, at_most=1)
+    strict_temperature: bool = declare(False, "Stop where a model refuses a temperature.", default_text="go on")
+    anchor_failed: Literal["rank", "stop"] = declare("rank", "If the anchor failed: rank the other rollouts, or stop.")
+    model: str | None = declare(None, "The model of every agent of the run.", default_text="the agent's own")
+    base_url: str | tuple[str, ...] | None = declare(
         None,
         "The OpenAI-compatible address of the model; repeat the option for several servers of one model.",
         default_text="OPENAI_BASE_URL, else OpenAI's",
         metavar="URL",
     )
-    api: Api | None = declared(
+    api: Api | None = declare(
         None, "Which of OpenAI's APIs to call.", default_text="responses at OpenAI's own address, else chat"
     )
-    judge: Literal["pairwise", "ruler"] = declared(
+    judge: Literal["pairwise", "ruler"] = declare(
         "pairwise", "Judge two rollouts at a time (pairwise), or a whole group at once (ruler)."
     )
-    judge_model: str | tuple[str, ...] | None = declared(
+    judge_model: str | tuple[str, ...] | None = declare(
         None,
         "The judge's model; repeat the option for a jury.",
         default_text=f"the agent's own, which favours itself; `{OFFLINE_JUDGE}`: embedded",
     )
-    judge_base_url: str | tuple[str, ...] | None = declared(
+    judge_base_url: str | tuple[str, ...] | None = declare(
         None,
         "The judge's OpenAI-compatible address; one for a whole jury, or one for each juror, in order.",
         default_text="the agent's",
         metavar="URL",
     )
-    jury: Literal["mean", "median"] = declared("mean", "How the scores of a jury are averaged.")
-    judge_api: Api | None = declared(None, "Which of OpenAI's APIs to call for the judge.", default_text="as --api")
-    judge_label: str | None = declared(None, "The judge's name in verdict keys.", default_text="model@host")
-    judge_timeout: float = declared(
+    jury: Literal["mean", "median"] = declare("mean", "How the scores of a jury are averaged.")
+    judge_api: Api | None = declare(None, "Which of OpenAI's APIs to call for the judge.", default_text="as --api")
+    judge_label: str | None = declare(None, "The judge's name in verdict keys.", default_text="model@host")
+    judge_timeout: float = declare(
         300.0,
         "Seconds that a verdict may take, retries included; waits for a rate limit do not count.",
         default_text="300; 1800 with --judge-tier flex",
         metavar="SECONDS",
         above=0,
     )
-    judge_tier: JudgeTier = declared(
+    judge_tier: JudgeTier = declare(
         "default",
         "The service tier of judge calls. flex: slower, at half the list price; `flex,default`: bought at the "
         "ordinary tier where flex has no room.",
     )
-    judge_batch: bool = declared(
+    judge_batch: bool = declare(
         False,
         "Judge by the provider's batches, at half the list price: the command ends when they are handed in, and "
         "`resume` goes on with what came back.",
         default_text="judge now",
         off_flag="--judge-now",
     )
-    judge_concurrency: int = declared(32, "Judge calls at a time.", at_least=1)
-    judge_budget: int = declared(
+    judge_concurrency: int = declare(32, "Judge calls at a time.", at_least=1)
+    judge_budget: int = declare(
         32_000,
         "Tokens that the judge reads of both transcripts together, at least 200; 0: no limit.",
         metavar="TOKENS",
         check=enough_tokens,
     )
-    judge_repeats: int = declared(
+    judge_repeats: int = declare(
         1, "Verdicts for each pair and order; their mean counts.", metavar="K", at_least=1, at_most=100
     )
-    max_cost: float | None = declared(
+    max_cost: float | None = declare(
         None,
         "USD that one command may spend, agent and judge together.",
         default_text="no ceiling",
         metavar="USD",
         at_least=0,
     )
-    prices: tuple[str, ...] = declared(
+    prices: tuple[str, ...] = declare(
         (),
         "What a model costs, in USD a million tokens read, written and read from the cache (else as read). Wins "
         "over the list price. Repeatable; in a file `prices:`, a mapping.",
@@ -113,26 +113,24 @@ class Settings:
         words=price_words,
         also="Mapping[str, str | Sequence[float]]",
     )
-    price_by_name: bool = declared(
+    price_by_name: bool = declare(
         False,
         "At an address that no price list knows, such as a gateway's, take the list price of the model's name.",
         default_text="unknown there",
     )
-    rubric: str | None = declared(
+    rubric: str | None = declare(
         None, "A packaged rubric's name, or your own FILE.md.", default_text="the agent file's RUBRIC, else writing"
     )
-    show_instructions: bool = declared(
+    show_instructions: bool = declare(
         True, "Show the judge the agent's instructions.", default_text="show", off_flag="--hide-instructions"
     )
-    topology: TopologyName = declared(
+    topology: TopologyName = declare(
         "arena",
         "The tournament: who meets whom. `none`: judge later with `rescore`.",
         default_text="arena; cyclic with --budget",
     )
-    estimator: EstimatorName = declared(
-        "tiers", "How matches become ranks.", default_text="tiers; pooled with --budget"
-    )
-    judge_profile: str | None = declared(
+    estimator: EstimatorName = declare("tiers", "How matches become ranks.", default_text="tiers; pooled with --budget")
+    judge_profile: str | None = declare(
         None,
         "With `--estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest "
         "ranking or a FILE that `stats` wrote.",
@@ -141,13 +139,13 @@ class Settings:
         words=profile_text,
         also="JudgeProfile",
     )
-    reward: RewardFrom = declared("rank", "Make the rewards from the rank, or from the estimator's score.")
-    order: OrderPolicy | None = declared(
+    reward: RewardFrom = declare("rank", "Make the rewards from the rank, or from the estimator's score.")
+    order: OrderPolicy | None = declare(
         None,
         "The orders in which each pair is judged.",
         default_text="both; cyclic: one, and with calls left the other too",
     )
-    budget: int | None = declared(
+    budget: int | None = declare(
         None,
         "Judge calls a query, spent on the best design for so many: new pairs in one order first, then the "
         "other order of the closest.",
@@ -155,7 +153,7 @@ class Settings:
         metavar="CALLS",
         at_least=1,
     )
-    confidence: float | None = declared(
+    confidence: float | None = declare(
         None,
         "Stop judging a `cyclic` group once one rollout is best with this probability; 1: once nothing left "
         "could change it.",
@@ -163,83 +161,81 @@ class Settings:
         above=0,
         at_most=1,
     )
-    judge_when: Literal["always", "tied"] = declared(
+    judge_when: Literal["always", "tied"] = declare(
         "always",
         "tied: rank by the agent file's own reward(), and ask the judge only among rollouts that reward() "
         "leaves level.",
     )
-    failed: Literal["by-cause", "exclude", "last"] = declared(
+    failed: Literal["by-cause", "exclude", "last"] = declare(
         "by-cause", "How failed rollouts rank. by-cause: last where the agent is at fault, else not at all."
     )
-    include: tuple[str, ...] = declared(
+    include: tuple[str, ...] = declare(
         (),
         "Rank only these rollouts: K (of every query), QUERY/K, or QUERY/ (all of one); repeatable.",
         default_text="all",
         metavar="ROLLOUT",
         check=rollout_word,
     )
-    exclude: tuple[str, ...] = declared(
+    exclude: tuple[str, ...] = declare(
         (),
         "Leave these rollouts out of the ranking; written as for --include.",
         default_text="none",
         metavar="ROLLOUT",
         check=rollout_word,
     )
-    shard: str | None = declared(
+    shard: str | None = declare(
         None,
         "`run`: only part K of N of the queries, by a hash of their ids; `merge` makes one run of all parts.",
         default_text="all queries",
         metavar="K/N",
         check=shard_word,
     )
-    concurrency: int = declared(16, "Rollouts at a time.", at_least=1)
-    max_unjudged: float = declared(
+    concurrency: int = declare(16, "Rollouts at a time.", at_least=1)
+    max_unjudged: float = declare(
         256.0,
         "Megabytes of transcripts that may wait for their judge; no further query begins meanwhile.",
         metavar="MB",
         above=0,
     )
-    engine: Literal["local", "ray"] = declared(
-        "local", "Run the agent in this process, or in workers of a Ray cluster."
-    )
-    ray_address: str | None = declared(
+    engine: Literal["local", "ray"] = declare("local", "Run the agent in this process, or in workers of a Ray cluster.")
+    ray_address: str | None = declare(
         None,
         "The Ray cluster that `--engine ray` connects to.",
         default_text="RAY_ADDRESS, else the CPUs of this machine",
         metavar="ADDRESS",
     )
-    timeout: float = declared(
+    timeout: float = declare(
         300.0, "Seconds that a rollout may take; waits for a rate limit do not count.", metavar="SECONDS", above=0
     )
-    request_timeout: float = declared(
+    request_timeout: float = declare(
         120.0,
         "Seconds that one attempt of a model call may take; in a stream, the time between two events.",
         metavar="SECONDS",
         above=0,
     )
-    retries: int = declared(
+    retries: int = declare(
         5, "Further attempts of a model call that failed. A rate limit spends none.", at_least=0, at_most=100
     )
-    repairs: int = declared(
+    repairs: int = declare(
         1, "Further turns in which a judge may mend a reply that cannot be used.", at_least=0, at_most=10
     )
-    grace: float = declared(
+    grace: float = declare(
         30.0,
         "Seconds that rollouts under way may go on after Ctrl-C; a second Ctrl-C ends them.",
         metavar="SECONDS",
         at_least=0,
     )
-    give_up: float = declared(
+    give_up: float = declare(
         300.0, "Seconds without any reply after which an endpoint is asked no more.", metavar="SECONDS", above=0
     )
-    max_turns: int = declared(20, "Model turns that a rollout may take.", at_least=1)
-    max_failures: int = declared(
+    max_turns: int = declare(20, "Model turns that a rollout may take.", at_least=1)
+    max_failures: int = declare(
         0,
         "Up to so many failed or partly captured rollouts and incomplete groups, the exit code is still 0.",
         at_least=0,
     )
-    seed: int = declared(0, "The seed of every random choice of the harness.")
-    redact: tuple[str, ...] = declared(
+    seed: int = declare(0, "The seed of every random choice of the harness.")
+    redact: tuple[str, ...] = declare(
         (),
         "A regular expression: text that it matches is neither kept nor judged. Case counts unless the "
         "pattern begins with (?i). Repeatable.",
@@ -247,32 +243,32 @@ class Settings:
         metavar="PATTERN",
         check=pattern_word,
     )
-    approve: tuple[str, ...] = declared(
+    approve: tuple[str, ...] = declare(
         (),
         "Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. "
         "Wins over the agent file's approve(). Repeatable.",
         default_text="the agent file's approve()",
         metavar="NAME",
     )
-    tokens: TokenPolicy = declared(
+    tokens: TokenPolicy = declare(
         "off",
         "Record the token ids and logprobs of each reply, for training: where the server tells them (auto), or "
         "else end the run (require).",
     )
-    upload_traces: bool = declared(
+    upload_traces: bool = declare(
         False, "Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY.", default_text="do not"
     )
-    offline: bool = declared(False, "Use the embedded model and judge: a self-test.", default_text="")
-    instructions: Path | None = declared(
+    offline: bool = declare(False, "Use the embedded model and judge: a self-test.", default_text="")
+    instructions: Path | None = declare(
         None,
         "Give the starting agent the text of this file as its instructions.",
         default_text="the agent's own",
         metavar="FILE",
     )
-    corpus: Path | None = declared(
+    corpus: Path | None = declare(
         None, "Search the .txt and .md files of this folder.", default_text="the packaged ones", metavar="DIR"
     )
-    runs_dir: Path = declared(Path("runs"), "Where runs are kept.", metavar="DIR")
+    runs_dir: Path = declare(Path("runs"), "Where runs are kept.", metavar="DIR")
 
 
 SETTINGS: Mapping[str, Setting] = {
