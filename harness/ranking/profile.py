@@ -5,13 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.core.judge_profile import (
-    LARGEST_LOG_VARIANCE,
-    LEAST_LOG_VARIANCE,
-    JudgeParameters,
-    JudgeProfile,
-    hash_of_judge,
-)
+from harness.core import judge_profile
+from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
 from harness.ranking.comparisons import Comparisons, share_at_ends
 from harness.ranking.judge_prior import WEAK, Parameters, Prior
 from harness.ranking.judge_stats.tally import JudgeCall
@@ -89,7 +84,7 @@ def as_profile(
 ) -> JudgeProfile:
     """Return as a record what was learnt of the judge of `groups`."""
     rows: list[list[float]] = np.linalg.cholesky(learnt.covariance).tolist()
-    least, most = LEAST_LOG_VARIANCE, LARGEST_LOG_VARIANCE
+    least, most = judge_profile.LEAST_LOG_VARIANCE, judge_profile.LARGEST_LOG_VARIANCE
     parameters = {
         name: round(min(max(value, least), most) if name.startswith("log_") else value, 9)
         for name, value in learnt.parameters._asdict().items()
