@@ -39,8 +39,8 @@ def main() -> None:
         for sure in (None, *values):
             hits = calls = stopped = right = 0
             for g in range(groups):
-                cyclic, table = Cyclic(range(N)), Table(drawn.calls[g])
-                play(EarlyStop(cyclic, range(N), sure, fit_alone) if sure else cyclic, table)
+                table = Table(drawn.calls[g])
+                play(EarlyStop(range(N), sure=sure, fit=fit_alone) if sure else Cyclic(range(N)), table)
                 made = Comparisons.of(N, *zip(*table.made, strict=True))
                 fit = fit_margins(made) if sure == 1 else fit_alone(made)
                 hit = int(fit.estimates.argmax() == drawn.quality[g].argmax())

@@ -1,17 +1,8 @@
 """Which settings a comparison takes: those of its judging, and those of sides that are rolled out for it."""
 
 OF_JUDGING = (
-    *(
-        "judge_model",
-        "judge_base_url",
-        "judge_api",
-        "judge_label",
-        "judge_tier",
-        "judge_budget",
-        "judge_repeats",
-        "jury",
-        "rubric",
-    ),
+    *("judge_model", "judge_base_url", "judge_api", "judge_label", "judge_tier", "judge_budget", "judge_repeats"),
+    *("jury", "rubric"),
     *("show_instructions", "seed", "judge_concurrency", "judge_timeout", "max_cost", "prices", "price_by_name"),
     *("request_timeout", "give_up", "grace", "retries", "repairs", "max_failures"),
 )

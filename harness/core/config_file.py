@@ -30,16 +30,13 @@ def read_config(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise UsageError(f"{name} is not YAML that can be read: nested too deep") from None
     except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: a date like 2026-13-45
-        raise UsageError(f"{name} is not YAML: {_yaml_fault(exc)}") from None
+        fault = on_a_line(str(exc).partition("\n")[0])
+        if isinstance(exc, yaml.MarkedYAMLError) and exc.problem and exc.problem_mark:
+            fault = f"{on_a_line(exc.problem)}, line {exc.problem_mark.line + 1}"
+        raise UsageError(f"{name} is not YAML: {fault}") from None
     if not isinstance(loaded, dict):
         raise UsageError(f"{name}: expected `setting: value` lines, found a {type(loaded).__name__}")
     settings = cast("dict[Any, Any]", loaded)
     if strange := [key for key in settings if not isinstance(key, str)]:
         raise UsageError(f"{name}: {quoted(strange[0])} is no name of a setting")
     return {key.replace("-", "_"): value for key, value in settings.items()}
-
-
-def _yaml_fault(exc: Exception) -> str:
-    if isinstance(exc, yaml.MarkedYAMLError) and exc.problem and exc.problem_mark:
-        return f"{on_a_line(exc.problem)}, line {exc.problem_mark.line + 1}"
-    return on_a_line(str(exc).partition("\n")[0])

@@ -4,7 +4,7 @@ A cached group is made of a group's records once, and saves reading and parsing 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -94,11 +94,8 @@ class CachedGroup:
 
     def holds(self, ranking: GroupRanking) -> bool:
         """Tell whether the rollouts of a ranking of the group, and the verdicts that it rests on, are here."""
-        keys = {verdict.key for of_order in self.verdicts.values() for verdict in of_order}
-        numbers = {rollout.number for rollout in self.rollouts}
-        return all(keys.issuperset(m.verdicts) for m in ranking.matches) and all(
-            ranked.index in numbers for ranked in ranking.rollouts
-        )
+        keys, numbers = self.by_key().keys(), {rollout.number for rollout in self.rollouts}
+        return all(keys >= {*m.verdicts} for m in ranking.matches) and numbers >= {r.index for r in ranking.rollouts}
 
     def by_key(self) -> dict[str, CachedVerdict]:
         """Return the verdicts by their keys."""
@@ -107,12 +104,16 @@ class CachedGroup:
 
 def cached_group(group: Group, ranking: GroupRanking, judged: Callable[[str], PairJudgment | None]) -> CachedGroup:
     """Return the cached form of a group, with the verdicts behind a ranking, which `judged` looks up by key."""
-    verdicts = dict(_verdicts(ranking, judged))
-    shown = {
-        number: side
-        for of_order, (verdict, *_) in verdicts.items()
-        for number, side in zip(of_order, _sides(verdict), strict=False)
-    }
+    by_order: dict[OrderAsked, dict[str, PairJudgment]] = {}
+    for match in ranking.matches:
+        for key, first in zip(match.verdicts, match.shown_first, strict=True):
+            if verdict := judged(key):
+                second = match.b if first == match.a else match.a
+                by_order.setdefault((first, second, verdict.repeat), {})[key] = verdict
+    shown: dict[int, tuple[str, bool]] = {}
+    for (first, second, _), seats in by_order.items():
+        verdict = next(iter(seats.values()))
+        shown |= {first: (verdict.first, "A" in verdict.cut), second: (verdict.second, "B" in verdict.cut)}
     return CachedGroup(
         query=group.query.id,
         title=group.query.text[:TITLE],
@@ -120,7 +121,7 @@ def cached_group(group: Group, ranking: GroupRanking, judged: Callable[[str], Pa
         basis=group.basis,
         rollouts=tuple(_rollout(rollout, *shown.get(rollout.index, (None, False))) for rollout in group.rollouts),
         verdicts={
-            order: tuple(_verdict(verdict, order) for verdict in of_order) for order, of_order in verdicts.items()
+            order: tuple(_verdict(verdict, *order) for verdict in seats.values()) for order, seats in by_order.items()
         },
     )
 
@@ -136,7 +137,7 @@ def _brief(value: JsonValue) -> float | str:
     return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))[:TITLE]
 
 
-def _rollout(rollout: Rollout, shown: str | None, cut: object) -> CachedRollout:
+def _rollout(rollout: Rollout, shown: str | None, cut: bool) -> CachedRollout:
     return CachedRollout(
         number=rollout.index,
         role=rollout.role,
@@ -152,7 +153,7 @@ def _rollout(rollout: Rollout, shown: str | None, cut: object) -> CachedRollout:
         asked=_names([rollout.requested.model, *(call.model for call in rollout.calls)]),
         replied=_names(call.replied_model for call in rollout.calls),
         shown=shown,
-        cut=bool(cut),
+        cut=cut,
     )
 
 
@@ -160,26 +161,7 @@ def _names(names: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, names)))
 
 
-def _verdicts(
-    ranking: GroupRanking, judged: Callable[[str], PairJudgment | None]
-) -> Iterator[tuple[OrderAsked, tuple[PairJudgment, ...]]]:
-    """Yield what was judged, by order and repeat, in the order of the jurors' seats."""
-    by_order: dict[OrderAsked, dict[str, PairJudgment]] = {}
-    for match in ranking.matches:
-        for key, first in zip(match.verdicts, match.shown_first, strict=True):
-            if verdict := judged(key):
-                second = match.b if first == match.a else match.a
-                by_order.setdefault((first, second, verdict.repeat), {})[key] = verdict
-    return ((order, tuple(seats.values())) for order, seats in by_order.items())
-
-
-def _sides(verdict: PairJudgment) -> tuple[tuple[str, bool], tuple[str, bool]]:
-    """Return of each side the hash of what was shown, and whether its answer was cut."""
-    return (verdict.first, "A" in verdict.cut), (verdict.second, "B" in verdict.cut)
-
-
-def _verdict(verdict: PairJudgment, order: OrderAsked) -> CachedVerdict:
-    first, second, repeat = order
+def _verdict(verdict: PairJudgment, first: int, second: int, repeat: int) -> CachedVerdict:
     return CachedVerdict(
         first=first,
         second=second,

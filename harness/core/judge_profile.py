@@ -81,8 +81,9 @@ class JudgeProfile(Record):
             raise ValueError(f"root is no lower triangle of {len(JudgeParameters.model_fields)} rows")
         if any(row[-1] <= 0 for row in self.root):
             raise ValueError("the diagonal of root is not above 0")
-        if self.noise_widths is not None and not _are_shares(self.noise_widths):
-            raise ValueError(f"noise_widths are not {len(WIDTHS_OF_NOISE)} shares of 1")
+        widths, few = self.noise_widths, len(WIDTHS_OF_NOISE)
+        if widths is not None and (len(widths) != few or not math.isclose(math.fsum(widths), 1, abs_tol=1e-6)):
+            raise ValueError(f"noise_widths are not {few} shares of 1")
         return self
 
     def sd(self, name: str) -> float:
@@ -99,10 +100,6 @@ class JudgeProfile(Record):
         if self.rendering != rendering:
             return f"it is of transcripts written in way {self.rendering}, and these are written in way {rendering}"
         return None
-
-
-def _are_shares(of_widths: tuple[float, ...]) -> bool:
-    return len(of_widths) == len(WIDTHS_OF_NOISE) and math.isclose(math.fsum(of_widths), 1, abs_tol=1e-6)
 
 
 def profile_in(text: str, name: str) -> JudgeProfile:

@@ -25,7 +25,6 @@ class Progress(Protocol):
 
     def opened(self, folder: Path) -> None:
         """The run's folder is there: from now on nothing that was paid for is lost."""
-        ...
 
     def total(self, stage: Stage, low: int, high: int | None) -> None:
         """A stage takes from `low` to `high` pieces of work in all; `high` is None while nobody knows.
@@ -34,94 +33,34 @@ class Progress(Protocol):
         the stream has ended. Of verdicts they close in on each other as queries are ranked. Where this is not called
         for a stage, what `expect` counted is all.
         """
-        ...
 
     def expect(self, stage: Stage, count: int) -> None:
         """`count` pieces of work (rollouts, or verdicts) begin, or wait for their turn."""
-        ...
 
     def done(self, stage: Stage, count: int = 1) -> None:
         """`count` pieces of work ended, well or badly."""
-        ...
 
     def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
         """A rollout or a verdict was kept: what it took, its price where that is known, whether it failed."""
-        ...
 
     def retried(self) -> None:
         """A call to a model failed and is made again. A wait for a rate limit is no such failure."""
-        ...
 
     def waiting(self, place: str, calls: int) -> None:
         """So many calls now wait for the endpoint `place`: for its rate limit, or until it answers again."""
-        ...
 
     def note(self, text: str) -> None:
         """Something that the user should read while the work goes on."""
-        ...
 
 
-class Silent:
+class Silent(Progress):
     """Watches and says nothing. A watcher that wants to know of some things only can be made from it."""
 
-    def opened(self, folder: Path) -> None:
-        """Do nothing."""
 
-    def total(self, stage: Stage, low: int, high: int | None) -> None:
-        """Do nothing."""
-
-    def expect(self, stage: Stage, count: int) -> None:
-        """Do nothing."""
-
-    def done(self, stage: Stage, count: int = 1) -> None:
-        """Do nothing."""
-
-    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
-        """Do nothing."""
-
-    def retried(self) -> None:
-        """Do nothing."""
-
-    def waiting(self, place: str, calls: int) -> None:
-        """Do nothing."""
-
-    def note(self, text: str) -> None:
-        """Do nothing."""
-
-
-class PartOfWork:
+class PartOfWork(Silent):
     """Tells a watcher of a run that is a part of larger work: the whole has a folder and totals of its own."""
 
     def __init__(self, progress: Progress) -> None:
         """Pass on to `progress`."""
-        self._progress = progress
-
-    def opened(self, folder: Path) -> None:
-        """Do nothing."""
-
-    def total(self, stage: Stage, low: int, high: int | None) -> None:
-        """Do nothing."""
-
-    def expect(self, stage: Stage, count: int) -> None:
-        """Pass it on."""
-        self._progress.expect(stage, count)
-
-    def done(self, stage: Stage, count: int = 1) -> None:
-        """Pass it on."""
-        self._progress.done(stage, count)
-
-    def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:
-        """Pass it on."""
-        self._progress.kept(stage, usage, usd, failed=failed)
-
-    def retried(self) -> None:
-        """Pass it on."""
-        self._progress.retried()
-
-    def waiting(self, place: str, calls: int) -> None:
-        """Pass it on."""
-        self._progress.waiting(place, calls)
-
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        self._progress.note(text)
+        self.expect, self.done, self.kept = progress.expect, progress.done, progress.kept
+        self.retried, self.waiting, self.note = progress.retried, progress.waiting, progress.note

@@ -129,7 +129,8 @@ def _with_settings(function: Callable[..., Any]) -> str:
     (settings,) = get_args(function.__annotations__.get("settings")) or (None,)
     if settings is None:
         return doc
-    texts = [f"{name}: {SETTINGS[name].in_python}" if name in SETTINGS else name for name in settings.__annotations__]
+    names = sorted(settings.__annotations__, key=[*SETTINGS, *settings.__annotations__].index)
+    texts = [f"{name}: {SETTINGS[name].in_python}" if name in SETTINGS else name for name in names]
     lines = [
         textwrap.fill(t, 116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False) for t in texts
     ]

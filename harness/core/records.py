@@ -67,12 +67,11 @@ def record_of(kind: type[RecordT], values: dict[str, Any]) -> RecordT:
     the many records that are made of other records.
     """
     record = kind.__new__(kind)
-    for name, value in (("__dict__", values), ("__pydantic_fields_set__", _field_names(kind)), *_NOTHING_ELSE):
-        object.__setattr__(record, name, value)
+    object.__setattr__(record, "__dict__", values)
+    object.__setattr__(record, "__pydantic_fields_set__", _field_names(kind))
+    object.__setattr__(record, "__pydantic_extra__", None)
+    object.__setattr__(record, "__pydantic_private__", None)
     return record
-
-
-_NOTHING_ELSE = (("__pydantic_extra__", None), ("__pydantic_private__", None))
 
 
 @cache

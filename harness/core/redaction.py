@@ -7,7 +7,8 @@ and kept is one and the same text.
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast, get_args, get_origin
+from types import NoneType
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -20,29 +21,19 @@ _SHORTEST_KEY = 6
 _NO_KEYS = {"ollama", "dummy-key", "lm-studio", "not-needed", "no-key-required", "sk-no-key-required"}
 """What people set where a local server wants some key: ordinary words, not secrets."""
 
+_JUDGED = {"key", "query", "rubric", "judge", "form", "raw_replies"}
 _IDS = {
     "Query": {"id"},
     "RunInfo": {"id", "agent", "judge", "versions"},
     "Step": {"call_id"},
     "Rollout": {"run", "query", "raw_calls", "turns", "sampled_tokens", "fingerprint"},
-    "Judged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
-    "Unjudged": {"key", "query", "first", "second", "rubric", "judge", "form", "raw_replies"},
-    "Scored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
-    "Unscored": {"key", "query", "transcripts", "rubric", "judge", "form", "raw_replies"},
+    **dict.fromkeys(("Judged", "Unjudged"), _JUDGED | {"first", "second"}),
+    **dict.fromkeys(("Scored", "Unscored"), _JUDGED | {"transcripts"}),
     "Cap": {"dimension"},
     "Agreement": {"jurors"},
     "Match": {"verdicts"},
-    "GroupRanking": {
-        "query",
-        "topology",
-        "estimator",
-        "failed_verdicts",
-        "verdicts",
-        "absent_verdicts",
-        "basis",
-        "origin",
-        "judge",
-    },
+    "GroupRanking": {"query", "topology", "estimator", "basis", "origin", "judge"}
+    | {"verdicts", "failed_verdicts", "absent_verdicts"},
     "ImportedLine": {"sha256", "run", "ranking", "query", "records"},
     "RankingHead": {"id", "judge", "rubric", "settings"},
 }
@@ -78,7 +69,15 @@ class Redactor:
         text = self.secret(text)
         for pattern in self._patterns:
             text = pattern.sub(MARK, text)
-        return self._hooked(text) if self._hook else text
+        if self._hook is None:
+            return text
+        try:
+            redacted: Any = self._hook(text)
+        except Exception as exc:
+            raise UsageError(f"the agent's redact(text) raised {type(exc).__name__}: {exc}") from exc
+        if not isinstance(redacted, str):
+            raise UsageError(f"the agent's redact(text) returned a {type(redacted).__name__}, not a str")
+        return redacted
 
     def record(self, record: _Record) -> _Record:
         """Return a record with all of its texts redacted; ids, choices and hashes lose keys only."""
@@ -88,8 +87,9 @@ class Redactor:
         changes: dict[str, Any] = {}
         for name, field in type(record).model_fields.items():
             value = getattr(record, name)
-            keep = name in fixed or _is_choice(field.annotation)
-            now = self._walk(value, self.secret if keep else self)
+            kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
+            is_choice = get_origin(field.annotation) is Literal or all(get_origin(kind) is Literal for kind in kinds)
+            now = self._walk(value, self.secret if name in fixed or is_choice else self)
             if now is not value and now != value:
                 changes[name] = now
         return record.model_copy(update=changes) if changes else record
@@ -128,15 +128,6 @@ class Redactor:
                     return text[:-length] + MARK
         return text
 
-    def _hooked(self, text: str) -> str:
-        try:
-            redacted: Any = self._hook(text) if self._hook else text
-        except Exception as exc:
-            raise UsageError(f"the agent's redact(text) raised {type(exc).__name__}: {exc}") from exc
-        if not isinstance(redacted, str):
-            raise UsageError(f"the agent's redact(text) returned a {type(redacted).__name__}, not a str")
-        return redacted
-
     def _walk(self, value: Any, scrub: Callable[[str], str], *, in_json: bool = False) -> Any:
         if isinstance(value, str):
             return self.secret(value) if in_json and _HASH.fullmatch(value) else scrub(value)
@@ -158,13 +149,3 @@ class Redactor:
 
 DEFAULT_REDACTOR = Redactor()
 """Takes out Authorization values alone."""
-
-
-def _is_choice(annotation: Any) -> bool:
-    """Whether a field's values are fixed by its type: a Literal, or one or None."""
-    kinds = [a for a in get_args(annotation) or (annotation,) if a is not type(None)]
-    return _literal(annotation) or all(_literal(k) for k in kinds)
-
-
-def _literal(kind: Any) -> bool:
-    return str(get_origin(kind)) == "typing.Literal"

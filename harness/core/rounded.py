@@ -2,6 +2,15 @@
 
 import math
 from collections.abc import Iterable
+from typing import Self
+
+
+class Addable:
+    """The base of dataclasses of sums, which add up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the sums of both."""
+        return type(self)(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 def sum_if_known(figures: Iterable[float | None]) -> float | None:

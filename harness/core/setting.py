@@ -3,10 +3,11 @@
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
+T = TypeVar("T")
 _LONGEST_PATTERN = 10_000
 _LEAST_BUDGET = 200
 """Tokens of two transcripts below which little but the marks of the cuts would be left."""
@@ -86,6 +87,11 @@ class Setting:
             return f"{self.at_least:g} to {self.at_most:g}"
         limits = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))
         return ", ".join(f"{word} {limit:g}" for word, limit in limits if limit is not None)
+
+
+def declare(default: T, meaning: str, **options: Any) -> T:
+    """Return a field of `Settings`: its default, and what else is declared of it, as `Setting` takes it."""
+    return field(default=default, metadata={"setting": Setting(meaning, **options)})
 
 
 def enough_tokens(tokens: int) -> int:

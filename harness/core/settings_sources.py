@@ -37,7 +37,9 @@ def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: 
     the file or of the environment that holds and cannot be used.
     """
     named = {name: value for name, value in flags.items() if value not in (None, (), [])}
-    of_environment, of_file = _from_environment(environ), dict[str, Any]()
+    found = {name: environ.get(f"HARNESS_{name.upper()}") for name in SETTINGS}
+    of_environment = {n: value if SETTINGS[n].takes_one else [value] for n, value in found.items() if value is not None}
+    of_file = dict[str, Any]()
     if config is not None:
         from harness.core.config_file import read_config  # noqa: PLC0415 - PyYAML takes as long to import as `ls` to run
 
@@ -52,11 +54,6 @@ def _check_source(values: Mapping[str, Any], over: Collection[str], called: Call
     holding = {name: value for name, value in values.items() if name in SETTINGS and name not in over}
     if holding:
         _checked(holding, called)
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    values = {name: environ.get(f"HARNESS_{name.upper()}") for name in SETTINGS}
-    return {name: value if SETTINGS[name].takes_one else [value] for name, value in values.items() if value is not None}
 
 
 def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
@@ -83,7 +80,9 @@ def load(values: Mapping[str, Any]) -> Settings:
     settings = Settings(**dict(_checked({**picked, **values})))
     _check_budget(settings)
     _check_ruler(settings)
-    _check_prices(settings)
+    priced = [word.rpartition("=")[0] for word in settings.prices]
+    if twice := next((model for at, model in enumerate(priced) if model in priced[:at]), None):
+        raise UsageError(f"{before_colon('prices')}: {quoted(twice)} has two prices")
     if settings.judge_batch and settings.judge_tier != "default":
         raise UsageError(f"{option('judge_tier', settings.judge_tier)} with a batch: leave out one of the two")
     return settings
@@ -105,20 +104,15 @@ def _checked(given: Mapping[str, Any], called: Callable[[str], str] = option) ->
     in_words = {name: SETTINGS[name].words for name in given}
     values = {name: words(given[name]) if words else given[name] for name, words in in_words.items()}
     for name, value in values.items():
-        _check_text(name, value, called)
+        several = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
+        for text in (str(each) for each in several if isinstance(each, str | Path)):
+            if "\0" in text or valid_unicode(text) != text:  # no run can keep it, and no file system takes it as a name
+                shown = "" if name in ADDRESSES else quoted(text)
+                raise UsageError(f"{joined(called(name), shown)}: holds NUL, or a byte that is not UTF-8")
     try:
         return _checker()(**values)
     except ValidationError as exc:
         raise UsageError(_complaints(exc, called)) from None
-
-
-def _check_text(name: str, value: Any, called: Callable[[str], str]) -> None:
-    """Refuse text that a run cannot keep, and that no file system takes as a name."""
-    several = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
-    for text in (str(each) for each in several if isinstance(each, str | Path)):
-        if "\0" in text or valid_unicode(text) != text:
-            shown = "" if name in ADDRESSES else quoted(text)
-            raise UsageError(f"{joined(called(name), shown)}: holds NUL, or a byte that is not UTF-8")
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,27 +138,23 @@ def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 @cache
 def _checker() -> type[BaseModel]:
     """Return a pydantic model that checks and converts values as the settings' declarations say."""
-    checked: dict[str, Any] = {name: (_checked_type(s), _bounded(s)) for name, s in SETTINGS.items()}
+    checked: dict[str, Any] = {name: _checked_field(setting) for name, setting in SETTINGS.items()}
     return create_model("CheckedSettings", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **checked)
 
 
-def _bounded(setting: Setting) -> Any:
-    least, most = setting.at_least, setting.at_most
+def _checked_field(setting: Setting) -> tuple[Any, Any]:
+    least, most, type_ = setting.at_least, setting.at_most, setting.type
     if setting.types == (int,):  # what has no bound of its own fits 64 bits: a run must be able to be read back
         least, most = _LEAST_INTEGER if least is None else least, _MOST_INTEGER if most is None else most
     elif setting.types == (float,) and most is None:
         most = _MOST_FLOAT
-    return Field(default=setting.default, ge=least, gt=setting.above, le=most)
-
-
-def _checked_type(setting: Setting) -> Any:
     if setting.repeatable and setting.takes_one:
-        return Annotated[setting.type, BeforeValidator(_unwrapped)]
-    if setting.check is None:
-        return setting.type
-    if setting.repeatable:
-        return tuple[Annotated[str, AfterValidator(setting.check)], ...]
-    return Annotated[setting.type, AfterValidator(setting.check)]
+        type_ = Annotated[type_, BeforeValidator(_unwrapped)]
+    elif setting.check and setting.repeatable:
+        type_ = tuple[Annotated[str, AfterValidator(setting.check)], ...]
+    elif setting.check:
+        type_ = Annotated[type_, AfterValidator(setting.check)]
+    return type_, Field(default=setting.default, ge=least, gt=setting.above, le=most)
 
 
 def _unwrapped(value: Any) -> Any:
@@ -181,8 +171,7 @@ def _check_budget(settings: Settings) -> None:
     if settings.topology != "cyclic":
         raise UsageError(
             f"{option('budget', settings.budget)} with {option('topology', settings.topology)}: a budget is spent by "
-            "`cyclic`; leave "
-            "out one of the two"
+            "`cyclic`; leave out one of the two"
         )
     least = (settings.n - 1) * (2 if settings.order == "both" else 1)
     if settings.budget < least:
@@ -190,14 +179,6 @@ def _check_budget(settings: Settings) -> None:
             f"{option('budget', settings.budget)}: {settings.n} rollouts need at least {least} judge calls to be "
             "compared with each other, directly or through others"
         )
-
-
-def _check_prices(settings: Settings) -> None:
-    priced = set[str]()
-    for model in (word.rpartition("=")[0] for word in settings.prices):
-        if model in priced:
-            raise UsageError(f"{before_colon('prices')}: {quoted(model)} has two prices")
-        priced.add(model)
 
 
 def _check_ruler(settings: Settings) -> None:

@@ -9,8 +9,50 @@ from harness.core.judge_profile import JudgeProfile
 # Generated below: python -m tests.cli.test_settings_table
 
 
-class CommonSettings(TypedDict, total=False):
-    """Every setting but `n` and `judge`."""
+class LaterSettings(TypedDict, total=False):
+    """What may be named for a comparison, and when a run goes on."""
+
+    base_url: str | Sequence[str] | None
+    """The OpenAI-compatible address of the model; repeat the option for several servers of one model. [default:
+    OPENAI_BASE_URL, else OpenAI's]"""
+    judge_base_url: str | Sequence[str] | None
+    """The judge's OpenAI-compatible address; one for a whole jury, or one for each juror, in order. [default: the
+    agent's]"""
+    judge_concurrency: int
+    """Judge calls at a time. [default: 32; at least 1]"""
+    max_cost: float | None
+    """USD that one command may spend, agent and judge together. [default: no ceiling; at least 0]"""
+    prices: Sequence[str] | Mapping[str, str | Sequence[float]]
+    """What a model costs, in USD a million tokens read, written and read from the cache (else as read). Wins over the
+    list price. Repeatable; in a file `prices:`, a mapping. [default: list prices]"""
+    price_by_name: bool
+    """At an address that no price list knows, such as a gateway's, take the list price of the model's name. [default:
+    unknown there]"""
+    rubric: str | None
+    """A packaged rubric's name, or your own file. [default: the agent file's RUBRIC, else writing]"""
+    concurrency: int
+    """Rollouts at a time. [default: 16; at least 1]"""
+    approve: Sequence[str]
+    """Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. Wins over
+    the agent file's approve(). Repeatable. [default: the agent file's approve()]"""
+    instructions: str | Path | None
+    """Give the starting agent the text of this file as its instructions. [default: the agent's own]"""
+
+
+class ResumeSettings(LaterSettings, total=False):
+    """The settings that may be named when a run goes on."""
+
+    max_unjudged: float
+    """Megabytes of transcripts that may wait for their judge; no further query begins meanwhile. [default: 256; above
+    0]"""
+    engine: Literal["local", "ray"]
+    """Run the agent in this process, or in workers of a Ray cluster. [default: local]"""
+    ray_address: str | None
+    """The Ray cluster that `engine ray` connects to. [default: RAY_ADDRESS, else the CPUs of this machine]"""
+
+
+class ComparedSettings(LaterSettings, total=False):
+    """Every setting of a comparison but `n`."""
 
     temperature: float
     """The samples' temperature; the anchor's is 0. [default: 0.8; 0 to 2]"""
@@ -18,21 +60,13 @@ class CommonSettings(TypedDict, total=False):
     """The samples' top_p. [default: the agent's own; above 0, at most 1]"""
     strict_temperature: bool
     """Stop where a model refuses a temperature. [default: go on]"""
-    anchor_failed: Literal["rank", "stop"]
-    """If the anchor failed: rank the other rollouts, or stop. [default: rank]"""
     model: str | None
     """The model of every agent of the run. [default: the agent's own]"""
-    base_url: str | Sequence[str] | None
-    """The OpenAI-compatible address of the model; repeat the option for several servers of one model. [default:
-    OPENAI_BASE_URL, else OpenAI's]"""
     api: Literal["responses", "chat"] | None
     """Which of OpenAI's APIs to call. [default: responses at OpenAI's own address, else chat]"""
     judge_model: str | Sequence[str] | None
     """The judge's model; repeat the option for a jury. [default: the agent's own, which favours itself;
     `offline-features`: embedded]"""
-    judge_base_url: str | Sequence[str] | None
-    """The judge's OpenAI-compatible address; one for a whole jury, or one for each juror, in order. [default: the
-    agent's]"""
     jury: Literal["mean", "median"]
     """How the scores of a jury are averaged. [default: mean]"""
     judge_api: Literal["responses", "chat"] | None
@@ -45,27 +79,60 @@ class CommonSettings(TypedDict, total=False):
     judge_tier: Literal["default", "flex", "flex,default"]
     """The service tier of judge calls. flex: slower, at half the list price; `flex,default`: bought at the ordinary
     tier where flex has no room. [default: default]"""
-    judge_batch: bool
-    """Judge by the provider's batches, at half the list price: the command ends when they are handed in, and `resume`
-    goes on with what came back. [default: judge now]"""
-    judge_concurrency: int
-    """Judge calls at a time. [default: 32; at least 1]"""
     judge_budget: int
     """Tokens that the judge reads of both transcripts together, at least 200; 0: no limit. [default: 32000]"""
     judge_repeats: int
     """Verdicts for each pair and order; their mean counts. [default: 1; 1 to 100]"""
-    max_cost: float | None
-    """USD that one command may spend, agent and judge together. [default: no ceiling; at least 0]"""
-    prices: Sequence[str] | Mapping[str, str | Sequence[float]]
-    """What a model costs, in USD a million tokens read, written and read from the cache (else as read). Wins over the
-    list price. Repeatable; in a file `prices:`, a mapping. [default: list prices]"""
-    price_by_name: bool
-    """At an address that no price list knows, such as a gateway's, take the list price of the model's name. [default:
-    unknown there]"""
-    rubric: str | None
-    """A packaged rubric's name, or your own file. [default: the agent file's RUBRIC, else writing]"""
     show_instructions: bool
     """Show the judge the agent's instructions. [default: show]"""
+    timeout: float
+    """Seconds that a rollout may take; waits for a rate limit do not count. [default: 300; above 0]"""
+    request_timeout: float
+    """Seconds that one attempt of a model call may take; in a stream, the time between two events. [default: 120;
+    above 0]"""
+    retries: int
+    """Further attempts of a model call that failed. A rate limit spends none. [default: 5; 0 to 100]"""
+    repairs: int
+    """Further turns in which a judge may mend a reply that cannot be used. [default: 1; 0 to 10]"""
+    grace: float
+    """Seconds that rollouts under way may go on after Ctrl-C; a second Ctrl-C ends them. [default: 30; at least 0]"""
+    give_up: float
+    """Seconds without any reply after which an endpoint is asked no more. [default: 300; above 0]"""
+    max_turns: int
+    """Model turns that a rollout may take. [default: 20; at least 1]"""
+    max_failures: int
+    """Up to so many failed or partly captured rollouts and incomplete groups, the exit code is still 0. [default: 0;
+    at least 0]"""
+    seed: int
+    """The seed of every random choice of the harness. [default: 0]"""
+    redact: Sequence[str]
+    """A regular expression: text that it matches is neither kept nor judged. Case counts unless the pattern begins
+    with (?i). Repeatable."""
+    upload_traces: bool
+    """Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY. [default: do not]"""
+    offline: bool
+    """Use the embedded model and judge: a self-test."""
+    corpus: str | Path | None
+    """Search the .txt and .md files of this folder. [default: the packaged ones]"""
+    runs_dir: str | Path
+    """Where runs are kept. [default: runs]"""
+
+
+class CompareSettings(ComparedSettings, total=False):
+    """The settings of a comparison."""
+
+    n: int
+    """Rollouts a query, the anchor included. [default: 8; 1 to 256]"""
+
+
+class CommonSettings(ComparedSettings, ResumeSettings, total=False):
+    """Every setting but `n` and `judge`."""
+
+    anchor_failed: Literal["rank", "stop"]
+    """If the anchor failed: rank the other rollouts, or stop. [default: rank]"""
+    judge_batch: bool
+    """Judge by the provider's batches, at half the list price: the command ends when they are handed in, and `resume`
+    goes on with what came back. [default: judge now]"""
     topology: Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
     """The tournament: who meets whom. `none`: judge later with `rescore`. [default: arena; cyclic with budget]"""
     estimator: Literal["tiers", "wins", "margins", "bt", "pooled"]
@@ -95,54 +162,9 @@ class CommonSettings(TypedDict, total=False):
     shard: str | None
     """`run`: only part K of N of the queries, by a hash of their ids; `merge` makes one run of all parts. [default:
     all queries]"""
-    concurrency: int
-    """Rollouts at a time. [default: 16; at least 1]"""
-    max_unjudged: float
-    """Megabytes of transcripts that may wait for their judge; no further query begins meanwhile. [default: 256; above
-    0]"""
-    engine: Literal["local", "ray"]
-    """Run the agent in this process, or in workers of a Ray cluster. [default: local]"""
-    ray_address: str | None
-    """The Ray cluster that `engine ray` connects to. [default: RAY_ADDRESS, else the CPUs of this machine]"""
-    timeout: float
-    """Seconds that a rollout may take; waits for a rate limit do not count. [default: 300; above 0]"""
-    request_timeout: float
-    """Seconds that one attempt of a model call may take; in a stream, the time between two events. [default: 120;
-    above 0]"""
-    retries: int
-    """Further attempts of a model call that failed. A rate limit spends none. [default: 5; 0 to 100]"""
-    repairs: int
-    """Further turns in which a judge may mend a reply that cannot be used. [default: 1; 0 to 10]"""
-    grace: float
-    """Seconds that rollouts under way may go on after Ctrl-C; a second Ctrl-C ends them. [default: 30; at least 0]"""
-    give_up: float
-    """Seconds without any reply after which an endpoint is asked no more. [default: 300; above 0]"""
-    max_turns: int
-    """Model turns that a rollout may take. [default: 20; at least 1]"""
-    max_failures: int
-    """Up to so many failed or partly captured rollouts and incomplete groups, the exit code is still 0. [default: 0;
-    at least 0]"""
-    seed: int
-    """The seed of every random choice of the harness. [default: 0]"""
-    redact: Sequence[str]
-    """A regular expression: text that it matches is neither kept nor judged. Case counts unless the pattern begins
-    with (?i). Repeatable."""
-    approve: Sequence[str]
-    """Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. Wins over
-    the agent file's approve(). Repeatable. [default: the agent file's approve()]"""
     tokens: Literal["off", "auto", "require"]
     """Record the token ids and logprobs of each reply, for training: where the server tells them (auto), or else end
     the run (require). [default: off]"""
-    upload_traces: bool
-    """Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY. [default: do not]"""
-    offline: bool
-    """Use the embedded model and judge: a self-test."""
-    instructions: str | Path | None
-    """Give the starting agent the text of this file as its instructions. [default: the agent's own]"""
-    corpus: str | Path | None
-    """Search the .txt and .md files of this folder. [default: the packaged ones]"""
-    runs_dir: str | Path
-    """Where runs are kept. [default: runs]"""
 
 
 class RunSettings(CommonSettings, total=False):
@@ -152,134 +174,3 @@ class RunSettings(CommonSettings, total=False):
     """Rollouts a query, the anchor included. [default: 8; 1 to 256]"""
     judge: Literal["pairwise", "ruler"]
     """Judge two rollouts at a time (pairwise), or a whole group at once (ruler). [default: pairwise]"""
-
-
-class CompareSettings(TypedDict, total=False):
-    """The settings of a comparison."""
-
-    judge_model: str | Sequence[str] | None
-    """The judge's model; repeat the option for a jury. [default: the agent's own, which favours itself;
-    `offline-features`: embedded]"""
-    judge_base_url: str | Sequence[str] | None
-    """The judge's OpenAI-compatible address; one for a whole jury, or one for each juror, in order. [default: the
-    agent's]"""
-    judge_api: Literal["responses", "chat"] | None
-    """Which of OpenAI's APIs to call for the judge. [default: as api]"""
-    judge_label: str | None
-    """The judge's name in verdict keys. [default: model@host]"""
-    judge_tier: Literal["default", "flex", "flex,default"]
-    """The service tier of judge calls. flex: slower, at half the list price; `flex,default`: bought at the ordinary
-    tier where flex has no room. [default: default]"""
-    judge_budget: int
-    """Tokens that the judge reads of both transcripts together, at least 200; 0: no limit. [default: 32000]"""
-    judge_repeats: int
-    """Verdicts for each pair and order; their mean counts. [default: 1; 1 to 100]"""
-    jury: Literal["mean", "median"]
-    """How the scores of a jury are averaged. [default: mean]"""
-    rubric: str | None
-    """A packaged rubric's name, or your own file. [default: the agent file's RUBRIC, else writing]"""
-    show_instructions: bool
-    """Show the judge the agent's instructions. [default: show]"""
-    seed: int
-    """The seed of every random choice of the harness. [default: 0]"""
-    judge_concurrency: int
-    """Judge calls at a time. [default: 32; at least 1]"""
-    judge_timeout: float
-    """Seconds that a verdict may take, retries included; waits for a rate limit do not count. [default: 300; 1800
-    with judge_tier flex; above 0]"""
-    max_cost: float | None
-    """USD that one command may spend, agent and judge together. [default: no ceiling; at least 0]"""
-    prices: Sequence[str] | Mapping[str, str | Sequence[float]]
-    """What a model costs, in USD a million tokens read, written and read from the cache (else as read). Wins over the
-    list price. Repeatable; in a file `prices:`, a mapping. [default: list prices]"""
-    price_by_name: bool
-    """At an address that no price list knows, such as a gateway's, take the list price of the model's name. [default:
-    unknown there]"""
-    request_timeout: float
-    """Seconds that one attempt of a model call may take; in a stream, the time between two events. [default: 120;
-    above 0]"""
-    give_up: float
-    """Seconds without any reply after which an endpoint is asked no more. [default: 300; above 0]"""
-    grace: float
-    """Seconds that rollouts under way may go on after Ctrl-C; a second Ctrl-C ends them. [default: 30; at least 0]"""
-    retries: int
-    """Further attempts of a model call that failed. A rate limit spends none. [default: 5; 0 to 100]"""
-    repairs: int
-    """Further turns in which a judge may mend a reply that cannot be used. [default: 1; 0 to 10]"""
-    max_failures: int
-    """Up to so many failed or partly captured rollouts and incomplete groups, the exit code is still 0. [default: 0;
-    at least 0]"""
-    n: int
-    """Rollouts a query, the anchor included. [default: 8; 1 to 256]"""
-    temperature: float
-    """The samples' temperature; the anchor's is 0. [default: 0.8; 0 to 2]"""
-    top_p: float | None
-    """The samples' top_p. [default: the agent's own; above 0, at most 1]"""
-    strict_temperature: bool
-    """Stop where a model refuses a temperature. [default: go on]"""
-    base_url: str | Sequence[str] | None
-    """The OpenAI-compatible address of the model; repeat the option for several servers of one model. [default:
-    OPENAI_BASE_URL, else OpenAI's]"""
-    api: Literal["responses", "chat"] | None
-    """Which of OpenAI's APIs to call. [default: responses at OpenAI's own address, else chat]"""
-    concurrency: int
-    """Rollouts at a time. [default: 16; at least 1]"""
-    timeout: float
-    """Seconds that a rollout may take; waits for a rate limit do not count. [default: 300; above 0]"""
-    max_turns: int
-    """Model turns that a rollout may take. [default: 20; at least 1]"""
-    approve: Sequence[str]
-    """Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. Wins over
-    the agent file's approve(). Repeatable. [default: the agent file's approve()]"""
-    redact: Sequence[str]
-    """A regular expression: text that it matches is neither kept nor judged. Case counts unless the pattern begins
-    with (?i). Repeatable."""
-    upload_traces: bool
-    """Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY. [default: do not]"""
-    offline: bool
-    """Use the embedded model and judge: a self-test."""
-    corpus: str | Path | None
-    """Search the .txt and .md files of this folder. [default: the packaged ones]"""
-    instructions: str | Path | None
-    """Give the starting agent the text of this file as its instructions. [default: the agent's own]"""
-    model: str | None
-    """The model of every agent of the run. [default: the agent's own]"""
-    runs_dir: str | Path
-    """Where runs are kept. [default: runs]"""
-
-
-class ResumeSettings(TypedDict, total=False):
-    """The settings that may be named when a run goes on."""
-
-    rubric: str | None
-    """A packaged rubric's name, or your own file. [default: the agent file's RUBRIC, else writing]"""
-    base_url: str | Sequence[str] | None
-    """The OpenAI-compatible address of the model; repeat the option for several servers of one model. [default:
-    OPENAI_BASE_URL, else OpenAI's]"""
-    judge_base_url: str | Sequence[str] | None
-    """The judge's OpenAI-compatible address; one for a whole jury, or one for each juror, in order. [default: the
-    agent's]"""
-    max_cost: float | None
-    """USD that one command may spend, agent and judge together. [default: no ceiling; at least 0]"""
-    prices: Sequence[str] | Mapping[str, str | Sequence[float]]
-    """What a model costs, in USD a million tokens read, written and read from the cache (else as read). Wins over the
-    list price. Repeatable; in a file `prices:`, a mapping. [default: list prices]"""
-    price_by_name: bool
-    """At an address that no price list knows, such as a gateway's, take the list price of the model's name. [default:
-    unknown there]"""
-    instructions: str | Path | None
-    """Give the starting agent the text of this file as its instructions. [default: the agent's own]"""
-    approve: Sequence[str]
-    """Approve the calls of this tool where they need approval; `all`, `none`: those of all tools, of none. Wins over
-    the agent file's approve(). Repeatable. [default: the agent file's approve()]"""
-    concurrency: int
-    """Rollouts at a time. [default: 16; at least 1]"""
-    judge_concurrency: int
-    """Judge calls at a time. [default: 32; at least 1]"""
-    max_unjudged: float
-    """Megabytes of transcripts that may wait for their judge; no further query begins meanwhile. [default: 256; above
-    0]"""
-    engine: Literal["local", "ray"]
-    """Run the agent in this process, or in workers of a Ray cluster. [default: local]"""
-    ray_address: str | None
-    """The Ray cluster that `engine ray` connects to. [default: RAY_ADDRESS, else the CPUs of this machine]"""

@@ -82,16 +82,13 @@ def text_lines(path: Path | None, name: str) -> Generator[tuple[int, str]]:
             if not line:
                 return
             number += 1
-            yield number, _line(line, f"{name}:{number}", first=number == 1)
-
-
-def _line(line: bytes, place: str, *, first: bool) -> str:
-    if len(line) > LONGEST_LINE:
-        raise UsageError(f"{place}: a line of more than {LONGEST_LINE:,} bytes, the most that is read")
-    text = _decode(line, place)
-    if "\0" in text:
-        raise UsageError(f"{place}: cannot be read: it is not text (character {text.index(chr(0))} is NUL)")
-    return text.removeprefix("\ufeff") if first else text
+            place = f"{name}:{number}"
+            if len(line) > LONGEST_LINE:
+                raise UsageError(f"{place}: a line of more than {LONGEST_LINE:,} bytes, the most that is read")
+            text = _decode(line, place)
+            if "\0" in text:
+                raise UsageError(f"{place}: cannot be read: it is not text (character {text.index(chr(0))} is NUL)")
+            yield number, text.removeprefix("\ufeff") if number == 1 else text
 
 
 def open_binary(path: Path, name: str) -> BinaryIO:
@@ -99,7 +96,9 @@ def open_binary(path: Path, name: str) -> BinaryIO:
     with _readable(name):
         kind = os.stat(path).st_mode  # noqa: PTH116 - Path.stat is the same
         if not stat.S_ISREG(kind) and not str(path).startswith(_FROM_A_SHELL):
-            raise UsageError(f"{name}: cannot be read: it is {_kind(kind)}, not a file")
+            kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+            what = kinds.get(stat.S_IFMT(kind), "a device")
+            raise UsageError(f"{name}: cannot be read: it is {what}, not a file")
         return path.open("rb")
 
 
@@ -129,8 +128,3 @@ def _standard_input(name: str) -> Generator[BinaryIO]:
         raise UsageError(f"{name}: standard input is closed")
     stream = getattr(sys.stdin, "buffer", None)  # a text stream that a caller from Python put there has none
     yield stream or io.BytesIO(sys.stdin.read().encode("utf-8", "surrogateescape"))
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")

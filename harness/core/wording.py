@@ -27,30 +27,10 @@ _NAMES = ContextVar[Mapping[str, str]]("harness_names_of_settings", default={}) 
 _PROGRAM = ContextVar[Callable[[], str]]("harness_program", default=lambda: "harness")
 _FUNCTIONS = {"ls": "runs", "import": "import_run", "best": "best_of", "show": "open_comparison"}
 """The functions that are not named as their commands are; a message names `show` for comparisons alone."""
-_SWITCHES = {
-    "accept_changed_agent",
-    "allow_offline",
-    "final_answer",
-    "force",
-    "free",
-    "live",
-    "mixed",
-    "retry_failed",
-    "trust_archive",
-    "wait",
-}
-_ARGUMENTS = _SWITCHES | {
-    "agent",
-    "config",
-    "deadline",
-    "output",
-    "pairs",
-    "ports",
-    "ranking",
-    "reuse",
-    "split",
-    "style",
-}
+_SWITCHES = set(
+    "accept_changed_agent allow_offline final_answer force free live mixed retry_failed trust_archive wait".split()
+)
+_ARGUMENTS = _SWITCHES | set("agent config deadline output pairs ports ranking reuse split style".split())
 """The arguments that are no settings; those that are switches take no value on the command line."""
 _TYPED = re.compile(r"`(?:harness )?(run|resume|rescore|replay|validate|import|best|ls)((?: [^`]*)?)`")
 _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: ([\w.]*\w))?")
@@ -110,9 +90,14 @@ def option(name: str, value: object = None) -> str:
         value = float(f"{value:g}")
     if _PYTHON.get():
         name = _NAMES.get().get(name, name)
-        return f"{name}=" if value is None else f"{name}={_argument(name, value)}"
-    flag = SETTINGS[name].flag if name in SETTINGS else f"--{name.replace('_', '-')}"
-    return flag if value is None or value is True else f"{flag} {_words(value)}"
+        several = name in SETTINGS and SETTINGS[name].repeatable and not SETTINGS[name].takes_one
+        return f"{name}=" if value is None else f"{name}={[value] if several and isinstance(value, str) else value!r}"
+    flag = SETTINGS[name].flag if name in SETTINGS else f"--{_plain(name)}"
+    if value is None or value is True:
+        return flag
+    if isinstance(value, Mapping):
+        return f"{flag} {' '.join(f'{key}={each}' for key, each in cast('Mapping[str, Any]', value).items())}"
+    return f"{flag} {value:g}" if isinstance(value, float) else f"{flag} {value}"
 
 
 def before_colon(name: str) -> str:
@@ -136,33 +121,27 @@ def call(function: str, *words: object, **arguments: object) -> str:
         options = [option(name, value) for name, value in arguments.items()]
         inside = ", ".join([*(repr(str(word)) for word in words), *options])
         return f"`harness.{_FUNCTIONS.get(function, function)}({inside})`"
-    each = [
-        (name, value)
-        for name, several in arguments.items()  # a repeated option has several values
-        for value in (cast("tuple[object, ...]", several) if isinstance(several, tuple) else (several,))
-    ]
-    options = [_typed_option(name, value) for name, value in each]
-    return f"`{' '.join([command(), function, *(shlex.quote(str(word)) for word in words), *options])}`"
-
-
-def _typed_option(name: str, value: object) -> str:
-    if value is False and name in SETTINGS and SETTINGS[name].off_flag:
-        return str(SETTINGS[name].off_flag)
-    return option(name, shlex.quote(value) if isinstance(value, str) else value)
+    typed = [command(), function, *(shlex.quote(str(word)) for word in words)]
+    for name, several in arguments.items():  # a repeated option has several values
+        off_flag = SETTINGS[name].off_flag if name in SETTINGS else None
+        for value in cast("tuple[object, ...]", several) if isinstance(several, tuple) else (several,):
+            usual = option(name, shlex.quote(value) if isinstance(value, str) else value)
+            typed.append(off_flag if value is False and off_flag else usual)
+    return f"`{' '.join(typed)}`"
 
 
 def as_spoken(text: str) -> str:
     """Return a text of the command line as whoever called would put it: in Python it names functions and arguments."""
     if not _PYTHON.get():
         return text
-    return _FLAG.sub(_flag_in_python, _TYPED.sub(_command_in_python, text))
 
+    def in_python(typed: re.Match[str]) -> str:
+        function, rest = typed.groups()
+        words = [repr(word) for word in _FLAG.sub("", rest).split()]
+        arguments = [_flag_in_python(flag) for flag in _FLAG.finditer(rest)]
+        return f"`harness.{_FUNCTIONS.get(function, function)}({', '.join(words + arguments)})`"
 
-def _command_in_python(typed: re.Match[str]) -> str:
-    function, rest = typed.groups()
-    words = [repr(word) for word in _FLAG.sub("", rest).split()]
-    arguments = [_flag_in_python(flag) for flag in _FLAG.finditer(rest)]
-    return f"`harness.{_FUNCTIONS.get(function, function)}({', '.join(words + arguments)})`"
+    return _FLAG.sub(_flag_in_python, _TYPED.sub(in_python, text))
 
 
 def _flag_in_python(flag: re.Match[str]) -> str:
@@ -173,17 +152,10 @@ def _flag_in_python(flag: re.Match[str]) -> str:
         return flag[0]
     if name in _SWITCHES or (name in SETTINGS and SETTINGS[name].type is bool):
         return option(name, flag[1] == _plain(name)) + behind
-    value = _value(name, word)
-    return option(name) + behind if value is None else option(name, value)
-
-
-def _value(name: str, word: str | None) -> object:
-    """Return the value that a word is for a setting; None for the next word of a sentence."""
-    if word is None or name not in SETTINGS:
-        return None
-    if word in SETTINGS[name].choices or word.isupper():
-        return word
-    return int(word) if word.isdecimal() else None
+    if word and name in SETTINGS and (word in SETTINGS[name].choices or word.isupper() or word.isdecimal()):
+        is_number = word.isdecimal() and word not in SETTINGS[name].choices
+        return option(name, int(word) if is_number else word)
+    return option(name) + behind  # the next word of a sentence
 
 
 def _plain(name: str) -> str:
@@ -196,14 +168,3 @@ _FLAGS = (
     | {s.off_flag.removeprefix("--"): name for name, s in SETTINGS.items() if s.off_flag}
 )
 """The name of the argument for each flag of the command line."""
-
-
-def _argument(name: str, value: object) -> str:
-    several = name in SETTINGS and SETTINGS[name].repeatable and not SETTINGS[name].takes_one
-    return repr([value] if several and isinstance(value, str) else value)
-
-
-def _words(value: object) -> str:
-    if isinstance(value, Mapping):
-        return " ".join(f"{name}={each}" for name, each in cast("Mapping[str, Any]", value).items())
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -14,6 +14,7 @@ from harness.core.records import Group
 from harness.pipeline.rank_groups import OpenRanking, rank_part
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge
+from harness.ranking.reward_classes import learnt_from_queries
 from harness.report.summary.ranking import RankingSummary
 from harness.tournament.cached import CachedRanker
 from harness.tournament.group_ranking import TournamentResult, refit
@@ -73,7 +74,7 @@ class _CachedGroups:
     async def learn(self) -> LearntJudge | None:
         """Return the judge as the groups that teach it show them; None where one of them is not cached."""
         calls = list[Comparisons]()
-        for some in _some_at_a_time(self.ranker.training_queries(list(self.reader.index.queries))):
+        for some in _some_at_a_time(learnt_from_queries(list(self.reader.index.queries))):
             await anyio.lowlevel.checkpoint()  # nothing else lets an interrupt in
             for query, (_, result) in zip(some, self._play(some), strict=True):
                 if result is None:

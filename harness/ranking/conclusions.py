@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking, Match, Ranked, SecondOpinion, Signal
@@ -13,7 +13,7 @@ from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Esti
 from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.posteriors import rounded
 from harness.ranking.profile import lent_prior
-from harness.ranking.rewards import Placed, average_ranks, place
+from harness.ranking.rewards import average_ranks, place
 from harness.ranking.topology import Standing, count_points
 
 WEAK_BELOW = 0.5
@@ -27,6 +27,7 @@ Chosen by simulation (benchmarks/weak_signal.py): N = 8, 28 calls, of groups who
 _WEAK_BELOW_OF_FEW = {3: 0.65, 4: 0.6, 5: 0.6}
 """The same for `pooled` in groups of few: more of equally good rollouts seem to differ there."""
 
+_NOTHING = dict.fromkeys(Ranked.model_fields)
 _NOT_CONNECTED = "the matches do not connect all rollouts, so nothing is ranked"
 
 
@@ -112,11 +113,18 @@ def conclude(
     rankable = judged and compared
     values = estimate.exact() if rule.reward == "score" else None
     places = place(estimate.keys, failed_last, tied=tied, values=values) if rankable else {}
+    of_place = {entrant: placed._asdict() for entrant, placed in places.items()}
+    figures = _figures(standings, estimate, beside, tied=tied)
     by_pooled = "pooled" in {rule.estimator_now, rule.secondary_fit}
+    weak_below = weak_below_pooled(len(standings)) if by_pooled else WEAK_BELOW
     of_judge = estimate.fit if rule.estimator_now == "pooled" else beside.fit
     return Conclusion(
-        ranked=_ranked(places, _figures(standings, estimate, beside, tied=tied)),
-        signal=_signal(of_judge, len(failed_last), _weak_below(len(standings), by_pooled=by_pooled), tied=tied),
+        # the placed entrants first; a rollout that ranks last for failing has no figures
+        ranked={
+            e: record_of(Ranked, {**_NOTHING, "index": e, **of_place.get(e, {}), **figures.get(e, {})})
+            for e in dict.fromkeys([*of_place, *figures])
+        },
+        signal=_signal(of_judge, len(failed_last), weak_below, tied=tied),
         fit=of_judge,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
@@ -144,7 +152,7 @@ def conclude_again(
     beside = ESTIMATORS["pooled"](Evidence(standings, matches, calls, fit))
     figures = _figures(standings, None, beside, tied=tied)
     return Conclusion(
-        ranked={r.index: r.model_copy(update=figures[r.index].secondary_fit) for r in ranked},
+        ranked={r.index: r.model_copy(update=figures[r.index]) for r in ranked},
         signal=_signal(fit, len(failed_last), weak_below_pooled(len(ranked)), tied=tied),
         fit=fit,
     )
@@ -175,10 +183,7 @@ def ranks_by_estimator(
 
 
 def _evidence(
-    standings: Sequence[Standing],
-    matches: Sequence[Match],
-    pooled: Fit | None = None,
-    prior: Prior = WEAK,
+    standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit | None = None, prior: Prior = WEAK
 ) -> Evidence | None:
     """Return what there is to estimate from; None without an entrant."""
     if not standings:
@@ -194,10 +199,6 @@ def weak_below_pooled(entrants: int) -> float:
     return _WEAK_BELOW_OF_FEW.get(entrants, WEAK_BELOW)
 
 
-def _weak_below(entrants: int, *, by_pooled: bool) -> float:
-    return weak_below_pooled(entrants) if by_pooled else WEAK_BELOW
-
-
 def _signal(fit: Fit | None, failed: int, weak_below: float, *, tied: bool) -> Signal:
     """Tell whether the group teaches anything. A failure ranked below an entrant is a signal, whatever the scores."""
     if fit is not None and failed:
@@ -207,66 +208,28 @@ def _signal(fit: Fit | None, failed: int, weak_below: float, *, tied: bool) -> S
     return "weak" if fit.reliability < weak_below else "ok"
 
 
-class _Figures(NamedTuple):
-    """What the fits and the estimate say of one entrant."""
-
-    score: float | None
-    margin: float
-    uncertainty: float
-    p_best: float | None
-    p_above_mean: float | None
-
-    @property
-    def secondary_fit(self) -> dict[str, float | None]:
-        """What a fit says beside places that do not come from it."""
-        return {name: value for name, value in self._asdict().items() if name != "score"}
-
-
 def _figures(
     standings: Sequence[Standing], estimate: Estimate | None, beside: Estimate, *, tied: bool
-) -> dict[int, _Figures]:
+) -> dict[int, dict[str, float | None]]:
     """Return the figures of each entrant; those of the estimate's own fit, if it has one, else of the fit `beside` it.
 
     Where all are tied there are no probabilities: the prior alone would give them, for rollouts that the judge calls
-    equal. An entrant without a point has no score.
+    equal. An entrant without a point has no score; without an estimate nobody has one to tell.
     """
-    scores = estimate.scores if estimate else None
     fit = (estimate and estimate.fit) or beside.fit
     if fit is None:  # nobody took part
         return {}
     nothing = [None] * len(standings)
     columns = (rounded(fit.sds, 6), nothing, nothing) if tied else fit.figures[1:]
-    return {
-        s.entrant: _Figures(
-            score=scores[s.entrant] if s.points and scores else None,
-            margin=0.0 if tied else beside.scores[s.entrant],
-            uncertainty=sd,
-            p_best=p_best,
-            p_above_mean=p_above_mean,
-        )
+    figures: dict[int, dict[str, float | None]] = {
+        s.entrant: {
+            "margin": 0.0 if tied else beside.scores[s.entrant],
+            "uncertainty": sd,
+            "p_best": p_best,
+            "p_above_mean": p_above_mean,
+        }
         for s, sd, p_best, p_above_mean in zip(standings, *columns, strict=True)
     }
-
-
-def _ranked(places: Mapping[int, Placed], figures: Mapping[int, _Figures]) -> dict[int, Ranked]:
-    """Join places and figures, the placed entrants first; a rollout that ranks last for failing has no figures."""
-    return {e: _ranked_entrant(e, places.get(e), figures.get(e)) for e in dict.fromkeys([*places, *figures])}
-
-
-def _ranked_entrant(entrant: int, placed: Placed | None, figures: _Figures | None) -> Ranked:
-    rank, reward, advantage, _ = placed or (None,) * 4
-    score, margin, uncertainty, p_best, p_above_mean = figures or (None,) * 5
-    place = {
-        "index": entrant,
-        "score": score,
-        "rank": rank,
-        "reward": reward,
-        "advantage": advantage,
-        "uncertainty": uncertainty,
-        "margin": margin,
-        "p_best": p_best,
-        "p_above_mean": p_above_mean,
-        "verified": None,
-        "explanation": None,
-    }
-    return record_of(Ranked, place)
+    for s in standings if estimate else ():
+        figures[s.entrant]["score"] = estimate.scores[s.entrant] if estimate and s.points else None
+    return figures

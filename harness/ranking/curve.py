@@ -55,20 +55,15 @@ def designs(sizes: Collection[int], *, both_orders: bool, held_out: bool, anchor
         if name == "none" or (name in NEED_ANCHOR and not anchored):
             continue
         if design.usual_order is None:
-            yield from _with_budgets(name, sizes, most=_SHARES[-1] if two else Fraction(1))
+            before = list[int | None]()  # each budget that differs from the one before
+            for share in _SHARES if two else (share for share in _SHARES if share <= 1):
+                budgeted = CurveDesign(name, None, share)
+                budgets = [budgeted.budget(n) for n in sizes]
+                if budgets != before:
+                    yield budgeted
+                before = budgets
         else:
             yield from (CurveDesign(name, order) for order in policies)
-
-
-def _with_budgets(name: TopologyName, sizes: Collection[int], most: Fraction) -> Iterator[CurveDesign]:
-    """Yield a topology with each budget that differs from the one before."""
-    before = list[int | None]()
-    for share in _SHARES:
-        design = CurveDesign(name, None, share)
-        budgets = [design.budget(n) for n in sizes]
-        if share <= most and budgets != before:
-            yield design
-        before = budgets
 
 
 _TINY = 1e-9
@@ -125,9 +120,8 @@ def verdict_scores(matches: Iterable[Match]) -> tuple[dict[OrderedPair, ScorePai
     for match in matches:
         if not match.repeated:
             for first, scores in zip(match.shown_first, match.scores, strict=False):  # archives before 0.2 hold none
-                if max(map(abs, scores)) > _HIGHEST:
-                    continue
-                given[first, match.b if first == match.a else match.a].append(scores)
+                if max(map(abs, scores)) <= _HIGHEST:
+                    given[first, match.b if first == match.a else match.a].append(scores)
     means = {order: (_mean([a for a, _ in rows]), _mean([b for _, b in rows])) for order, rows in given.items()}
     return means, max(map(len, given.values()), default=0)
 
@@ -155,9 +149,10 @@ def play_design(table: VerdictTable, design: CurveDesign, *seed: int) -> DesignP
 
     matches = play_table(topology, lambda i, j: table.scores[seats[i], seats[j]], stored)
     ranks = ranks_by_estimator(standings_in_units(topology), matches)
+    judged = [(match.a, match.b, first) for match in matches for first in match.shown_first]
     return DesignPlayed(
         {name: {seats[seat]: rank for seat, rank in of_seats.items()} for name, of_seats in ranks.items()},
-        frozenset((seats[i], seats[j]) for i, j in _judged_orders(matches)),
+        frozenset((seats[i], seats[b if i == a else a]) for a, b, i in judged),
     )
 
 
@@ -173,18 +168,9 @@ def held_out(table: VerdictTable, used: frozenset[OrderedPair], *seed: int) -> l
         for (a, b), coin in zip(pairs, Drawn(*seed).coins(len(pairs)), strict=True)
     ]
     leads = [(order, table.scores[order][0] - table.scores[order][1]) for order in kept]
-    return [order if lead > table.first_lead else _turned(order) for order, lead in leads if _tells(lead, table)]
-
-
-def _tells(lead: float, table: VerdictTable) -> bool:
-    """Tell whether a verdict prefers a side: it is no tie, and leads by another amount than standing first is worth."""
-    return abs(lead) > _TINY and abs(lead - table.first_lead) > _TINY
-
-
-def _judged_orders(matches: Iterable[Match]) -> Iterable[OrderedPair]:
-    for match in matches:
-        for first in match.shown_first:
-            yield first, match.b if first == match.a else match.a
+    usual = table.first_lead
+    telling = [(order, lead) for order, lead in leads if abs(lead) > _TINY and abs(lead - usual) > _TINY]
+    return [order if lead > usual else _turned(order) for order, lead in telling]
 
 
 def _turned(order: OrderedPair) -> OrderedPair:
@@ -243,9 +229,7 @@ def verdict_curve(
 
     A table whose truth prefers nothing takes no part. None without a table that takes part.
     """
-    keys: list[tuple[CurveDesign, EstimatorName]] = [
-        (design, estimator) for design in designs for estimator in OF_A_GROUP
-    ]
+    keys: list[tuple[CurveDesign, EstimatorName]] = [(design, name) for design in designs for name in OF_A_GROUP]
     rows = [row for at, table in enumerate(tables) if (row := _row(table, designs, (abs(seed), at, plays), held=held))]
     if not rows or not keys:
         return None
@@ -253,19 +237,24 @@ def verdict_curve(
     calls = [sum(row[1][at // len(OF_A_GROUP)] for row in rows) / len(rows) for at in range(len(keys))]
     means = [sum(column) / len(column) for column in taus]
     most = max(range(len(keys)), key=lambda at: (round(calls[at], 9), means[at]))
-    points = [_point(*keys[at], calls[at], taus[at], taus[most]) for at in range(len(keys))]
-    return VerdictCurve(
-        points=sorted(points, key=lambda point: (point.calls, -point.tau.value)),
-        reference=points[most],
-        chosen=_chosen(points, points[most]),
-        plays=plays,
-    )
+    points = [
+        CurvePoint(design, name, used, tau, over_queries(list(zip(of_point, taus[most], strict=True)), quotient))
+        for (design, name), used, of_point in zip(keys, calls, taus, strict=True)
+        if (tau := mean_over_queries(of_point, (-1.0, 1.0)))
+    ]
+    in_order, reference = sorted(points, key=_by_calls), points[most]
+    enough = [point for point in in_order if point.keeps and point.keeps.value >= KEEP and reference.tau.value > 0]
+    return VerdictCurve(in_order, reference, enough[0] if enough else None, plays)
+
+
+def _by_calls(point: CurvePoint) -> tuple[float, float]:
+    return point.calls, -point.tau.value
 
 
 def frontier(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     """Return the points that no other point beats with as few calls, the fewest calls first."""
     best = list[CurvePoint]()
-    for point in sorted(points, key=lambda p: (p.calls, -p.tau.value)):
+    for point in sorted(points, key=_by_calls):
         if not best or point.tau.value > best[-1].tau.value:
             best.append(point)
     return best
@@ -295,20 +284,3 @@ def _row(
         taus += [total / counted for total in sums.values()]
         calls.append(used / plays)
     return taus, calls
-
-
-def _point(
-    design: CurveDesign, estimator: EstimatorName, calls: float, taus: Sequence[float], of: Sequence[float]
-) -> CurvePoint:
-    tau = mean_over_queries(taus, (-1.0, 1.0))
-    assert tau, "there is a query"  # noqa: S101 - for the type checker
-    keeps = over_queries(list(zip(taus, of, strict=True)), quotient)
-    return CurvePoint(design, estimator, calls, tau, keeps)
-
-
-def _chosen(points: Sequence[CurvePoint], reference: CurvePoint) -> CurvePoint | None:
-    """Return the cheapest point that keeps enough of a reference that agrees at all."""
-    if reference.tau.value <= 0:
-        return None
-    enough = [point for point in points if point.keeps and point.keeps.value >= KEEP]
-    return min(enough, key=lambda point: (point.calls, -point.tau.value), default=None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from harness.core.settings import OrderPolicy
 from harness.ranking.knockout import seeded_order
-from harness.ranking.topology import Pairing, Played, ScheduledTopology, Standing, orders
+from harness.ranking.topology import Pairing, Played, Standing, Topology, orders
 
 _EMPTY = None
 """Nobody comes to this side: a bye."""
@@ -24,7 +24,7 @@ class _Node:
     loser_to: "tuple[_Node, int] | None" = None
 
 
-class Double(ScheduledTopology):
+class Double(Topology):
     """An upper bracket as in `single`; who loses there drops to the lower bracket, whose winner meets the upper's.
 
     The final is one match. Byes fall to the best seeds, a tie goes to the better seed, and where two meet again
@@ -48,11 +48,11 @@ class Double(ScheduledTopology):
 
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches."""
-        return sorted(self._schedule.pairings(), key=lambda p: (p.round, self._nodes[p].place))
+        return sorted(self._open, key=lambda p: (p.round, self._nodes[p].place))
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing, by index: the last stage it came to; the champion's is one more."""
-        points = self._schedule.points(self._entrants)
+        points = self._points(self.matches)
         return [Standing(e, self._reached[e], points[e], None) for e in sorted(self._entrants)]
 
     def _after(self, played: Played) -> None:
@@ -73,11 +73,11 @@ class Double(ScheduledTopology):
             return
         self._reached |= {a: node.stage, b: node.stage}
         pairing = Pairing(a, b, node.stage, orders(a, b, self._order))
-        if played := self._schedule.repeat(pairing, node.place):
+        if played := self._repeat(pairing, node.place):
             self._leave(node, played)
         else:
             self._nodes[pairing] = node
-            self._schedule.open_match(pairing, node.place)
+            self._open_match(pairing, node.place)
 
     def _leave(self, node: _Node, played: Played) -> None:
         a, b = played.pairing.a, played.pairing.b

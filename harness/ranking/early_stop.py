@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from harness.core.settings import OrderPolicy
 from harness.ranking.comparisons import Comparisons, Fit, Floats
 from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins, ridge
-from harness.ranking.topology import Exact, Pairing, Played, Standing
+from harness.ranking.topology import Exact, Pairing
 
 SPAN = 10.0
 """The widest margin that one call can give: scores run from 0 to 10."""
@@ -17,7 +18,7 @@ _TINY = 1e-9
 """A lead below this is a draw, and floating point: scores are given to a tenth."""
 
 
-class EarlyStop:
+class EarlyStop(Cyclic):
     """`cyclic`, round by round, until the leader cannot be caught any more.
 
     With `sure` 1 the winner by `margins` is certain: whatever the calls left over could say, the fit of all planned
@@ -27,49 +28,38 @@ class EarlyStop:
 
     def __init__(
         self,
-        inner: Cyclic,
         entrants: Sequence[int],
+        order: OrderPolicy | None = None,
+        budget: int | None = None,
+        *,
         sure: float = 1.0,
         fit: Callable[[Comparisons], Fit] = fit_margins,
         units: int = 1,
     ) -> None:
-        """Wrap a `cyclic` that is not begun, with one order a match.
+        """Set up as `Cyclic` does, with one order a match.
 
         Results are recorded in `units` to a score point. Raises ValueError for `sure` not in (0, 1].
         """
         if not 0 < sure <= 1:
             raise ValueError(f"sure must be above 0 and at most 1, got {sure}")
-        self._inner, self._sure, self._fit, self._units = inner, sure, fit, units
+        super().__init__(entrants, order, budget)
+        self._sure, self._fit, self._units = sure, fit, units
         self._number = {e: i for i, e in enumerate(entrants)}
-        self._plan = tuple(inner.pairings())
+        self._plan = list(self._open)
         self._scores: dict[Pairing, tuple[float, float]] = {}
         self._of_jurors: dict[Pairing, Sequence[_JurorScores]] = {}
         self._over = False
-        self._last_fit: Fit | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the design."""
-        return self._inner.name
-
-    @property
-    def matches(self) -> Sequence[Played]:
-        """The matches played."""
-        return self._inner.matches
+        self.last_fit: Fit | None = None
+        """The fit that was looked at last, of the calls up to then; None with `sure` 1, which needs none."""
 
     @property
     def saved_calls(self) -> int:
         """The planned calls that need not be made any more; 0 until it is decided."""
         return len(self._plan) - len(self._scores) if self._over else 0
 
-    @property
-    def last_fit(self) -> Fit | None:
-        """The fit that was looked at last, of the calls up to then; None with `sure` 1, which needs none."""
-        return self._last_fit
-
     def pairings(self) -> Sequence[Pairing]:
         """Return the open matches of the first round that has any; none once the winner is decided."""
-        left = self._inner.pairings()
+        left = list(self._open)
         return [p for p in left if not self._over and p.round == left[0].round]
 
     def add_juror_scores(self, pairing: Pairing, scores: Sequence[_JurorScores]) -> None:
@@ -79,21 +69,16 @@ class EarlyStop:
 
     def record(self, pairing: Pairing, score_a: Exact, score_b: Exact) -> None:
         """Take a result. Raises ValueError for a pairing that is not open."""
-        self._inner.record(pairing, score_a, score_b)
+        super().record(pairing, score_a, score_b)
         self._scores[pairing] = float(score_a / self._units), float(score_b / self._units)
-        round_over = not any(p.round == pairing.round for p in self._inner.pairings())
-        self._over = round_over and self._is_decided()
-
-    def standings(self) -> Sequence[Standing]:
-        """Return the design's standings."""
-        return self._inner.standings()
-
-    def _is_decided(self) -> bool:
-        if self._sure < 1:
-            played = self._calls([p for p in self._plan if p in self._scores])
-            self._last_fit = self._fit(played)
-            return bool(self._last_fit.p_best().max() >= self._sure)
-        return leads_for_certain(self._calls(self._plan), np.array([p in self._scores for p in self._plan]))
+        if any(p.round == pairing.round for p in self._open):
+            return
+        if self._sure == 1:
+            made = np.array([p in self._scores for p in self._plan])
+            self._over = leads_for_certain(self._calls(self._plan), made)
+        else:
+            self.last_fit = self._fit(self._calls([p for p in self._plan if p in self._scores]))
+            self._over = bool(self.last_fit.p_best().max() >= self._sure)
 
     def _calls(self, pairings: Sequence[Pairing]) -> Comparisons:
         if self._of_jurors and self._sure < 1:

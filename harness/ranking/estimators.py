@@ -49,7 +49,8 @@ def fit_bt(calls: Comparisons) -> Fit:
         if converged:
             break
         at = _better(calls, won, prior, at, np.linalg.solve(hessian, slope))
-    inverse = np.linalg.inv(calls.information(_spread(calls, at)) + np.diag(prior))
+    p = _chance(calls.predict(at))
+    inverse = np.linalg.inv(calls.information(p * (1 - p)) + np.diag(prior))
     return Fit(
         estimates=at[:-1] - at[:-1].mean(),
         covariance=projected(inverse[:-1, :-1]),
@@ -78,11 +79,6 @@ def _log_posterior(calls: Comparisons, won: Floats, prior: Floats, at: Floats) -
 
 def _chance(x: Floats) -> Floats:
     return (1 + np.tanh(x / 2)) / 2  # does not overflow
-
-
-def _spread(calls: Comparisons, at: Floats) -> Floats:
-    p = _chance(calls.predict(at))
-    return p * (1 - p)
 
 
 def win_shares(entrants: Iterable[int], matches: Sequence[Match]) -> dict[int, Fraction]:
@@ -146,8 +142,6 @@ class Estimate:
 
 NO_ESTIMATE = Estimate({}, {}, dict[int, Fraction])
 """Of nobody."""
-_OF_ROUNDING = 1000
-"""Billionths of a score point. Sums over a pool differ by less with the order of its groups."""
 
 
 def _by_tiers(evidence: Evidence) -> Estimate:
@@ -162,39 +156,28 @@ def _by_wins(evidence: Evidence) -> Estimate:
     return Estimate({entrant: float(share) for entrant, share in shares.items()}, shares, lambda: shares)
 
 
-def by_fit(evidence: Evidence, fit: Fit) -> Estimate:
-    """Return the modes as scores, to 9 places, so that ties are ties."""
-    return _scored(evidence, fit.billionths, fit)
+def _by_fit(evidence: Evidence, fit: Fit, least_apart: int = 0) -> Estimate:
+    """Return the modes as scores, to 9 places, so that ties are ties.
 
-
-def _scored(evidence: Evidence, billionths: Sequence[int], fit: Fit) -> Estimate:
-    keys = dict(zip([s.entrant for s in evidence.standings], billionths, strict=True))
-    scores = {entrant: score / BILLION for entrant, score in keys.items()}
-    return Estimate(scores, keys, lambda: {e: Fraction(score, BILLION) for e, score in keys.items()}, fit)
-
-
-def _by_pooled(evidence: Evidence) -> Estimate:
-    """Rank by the fit that the other groups are in, too, if they are known."""
-    fit = evidence.pooled
-    return _scored(evidence, _levelled(fit.billionths), fit)
-
-
-def _levelled(billionths: Sequence[int]) -> list[int]:
-    """Return scores in which those are equal that only the rounding of a long computation can tell apart."""
+    Those are equal, too, that lie closer than `least_apart` billionths of a score point: sums over a pool differ by
+    less with the order of its groups.
+    """
     level, before = dict[int, int](), -BILLION * BILLION
-    for score in sorted(billionths):
-        if score - before >= _OF_ROUNDING:
+    for score in sorted(fit.billionths):
+        if score - before >= least_apart:
             before = score
         level[score] = before
-    return [level[score] for score in billionths]
+    keys = {s.entrant: level[score] for s, score in zip(evidence.standings, fit.billionths, strict=True)}
+    scores = {entrant: score / BILLION for entrant, score in keys.items()}
+    return Estimate(scores, keys, lambda: {e: Fraction(score, BILLION) for e, score in keys.items()}, fit)
 
 
 ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
     "tiers": _by_tiers,
     "wins": _by_wins,
-    "margins": lambda evidence: by_fit(evidence, evidence.margins),
-    "bt": lambda evidence: by_fit(evidence, fit_bt(evidence.calls)),
-    "pooled": _by_pooled,
+    "margins": lambda evidence: _by_fit(evidence, evidence.margins),
+    "bt": lambda evidence: _by_fit(evidence, fit_bt(evidence.calls)),
+    "pooled": lambda evidence: _by_fit(evidence, evidence.pooled, least_apart=1000),
 }
 """Every estimator by the name that users give it."""
 OF_A_GROUP: tuple[EstimatorName, ...] = ("tiers", "wins", "margins", "bt")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.core.settings import OrderPolicy
-from harness.ranking.topology import Pairing, Played, ScheduledTopology, Standing, exact_mean, orders
+from harness.ranking.topology import Pairing, Played, Standing, Topology, exact_mean, orders
 
 
 def balanced_sides(i: int, j: int, n: int) -> tuple[int, int]:
@@ -93,7 +93,7 @@ def spread(n: int, order: OrderPolicy | None = None, budget: int | None = None) 
     return first, min(first, calls - first) if order is None and first == pairs else 0
 
 
-class Cyclic(ScheduledTopology):
+class Cyclic(Topology):
     """The entrants stand on a circle, in the order given; distance after distance meets, sides balanced.
 
     When all pairs have met and calls are left, the closest pairs are judged in the other order too. Close is a small
@@ -112,34 +112,27 @@ class Cyclic(ScheduledTopology):
         for place, (i, j, number) in enumerate(islice(pairs_by_distance(n), self._first_pass_left)):
             x, y = (min(i, j), max(i, j)) if order == "single" else balanced_sides(i, j, n)
             a, b = entrants[x], entrants[y]
-            self._schedule.open_match(
-                Pairing(a, b, number, orders(a, b, "both" if order == "both" else "single")), place
-            )
+            self._open_match(Pairing(a, b, number, orders(a, b, "both" if order == "both" else "single")), place)
             self._last_distance = number
 
     def _after(self, played: Played) -> None:
         """Open the second orders of the closest pairs once the whole first pass is played."""
         self._first_pass_left -= 1
         if self._first_pass_left == 0 and played.pairing.round <= self._last_distance:
-            for place, (a, b) in enumerate(self._closest()):
-                self._schedule.open_match(Pairing(b, a, self._last_distance + 1, ((b, a),)), place)
-
-    def _closest(self) -> list[tuple[int, int]]:
-        """Return the pairs to judge again, each as first and second stood."""
-        if not self._second_pass:
-            return []
-        leads = {(p.pairing.a, p.pairing.b): p.score_a - p.score_b for p in self._schedule.matches}
-        mean = exact_mean(list(leads.values()))
-        return sorted(leads, key=lambda pair: abs(leads[pair] - mean))[: self._second_pass]
+            leads = {(p.pairing.a, p.pairing.b): p.score_a - p.score_b for p in self.matches}
+            mean = exact_mean(list(leads.values()))
+            closest = sorted(leads, key=lambda pair: abs(leads[pair] - mean))[: self._second_pass]
+            for place, (a, b) in enumerate(closest):
+                self._open_match(Pairing(b, a, self._last_distance + 1, ((b, a),)), place)
 
 
-class NoMatches(ScheduledTopology):
+class NoMatches(Topology):
     """A tournament without a match, which ranks nobody."""
 
     name = "none"
 
 
-class Anchor(ScheduledTopology):
+class Anchor(Topology):
     """n-1 matches, all open at once. A sample's seed score is its score; the anchor's is the mean of its scores."""
 
     name = "anchor"
@@ -150,16 +143,16 @@ class Anchor(ScheduledTopology):
         if anchor not in entrants:
             raise ValueError(f"the anchor {anchor} must be one of the entrants {list(entrants)}")
         for place, sample in enumerate(e for e in entrants if e != anchor):
-            self._schedule.open_match(Pairing(sample, anchor, 0, orders(sample, anchor, order)), place)
+            self._open_match(Pairing(sample, anchor, 0, orders(sample, anchor, order)), place)
 
     def standings(self) -> Sequence[Standing]:
         """Return each entrant's standing; its seed score is its only point."""
-        points = self._schedule.points(self._entrants)
+        points = self._points(self.matches)
         seeds = {e: exact_mean(scores) for e, scores in points.items() if scores}
         return [Standing(e, 0, (seeds[e],) if e in seeds else (), seeds.get(e)) for e in self._entrants]
 
 
-class RoundRobin(ScheduledTopology):
+class RoundRobin(Topology):
     """n(n-1)/2 matches, all open at once; in a round everyone plays at most once.
 
     `balanced` sides are those of the circle (`balanced_sides`).
@@ -176,10 +169,10 @@ class RoundRobin(ScheduledTopology):
             first, second = balanced_sides(i, j, n) if order == "balanced" else (i, j)
             a, b = entrants[first], entrants[second]
             shown = orders(a, b, "both" if order == "both" else "single")
-            self._schedule.open_match(Pairing(a, b, number, shown), place)
+            self._open_match(Pairing(a, b, number, shown), place)
 
 
-class GivenPairs(ScheduledTopology):
+class GivenPairs(Topology):
     """The pairs that somebody else has drawn, all open at once, in one round."""
 
     name = "given"
@@ -198,4 +191,4 @@ class GivenPairs(ScheduledTopology):
             if a == b:
                 raise ValueError(f"entrant {a} cannot meet itself")
             judged_in = orders(a, b, "both") if in_orders is None else in_orders[a, b]
-            self._schedule.open_match(Pairing(a, b, 0, judged_in), place)
+            self._open_match(Pairing(a, b, 0, judged_in), place)

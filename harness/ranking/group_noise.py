@@ -78,7 +78,9 @@ def learnt_widths(pool: Sequence[PoolSums], at: Parameters[float], believed: Flo
 def on_groups(sums: PoolSums, at: Parameters[float], widths: Floats) -> OnGroups:
     """Return what the groups' own noises change."""
     turned, of, n = _turned(sums, at), sums.design, sums.n
-    weights = _weights(turned, widths)
+    of_width = _likelihoods(turned)[:, None, :] * _SHARES
+    of_width /= of_width.sum(axis=-1, keepdims=True)
+    weights = widths @ of_width  # how probable each step is for each group, (G, S)
     basis = about_their_mean(turned.basis[:, : n + 1].swapaxes(-1, -2), n)
     gains = _PRECISIONS[:, None, None] * turned.shrunk
     away = ((gains - gains[_JUDGES_OWN])[:, of] * turned.collected).swapaxes(0, 1) @ basis[of]
@@ -105,13 +107,6 @@ def _turned(sums: PoolSums, at: Parameters[float]) -> _Turned:
     grown_logs = np.log(grown).sum(axis=-1) + np.outer(STEPS, observed)
     logs = fitted - _PRECISIONS[:, None] * squares(sums, at) - grown_logs[:, of]
     return _Turned(basis, 1 / grown, collected, logs.T / 2)
-
-
-def _weights(turned: _Turned, widths: Floats) -> Floats:
-    """Return how probable each step is for each group, (G, S)."""
-    of_width = _likelihoods(turned)[:, None, :] * _SHARES
-    of_width /= of_width.sum(axis=-1, keepdims=True)
-    return widths @ of_width
 
 
 def _likelihoods(turned: _Turned) -> Floats:

@@ -138,8 +138,7 @@ def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
 def learn_voices(groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror]) -> JuryVoices:
     """Return how the jurors of groups weigh by what was `learnt` of each."""
     alike = _alike(groups, learnt)
-    voices = {seat: _voice(juror, alike) for seat, juror in learnt.items()}
-    return JuryVoices(voices, alike)
+    return JuryVoices({seat: _voice(juror, alike) for seat, juror in learnt.items()}, alike)
 
 
 def _by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:
@@ -147,15 +146,15 @@ def _by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:
         return
     for seat in np.unique(calls.juror).tolist():
         own = calls.juror == seat
-        yield (
-            seat,
-            Comparisons(calls.n, calls.first[own], calls.second[own], calls.score_first[own], calls.score_second[own]),
-        )
+        scores = calls.score_first[own], calls.score_second[own]
+        yield seat, Comparisons(calls.n, calls.first[own], calls.second[own], *scores)
 
 
 def _voice(juror: LearntJuror, alike: float) -> Voice:
     at, spread = juror.parameters, _spread(juror.parameters)
-    in_one, in_both, rollouts = (sum(parts) for parts in zip(*map(_observed, juror.pool), strict=True))
+    in_one = sum(float(sums.single.number[sums.design].sum()) for sums in juror.pool)
+    in_both = sum(float(sums.halves.number[sums.design].sum()) for sums in juror.pool)
+    rollouts = sum(sums.n * len(sums.design) for sums in juror.pool)
     each = max(1.0, 2 * (in_one + in_both) / rollouts)
     of_position = np.exp(at.log_position_noise) * in_one / max(1.0, in_one + in_both)
     level_gain = max(at.level_share, _LEAST_LEVEL_SHARE) * spread
@@ -172,12 +171,6 @@ def _spread(at: Parameters[float]) -> float:
     return float(np.exp(at.log_quality_var / 2))
 
 
-def _observed(sums: PoolSums) -> tuple[float, float, int]:
-    """Return how many pairs were judged in one order, and in both, and how many rollouts there are."""
-    in_one, in_both = (float(block.number[sums.design].sum()) for block in (sums.single, sums.halves))
-    return in_one, in_both, sums.n * len(sums.design)
-
-
 def _weight(gain: float, noise: float, alike: float) -> float:
     return gain / (max(noise, LEAST_NOISE) + (1 - alike) * gain * gain)
 
@@ -187,32 +180,25 @@ def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> 
 
     A call counts by how much of both margins is quality: of jurors without any it says nothing.
     """
-    readings = {seat: _reading(juror) for seat, juror in jurors.items()}
+    readings: dict[int, tuple[float, float]] = {}
+    for seat, juror in jurors.items():
+        margins = np.concatenate([_margins(own, juror.parameters)[1] for own in juror.calls])
+        spread, seen = _spread(juror.parameters), float(margins @ margins) / len(margins)
+        # Which share of the margins' variance qualities of that spread explain. Of smaller margins than these would
+        # give, as of a juror who always says the same, how small they are: the spread is believed then, and not seen.
+        expected = 2 * spread * spread
+        readings[seat] = spread, min(expected, seen) / max(expected, seen)
     together, calls = _BELIEF * _BELIEVED_ALIKE, _BELIEF
     for group in groups:
-        own = [(*_margins(of_seat, jurors[seat].parameters), readings[seat]) for seat, of_seat in _by_seat(group)]
-        for (at, margins, of_one), (at_other, margins_other, of_other) in combinations(own, 2):
+        own = [(*_margins(of_seat, jurors[seat].parameters), *readings[seat]) for seat, of_seat in _by_seat(group)]
+        for (at, margins, spread, quality), (at_other, margins_other, spread_other, quality_other) in combinations(
+            own, 2
+        ):
             _, here, there = np.intersect1d(at, at_other, return_indices=True)
-            counts = of_one.quality * of_other.quality
-            together += counts * float(margins[here] @ margins_other[there]) / (2 * of_one.spread * of_other.spread)
+            counts = quality * quality_other
+            together += counts * float(margins[here] @ margins_other[there]) / (2 * spread * spread_other)
             calls += counts * len(here)
     return min(1.0, max(_LEAST_ALIKE, together / calls))
-
-
-class _Reading(NamedTuple):
-    """What to make of a juror's margins."""
-
-    spread: float
-    quality: float
-    """Which share of their variance qualities of that spread explain. Of smaller margins than these would give, as of a
-    juror who always says the same, how small they are: the spread is believed then, and not seen."""
-
-
-def _reading(juror: LearntJuror) -> _Reading:
-    margins = np.concatenate([_margins(own, juror.parameters)[1] for own in juror.calls])
-    spread, seen = _spread(juror.parameters), float(margins @ margins) / len(margins)
-    expected = 2 * spread * spread
-    return _Reading(spread, min(expected, seen) / max(expected, seen))
 
 
 def _margins(calls: Comparisons, at: Parameters[float]) -> tuple[Ints, Floats]:

@@ -48,7 +48,11 @@ def rank_many(
     alone.
     """
     check_name(estimator, _ESTIMATORS, "estimator of tables as they stand")
-    _check_profile(profile)
+    given: Any = profile
+    if given is not None and not isinstance(given, JudgeProfile):
+        raise UsageError(f"profile={quoted(given)}: expected a JudgeProfile, such as `run.judge_profiles()` gives")
+    if profile:
+        profile_in(profile.model_dump_json(), "profile")  # it may have been changed into none
     if profile and estimator != "pooled":
         raise UsageError(f"a judge's profile is for the estimator pooled, not {estimator}")
     for place, table in enumerate(tables):
@@ -65,38 +69,13 @@ def rank_many(
     if estimator in {"pooled", "wins"}:
         fits = fit_pooled([collect_calls(range(n), matches) for matches, n in played], lent_prior(profile))
     rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
-    return [
-        ranked_scores(
-            conclude(
-                count_points(range(n), matches),
-                matches,
-                rule=rule,
-                finished=_is_played(estimator, fit, matches),
-                fit=fit,
-            ),
-            matches,
-            n,
-            "given",
-            estimator,
-        )
-        for (matches, n), fit in zip(played, fits, strict=True)
-    ]
-
-
-def _is_played(estimator: str, fit: Fit | None, matches: Sequence[Match]) -> bool:
-    """Tell whether a table may be ranked: `wins`, unlike the fits, would rank entrants whom no calls connect.
-
-    Where no two scores differ all share one rank, as by the fits.
-    """
-    return estimator != "wins" or is_level(matches) or fit is None or fit.connected
-
-
-def _check_profile(profile: Any) -> None:
-    """Raise UsageError for what is no profile, and for one that was changed into none."""
-    if profile is not None and not isinstance(profile, JudgeProfile):
-        raise UsageError(f"profile={quoted(profile)}: expected a JudgeProfile, such as `run.judge_profiles()` gives")
-    if profile:
-        profile_in(profile.model_dump_json(), "profile")
+    rankings: list[RankedScores] = []
+    for (matches, n), fit in zip(played, fits, strict=True):
+        # `wins`, unlike the fits, would rank entrants whom no calls connect; where no scores differ all share one rank
+        finished = estimator != "wins" or is_level(matches) or fit is None or fit.connected
+        conclusion = conclude(count_points(range(n), matches), matches, rule=rule, finished=finished, fit=fit)
+        rankings.append(ranked_scores(conclusion, matches, n, "given", estimator))
+    return rankings
 
 
 def _jurors(tables: Sequence[ScoreTable]) -> list[str]:
@@ -130,24 +109,17 @@ def _checked(table: _Table, where: str) -> tuple[int, dict[tuple[int, int], Scor
 
 def _of_jury(table: _Table, jurors: Sequence[str], place: int) -> tuple[tuple[Match, ...], int]:
     """Return the same of a jury's table: a match's scores are the mean of its jurors'."""
-    by_juror = {
-        seat: _checked(
-            {pair: of[name] for pair, of in table.items() if name in of}, f"table {place}, juror {quoted(name)}"
-        )[1]
-        for seat, name in enumerate(jurors)
-    }
-    seated = {pair: {seat: own[pair] for seat, own in by_juror.items() if pair in own} for pair in table}
-    matches, n = _as_matches({pair: _mean(list(of.values())) for pair, of in seated.items()}, f"table {place}")
-    return tuple(_with_jurors(match, seated) for match in matches), n
-
-
-def _mean(scores: Sequence[ScorePair]) -> ScorePair:
-    first, second = (math.fsum(of_side) / len(scores) for of_side in zip(*scores, strict=True))
-    return first, second
-
-
-def _with_jurors(match: Match, seated: Mapping[tuple[int, int], Mapping[int, ScorePair]]) -> Match:
-    orders = [(first, match.b if first == match.a else match.a) for first in match.shown_first]
-    calls = [(first, scores, seat) for first, second in orders for seat, scores in seated[first, second].items()]
-    first, scores, seats = zip(*calls, strict=True)
-    return match.model_copy(update={"shown_first": first, "scores": scores, "jurors": seats})
+    seated: dict[tuple[int, int], dict[int, ScorePair]] = {pair: {} for pair in table}
+    for seat, name in enumerate(jurors):
+        own = {pair: of[name] for pair, of in table.items() if name in of}
+        for pair, scores in _checked(own, f"table {place}, juror {quoted(name)}")[1].items():
+            seated[pair][seat] = scores
+    means = {pair: [math.fsum(s) / len(s) for s in zip(*of.values(), strict=True)] for pair, of in seated.items()}
+    matches, n = _as_matches(means, f"table {place}")
+    jury_matches: list[Match] = []
+    for match in matches:
+        orders = [(first, match.b if first == match.a else match.a) for first in match.shown_first]
+        calls = [(order[0], scores, seat) for order in orders for seat, scores in seated[order].items()]
+        first, scores, seats = zip(*calls, strict=True)
+        jury_matches.append(match.model_copy(update={"shown_first": first, "scores": scores, "jurors": seats}))
+    return tuple(jury_matches), n

@@ -93,43 +93,26 @@ def _fits_by(judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comp
     return [fits[place] for place in range(len(groups))]
 
 
-class _Averages(NamedTuple):
-    """Averages over what is not known of a judge, for G groups of n rollouts."""
-
-    mean: Floats
-    """(G, n + 1): the qualities about the group's mean, and what standing first is worth."""
-    covariance: Floats
-    """(G, n + 1, n + 1)."""
-    dof: Floats
-    """(G,)."""
-
-
 def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> dict[int, Fit]:
     """Return the fits of the groups of one size, by their places."""
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
-    over = _averages(sums, judge)
+    of_points, of_noise = _over_points(sums, judge), on_groups(sums, at, judge.noise_widths)
+    mean, wider = of_points.mean + of_noise.moved, of_noise.wider[:, :, None] * of_noise.wider[:, None, :]
+    covariance = of_points.within[sums.design] * wider + of_noise.between + of_points.between
+    dof = 2 / np.maximum(of_points.log_scale_var[sums.design] + of_noise.log_scale_var, _LEAST_SPREAD)
     sigma = float(np.sqrt(np.exp([at.log_preference_noise, at.log_position_noise]).sum()))
     places: list[int] = sums.places.tolist()
     shared, seen = _shared(judge, [groups[place] for place in places])
     of_tastes = ((1 - shared) * seen)[:, :, None] * (np.eye(n) - 1 / n)
     columns: Any = (
-        shared * over.mean[:, :n],
-        misfit * shared[:, :, None] ** 2 * over.covariance[:, :n, :n] + of_tastes,
-        *(over.mean[:, n].tolist(), np.sqrt(over.covariance[:, n, n]).tolist(), over.dof.tolist()),
+        shared * mean[:, :n],
+        misfit * shared[:, :, None] ** 2 * covariance[:, :n, :n] + of_tastes,
+        *(mean[:, n].tolist(), np.sqrt(covariance[:, n, n]).tolist(), dof.tolist()),
     )
     of_each = zip(*columns, strict=True)
     return {
-        place: Fit(
-            estimates=estimates,
-            covariance=covariance,
-            first_side=first_side,
-            first_side_sd=first_side_sd,
-            of=groups[place],
-            sigma=sigma,
-            converged=judge.converged,
-            dof=dof,
-        )
-        for place, (estimates, covariance, first_side, first_side_sd, dof) in zip(places, of_each, strict=True)
+        place: Fit(estimates, spread, first_side, first_side_sd, sigma, groups[place], judge.converged, freedom)
+        for place, (estimates, spread, first_side, first_side_sd, freedom) in zip(places, of_each, strict=True)
     }
 
 
@@ -142,16 +125,6 @@ def _shared(judge: LearntJudge, groups: Sequence[Comparisons]) -> tuple[Floats, 
         return np.ones((len(groups), 1)), 0.0
     seen = judge.jury.shared * float(np.exp(judge.parameters.log_quality_var))
     return np.array([[judge.jury.shared_in(calls)] for calls in groups]), seen
-
-
-def _averages(sums: PoolSums, judge: LearntJudge) -> _Averages:
-    """Average over the points of the judge, and over what the noise of each group may be."""
-    of_points = _over_points(sums, judge)
-    of_noise = on_groups(sums, judge.parameters, judge.noise_widths)
-    wider = of_noise.wider[:, :, None] * of_noise.wider[:, None, :]
-    covariance = of_points.within[sums.design] * wider + of_noise.between + of_points.between
-    log_scale_var = of_points.log_scale_var[sums.design] + of_noise.log_scale_var
-    return _Averages(of_points.mean + of_noise.moved, covariance, 2 / np.maximum(log_scale_var, _LEAST_SPREAD))
 
 
 class _OverPoints(NamedTuple):

@@ -89,12 +89,13 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
 
 def _most_probable(pool: Sequence[PoolSums], prior: Prior) -> LearntJudge:
     some = [thinned(sums, GROUPS_LEARNT_FROM) for sums in pool]
-    count = sum(len(sums.design) for sums in some)
-
-    start = np.array(Parameters(*prior.mean.tolist())._replace(level=_mean_level(some)))
+    count, marks = sum(len(sums.design) for sums in some), sum(float(s.levels.number[s.design].sum()) for s in some)
+    level = sum(float(sums.levels.total.sum()) for sums in some) / marks if marks else PRIOR_MEAN.level
+    start = np.array(Parameters(*prior.mean.tolist())._replace(level=level))
     guess = np.linalg.inv(prior.precision + 3.0 * count * np.eye(len(start)))
     at, converged = maximum(lambda at: log_evidence(some, at, prior), start, guess)
-    around = at + np.concatenate([-_steps(), _steps()])
+    steps = np.eye(len(PRIOR_MEAN)) * _STEP
+    around = at + np.concatenate([-steps, steps])
     slopes = np.concatenate([log_evidence(some, around[part], prior)[1] for part in at_a_time(len(around), some)])
     bends = (slopes[: len(at)] - slopes[len(at) :]) / (2 * _STEP)
     values, vectors = np.linalg.eigh((bends + bends.T) / 2)
@@ -102,15 +103,6 @@ def _most_probable(pool: Sequence[PoolSums], prior: Prior) -> LearntJudge:
     points = judge_points(at, covariance, lambda points: log_probabilities(some, points, prior))
     mode = Parameters(*at.tolist())
     return LearntJudge(mode, covariance, points, converged, learnt_widths(some, mode, prior.noise_widths))
-
-
-def _mean_level(pool: Sequence[PoolSums]) -> float:
-    count = sum(float(sums.levels.number[sums.design].sum()) for sums in pool)
-    return sum(float(sums.levels.total.sum()) for sums in pool) / count if count else PRIOR_MEAN.level
-
-
-def _steps() -> Floats:
-    return np.eye(len(PRIOR_MEAN)) * _STEP
 
 
 def maximum(function: ValueAndSlope, start: Floats, inverse_curvature: Floats) -> tuple[Floats, bool]:

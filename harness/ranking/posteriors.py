@@ -58,7 +58,7 @@ def probabilities_above_zero(z: _Floats, dof: float | _Floats) -> _Floats:
 
 
 def _of_student(z: _Floats, dofs: _Floats) -> _Floats:
-    nodes, weights = _legendre()
+    nodes, weights = _legendre(_NODES)
     half = np.arctan(np.abs(z) / np.sqrt(dofs)) / 2
     densities = np.exp((dofs - 1)[:, None] * np.log(np.cos(half[:, None] * (nodes + 1))))
     inside = np.array([_density_at_0(dof) for dof in dofs.tolist()]) * half * (densities @ weights)
@@ -70,9 +70,7 @@ def _density_at_0(dof: float) -> float:
     return math.exp(math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - math.log(math.pi) / 2)
 
 
-@cache
-def _legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return leggauss(_NODES)
+_legendre = cache(leggauss)
 
 
 _DRAWS = 4096
@@ -94,7 +92,7 @@ def chances_of_best(means: _Floats, covariances: _Floats, dofs: Sequence[float] 
     for at, (root, mean, dof) in enumerate(zip(roots.astype(np.float32), means.astype(np.float32), dofs, strict=True)):
         np.matmul(root, _normals(n), out=drawn)
         if not math.isinf(dof):
-            drawn *= _stretches(dof)
+            drawn *= _stretches(round(_DOFS_PER_OCTAVE * math.log2(dof)))
         drawn += mean[:, None]
         np.equal(drawn, drawn.max(axis=0), out=leads)  # many times faster than argmax
         counts[at] = [np.count_nonzero(row) for row in leads]
@@ -106,13 +104,9 @@ def _normals(n: int) -> NDArray[np.float32]:
     return np.random.default_rng(20260106).standard_normal((n, _DRAWS), np.float32)
 
 
-def _stretches(dof: float) -> NDArray[np.float32]:
-    """Return what makes normal draws those of a Student t: one number a draw, for all entrants."""
-    return _draw_stretches(round(_DOFS_PER_OCTAVE * math.log2(dof)))
-
-
 @lru_cache(maxsize=256)
-def _draw_stretches(step: int) -> NDArray[np.float32]:
+def _stretches(step: int) -> NDArray[np.float32]:
+    """Return what makes normal draws those of a Student t: one number a draw, for all entrants."""
     dof = 2 ** (step / _DOFS_PER_OCTAVE)
     return np.sqrt(dof / np.random.default_rng(20261122).chisquare(dof, _DRAWS)).astype(np.float32)
 

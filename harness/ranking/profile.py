@@ -5,14 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.core.judge_profile import (
-    LARGEST_LOG_VARIANCE,
-    LEAST_LOG_VARIANCE,
-    JudgeParameters,
-    JudgeProfile,
-    hash_of_judge,
-)
-from harness.ranking.comparisons import Comparisons, Floats, share_at_ends
+from harness.core import judge_profile
+from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
+from harness.ranking.comparisons import Comparisons, share_at_ends
 from harness.ranking.judge_prior import WEAK, Parameters, Prior
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
@@ -45,16 +40,12 @@ def single_call_right(parameters: JudgeParameters) -> float:
 def single_call_right_sd(profile: JudgeProfile) -> float:
     """Return the standard deviation of that probability, for what is not known of the judge (the delta method)."""
     names = list(JudgeParameters.model_fields)
-    slopes = [_slope(profile.parameters, name) for name in names]
-    columns = range(len(names))
+    slopes, columns = list[float](), range(len(names))
+    for name, value in zip(names, profile.parameters.values, strict=True):
+        ends = [profile.parameters.model_copy(update={name: value + way * _STEP}) for way in (1, -1)]
+        slopes.append((single_call_right(ends[0]) - single_call_right(ends[1])) / (2 * _STEP))
     moved = (math.fsum(slopes[i] * row[j] for i, row in enumerate(profile.root) if j <= i) for j in columns)
     return math.sqrt(math.fsum(move * move for move in moved))
-
-
-def _slope(parameters: JudgeParameters, name: str) -> float:
-    ends = (parameters.model_copy(update={name: getattr(parameters, name) + way * _STEP}) for way in (1, -1))
-    after, before = map(single_call_right, ends)
-    return (after - before) / (2 * _STEP)
 
 
 def _below(z: float) -> float:
@@ -92,7 +83,12 @@ def as_profile(
     learnt: LearntJudge, groups: Sequence[Comparisons], judge: str, rubric: str, rendering: int
 ) -> JudgeProfile:
     """Return as a record what was learnt of the judge of `groups`."""
-    root = np.linalg.cholesky(learnt.covariance)
+    rows: list[list[float]] = np.linalg.cholesky(learnt.covariance).tolist()
+    least, most = judge_profile.LEAST_LOG_VARIANCE, judge_profile.LARGEST_LOG_VARIANCE
+    parameters = {
+        name: round(min(max(value, least), most) if name.startswith("log_") else value, 9)
+        for name, value in learnt.parameters._asdict().items()
+    }
     return JudgeProfile(
         judge=judge,
         judge_hash=hash_of_judge(judge),
@@ -100,25 +96,13 @@ def as_profile(
         rendering=rendering,
         groups=len(groups),
         calls=sum(len(calls.first) for calls in groups),
-        parameters=JudgeParameters(**_rounded(learnt.parameters)),
-        root=tuple(_root_row(row, at) for at, row in enumerate(root.tolist())),
+        parameters=JudgeParameters(**parameters),
+        # what is known as well as exactly keeps a width above 0
+        root=tuple((*(round(v, 9) for v in row[:at]), max(round(row[at], 9), 1e-9)) for at, row in enumerate(rows)),
         at_ends=round(share_at_ends(groups), 6),
         converged=learnt.converged,
         noise_widths=tuple(round(share, 9) for share in learnt.noise_widths.tolist()),
     )
-
-
-def _root_row(row: Sequence[float], at: int) -> tuple[float, ...]:
-    """Return a row of the triangle; what is known as well as exactly keeps a width above 0."""
-    return (*(round(value, 9) for value in row[:at]), max(round(row[at], 9), 1e-9))
-
-
-def _rounded(parameters: Parameters[float]) -> dict[str, float]:
-    least, most = LEAST_LOG_VARIANCE, LARGEST_LOG_VARIANCE
-    return {
-        name: round(min(max(value, least), most) if name.startswith("log_") else value, 9)
-        for name, value in parameters._asdict().items()
-    }
 
 
 def lent(profile: JudgeProfile) -> Prior:
@@ -126,14 +110,11 @@ def lent(profile: JudgeProfile) -> Prior:
     size = len(DRIFT)
     root = np.array([[*row, *[0.0] * (size - len(row))] for row in profile.root])
     mean = np.clip(np.array(profile.parameters.values), np.array(_LEAST_LENT), np.array(_MOST_LENT))
-    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), _lent_widths(profile))
-
-
-def _lent_widths(profile: JudgeProfile) -> Floats:
-    if profile.noise_widths is None:
-        return WEAK.noise_widths
-    learnt = np.array(profile.noise_widths) / math.fsum(profile.noise_widths)
-    return (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * WEAK.noise_widths
+    widths = WEAK.noise_widths
+    if profile.noise_widths is not None:
+        learnt = np.array(profile.noise_widths) / math.fsum(profile.noise_widths)
+        widths = (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * widths
+    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), widths)
 
 
 def lent_prior(profile: JudgeProfile | None) -> Prior:

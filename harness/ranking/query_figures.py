@@ -43,12 +43,16 @@ def over_queries(
     value = figure(totals) if totals else None
     if value is None:
         return None
-    without_each = [figure(_less(totals, row)) for row in rows]
-    comparable = [other for other in without_each if other is not None]
-    if len(rows) == 1 or len(comparable) < len(rows):
-        return QueryFigure(value, None, None, len(rows))
-    low, high = _interval(value, _error(comparable), bounds, len(rows))
-    return QueryFigure(value, low, high, len(rows))
+    n, without_each = len(rows), list[float]()
+    for row in rows:
+        left = [total - part for total, part in zip(totals, row, strict=True)]
+        other = figure([0.0 if abs(rest) < 1e-12 else rest for rest in left])  # what is left of nothing is nothing
+        without_each += [] if other is None else [other]
+    if n == 1 or len(without_each) < n:
+        return QueryFigure(value, None, None, n)
+    mean = math.fsum(without_each) / n
+    error = math.sqrt((n - 1) / n * math.fsum((other - mean) ** 2 for other in without_each))  # of the jackknife
+    return QueryFigure(value, *_interval(value, error, bounds, n), n)
 
 
 def mean_over_queries(values: Sequence[float], bounds: tuple[float, float] | None = None) -> QueryFigure | None:
@@ -73,18 +77,6 @@ def students_t(freedom: int) -> float:
         + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * f**3)
         + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * f**4)
     )
-
-
-def _less(totals: Sums, row: Sums) -> list[float]:
-    """Return the sums without one query; what a subtraction leaves of nothing is nothing."""
-    rest = (total - part for total, part in zip(totals, row, strict=True))
-    return [0.0 if abs(value) < 1e-12 else value for value in rest]
-
-
-def _error(without_each: Sequence[float]) -> float:
-    """Return the jackknife's standard error."""
-    n, mean = len(without_each), math.fsum(without_each) / len(without_each)
-    return math.sqrt((n - 1) / n * math.fsum((value - mean) ** 2 for value in without_each))
 
 
 def _interval(value: float, error: float, bounds: tuple[float, float] | None, queries: int) -> tuple[float, float]:

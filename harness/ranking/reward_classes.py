@@ -9,7 +9,7 @@ from harness.ranking.conclusions import Conclusion, collect_calls
 from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import learnt_from
 from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.rewards import Placed, place, split_by_reward
+from harness.ranking.rewards import place, split_by_reward
 
 _MOST_TRAINING = 512
 """Groups of a ranking that teach `pooled` the judge at most; more teach nothing that these have not."""
@@ -36,12 +36,11 @@ def ranked_classes(ranking: GroupRanking, *, by_reward: bool) -> list[RankedClas
         return []
     verified = {r.index: r.verified for r in ranking.rollouts if r.margin is not None}
     classes = split_by_reward(verified) if by_reward else [list(verified)]
-    return [RankedClass(members, _within(ranking, members)) for members in classes if members]
-
-
-def _within(ranking: GroupRanking, members: Sequence[int]) -> list[Match]:
-    entrants = set(members)
-    return [match for match in ranking.matches if match.a in entrants]
+    return [
+        RankedClass(members, [match for match in ranking.matches if match.a in entrants])
+        for members in classes
+        if (entrants := set(members))
+    ]
 
 
 def judge_behind(
@@ -85,18 +84,12 @@ def stack_classes(classes: Sequence[Conclusion], failed_last: Sequence[int]) -> 
     for level, conclusion in enumerate(classes):
         for entrant, inside in conclusion.ranked.items():
             p_best = inside.p_best if not level else 0.0 if told_apart else None
-            changes = _place_fields(places.get(entrant)) | {"p_best": p_best, "p_above_mean": None}
-            ranked[entrant] = inside.model_copy(update=changes)
-    ranked |= {e: Ranked(index=e).model_copy(update=_place_fields(places.get(e))) for e in failed_last}
+            here = places[entrant]._asdict() if whole else {"rank": None, "reward": None, "advantage": None}
+            ranked[entrant] = inside.model_copy(update={**here, "p_best": p_best, "p_above_mean": None})
+    ranked |= {e: Ranked(index=e, **(places[e]._asdict() if whole else {})) for e in failed_last}
     return Conclusion(
         ranked=ranked,
         signal="ok" if whole else "none",
         fit=max((c.fit for c in classes if c.fit), key=lambda fit: fit.calls, default=None),
         note=next((c.note for c in classes if c.note), None),
     )
-
-
-def _place_fields(placed: Placed | None) -> dict[str, float | None]:
-    if placed is None:
-        return {"rank": None, "reward": None, "advantage": None}
-    return {"rank": placed.rank, "reward": placed.reward, "advantage": placed.advantage}

@@ -3,7 +3,6 @@
 import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
-from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, groupby
@@ -65,20 +64,12 @@ EPS = 1e-8
 """Keeps the advantage finite; far below the spread of any ranked group (docs/estimators.md)."""
 
 
-class Reason(Enum):
-    """Why a rollout has the place that it has."""
-
-    RANKED = "ranked"
-    FAILED_LAST = "failed of the agent's own making: last"
-
-
 class Placed(NamedTuple):
     """Rank (0 best, ties share the average), reward in 0..1, standardized advantage."""
 
     rank: float
     reward: float
     advantage: float
-    reason: Reason
 
 
 def place(
@@ -97,11 +88,7 @@ def place(
     halves = half_ranks(dict.fromkeys(keys, 0) if tied else keys)
     halves |= dict.fromkeys(failed_last, 2 * len(halves) + len(failed_last) - 1)
     gains = _from_half_ranks(tuple(halves.values())) if values is None else _from_values(list(halves), values)
-    reasons = dict.fromkeys(failed_last, Reason.FAILED_LAST)
-    return {
-        e: Placed(half / 2, reward, advantage, reasons.get(e, Reason.RANKED))
-        for (e, half), (reward, advantage) in zip(halves.items(), gains, strict=True)
-    }
+    return {e: Placed(half / 2, *gain) for (e, half), gain in zip(halves.items(), gains, strict=True)}
 
 
 @lru_cache(maxsize=1024)

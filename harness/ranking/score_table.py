@@ -14,7 +14,7 @@ from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.core.wording import counted
 from harness.ranking.conclusions import Conclusion, Rule, conclude
 from harness.ranking.topologies import TOPOLOGIES, Entry, Sampler, make_topology
-from harness.ranking.topology import UNITS, Exact, Played, Topology, exact_mean, in_units, standings_in_units
+from harness.ranking.topology import UNITS, Played, Topology, exact_mean, in_units, standings_in_units, winner
 
 
 class Drawn:
@@ -38,16 +38,10 @@ OrderedPair = tuple[int, int]
 ScorePair = tuple[float, float]
 LookUp = Callable[[int, int], ScorePair]
 """From (i, j), i shown first, to (score of i, score of j); greater is better."""
-_Scores = Mapping[OrderedPair, ScorePair]
-
-
-def as_asked(order: OrderedPair) -> OrderedPair:
-    """Return the order that a topology asks for: a table that holds both orders has it."""
-    return order
 
 
 def play_table(
-    topology: Topology, look_up: LookUp, stored: Callable[[OrderedPair], OrderedPair] = as_asked
+    topology: Topology, look_up: LookUp, stored: Callable[[OrderedPair], OrderedPair] = lambda order: order
 ) -> tuple[Match, ...]:
     """Play a tournament to its end by a table; return the matches, without keys of verdicts. Scores are in units.
 
@@ -56,26 +50,20 @@ def play_table(
     scores: dict[OrderedPair, ScorePair] = {}
     while pairings := topology.pairings():
         for pairing in pairings:
-            orders = _stored(pairing.orders, stored)
+            orders = dict.fromkeys(map(stored, pairing.orders))
             scores |= {order: look_up(*order) for order in orders}
-            topology.record(pairing, *(_mean(entrant, orders, scores) for entrant in (pairing.a, pairing.b)))
+            sides = [[in_units(scores[o][o.index(entrant)]) for o in orders] for entrant in (pairing.a, pairing.b)]
+            topology.record(pairing, *map(exact_mean, sides))
     return tuple(_match(played, scores, stored) for played in topology.matches)
 
 
-def _stored(orders: Sequence[OrderedPair], stored: Callable[[OrderedPair], OrderedPair]) -> list[OrderedPair]:
-    return list(dict.fromkeys(map(stored, orders)))
-
-
-def _mean(entrant: int, orders: Sequence[OrderedPair], scores: _Scores) -> Exact:
-    """Return an entrant's mean score over the orders, exact, in units."""
-    return exact_mean([in_units(scores[order][order.index(entrant)]) for order in orders])
-
-
-def _match(played: Played, scores: _Scores, stored: Callable[[OrderedPair], OrderedPair]) -> Match:
+def _match(
+    played: Played, scores: Mapping[OrderedPair, ScorePair], stored: Callable[[OrderedPair], OrderedPair]
+) -> Match:
     pairing, a, b = played.pairing, played.pairing.a, played.pairing.b
     both = ((a, b), (b, a)) if played.repeated else ()  # the pair may have met in other orders before
-    used = [order for order in dict.fromkeys((*_stored(pairing.orders, stored), *both)) if order in scores]
-    winners = [_winner(order, scores[order]) for order in used]
+    used = [order for order in dict.fromkeys((*map(stored, pairing.orders), *both)) if order in scores]
+    winners = {winner(*order, scores[order]) for order in used}
     return Match(
         round=pairing.round,
         a=a,
@@ -85,18 +73,11 @@ def _match(played: Played, scores: _Scores, stored: Callable[[OrderedPair], Orde
         scores=tuple(scores[order] for order in used),
         score_a=float(played.score_a / UNITS),
         score_b=float(played.score_b / UNITS),
-        winner=_winner((a, b), (played.score_a, played.score_b)),
+        winner=winner(a, b, (played.score_a, played.score_b)),
         repeated=played.repeated,
-        flipped={a, b} <= set(winners),
-        inconsistent=None in winners and any(w is not None for w in winners),
+        flipped={a, b} <= winners,
+        inconsistent=None in winners and len(winners) > 1,
     )
-
-
-def _winner(entrants: OrderedPair, scores: tuple[float, float] | tuple[Exact, Exact]) -> int | None:
-    """Return the entrant with the higher score; None for a tie."""
-    if scores[0] == scores[1]:
-        return None
-    return entrants[0] if scores[0] > scores[1] else entrants[1]
 
 
 Table = Mapping[tuple[int, int], ScorePair] | LookUp
@@ -197,8 +178,11 @@ def _checked(table: Table, n: int, order: str, *, whole: bool) -> LookUp:
     if callable(table):
         return lambda i, j: _scores(table(i, j), i, j)
     checked = checked_scores(table, n)
-    if whole:
-        _check_whole(checked, n, order)
+    for later in range(n if whole else 0):
+        for sooner in range(later):
+            ways = ((sooner, later) in checked, (later, sooner) in checked)
+            if not (all(ways) if order == "both" else any(ways)):
+                raise _missing(*((later, sooner) if ways[0] else (sooner, later)), order)
 
     def look_up(i: int, j: int) -> ScorePair:
         if (i, j) not in checked:
@@ -214,15 +198,6 @@ def checked_scores(table: Mapping[tuple[int, int], ScorePair], n: int) -> dict[t
         if not (0 <= i < n and 0 <= j < n and i != j):
             raise UsageError(f"the pair ({i}, {j}) is not two different entrants out of 0..{n - 1}")
     return {(i, j): _scores(scores, i, j) for (i, j), scores in table.items()}
-
-
-def _check_whole(table: Mapping[tuple[int, int], ScorePair], n: int, order: str) -> None:
-    """Raise UsageError for a pair that is missing: both ways round, or for judging in both orders one of them."""
-    for i in range(n):
-        for j in range(i):
-            ways = ((j, i) in table, (i, j) in table)
-            if not (all(ways) if order == "both" else any(ways)):
-                raise _missing(*((i, j) if ways[0] else (j, i)), order)
 
 
 def _pair(key: Any) -> tuple[int, int]:

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 from harness.core.settings import OrderPolicy
-from harness.ranking.topology import Pairing, Played, ScheduledTopology, Standing, orders
+from harness.ranking.topology import Pairing, Played, Standing, Topology, orders
 
 
 def usual_rounds(n: int) -> int:
@@ -12,7 +13,7 @@ def usual_rounds(n: int) -> int:
     return (n - 1).bit_length()
 
 
-class Swiss(ScheduledTopology):
+class Swiss(Topology):
     """In each round those meet who have won as often and have not met before; the next round waits for all of it.
 
     A tie is half a win. Equals stand in the order of their mean scores, then of their seeds, and the upper half meets
@@ -42,14 +43,14 @@ class Swiss(ScheduledTopology):
         self._start_rounds()
 
     def _start_rounds(self) -> None:
-        while not self._schedule.pairings() and self._round < self._rounds and len(self._entrants) > 1:
+        while not self._open and self._round < self._rounds and len(self._entrants) > 1:
             self._round += 1
             for place, (a, b) in enumerate(self._draw()):
                 pairing = Pairing(a, b, self._round, orders(a, b, self._order))
-                if played := self._schedule.repeat(pairing, place):
+                if played := self._repeat(pairing, place):
                     self._count(played)
                 else:
-                    self._schedule.open_match(pairing, place)
+                    self._open_match(pairing, place)
 
     def _count(self, played: Played) -> None:
         a, b = played.score_a, played.score_b
@@ -66,32 +67,19 @@ class Swiss(ScheduledTopology):
             self._byes[rests] += 1
             order.remove(rests)
         pairs, odd_one_out = list[tuple[int, int]](), list[int]()
-        for equals in self._equals(order):
-            group = odd_one_out + equals
+        for _, equals in groupby(order, self._wins_and_byes):
+            group = odd_one_out + list(equals)
             odd_one_out = [group.pop()] if len(group) % 2 else []
-            pairs += self._folded(group)
+            lower = group[len(group) // 2 :]
+            for a in group[: len(group) // 2]:  # each with the first that it has not met if there is one
+                b = next((e for e in lower if not self._have_met(a, e)), lower[0])
+                lower.remove(b)
+                pairs.append((a, b))
         return self._without_repeats(pairs)
 
     def _wins_and_byes(self, entrant: int) -> int:
         """Return the half points of an entrant for the pairing."""
         return self._wins[entrant] + 2 * self._byes[entrant]
-
-    def _equals(self, order: Sequence[int]) -> list[list[int]]:
-        """Group entrants with as many wins, byes included."""
-        groups: dict[int, list[int]] = {}
-        for e in order:
-            groups.setdefault(self._wins_and_byes(e), []).append(e)
-        return list(groups.values())
-
-    def _folded(self, group: list[int]) -> list[tuple[int, int]]:
-        """Pair the upper half of a group with the lower, each with the first that it has not met if there is one."""
-        half = len(group) // 2
-        lower, pairs = group[half:], list[tuple[int, int]]()
-        for a in group[:half]:
-            b = next((e for e in lower if not self._schedule.have_met(a, e)), lower[0])
-            lower.remove(b)
-            pairs.append((a, b))
-        return pairs
 
     def _without_repeats(self, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Break up pairs that have met by swapping opponents with the nearest pair that can be swapped with.
@@ -99,13 +87,11 @@ class Swiss(ScheduledTopology):
         Where each has met at most r others, one such pair exists among n if n - 2 > 2(r - 1): always, in log2 n rounds.
         """
         for at, (a, b) in enumerate(pairs):
-            if not self._schedule.have_met(a, b):
+            if not self._have_met(a, b):
                 continue
             for other in sorted((o for o in range(len(pairs)) if o != at), key=lambda o: abs(o - at)):
                 c, d = pairs[other]
-                fits = [
-                    p for p in (((c, a), (d, b)), ((c, b), (d, a))) if not any(self._schedule.have_met(*m) for m in p)
-                ]
+                fits = [p for p in (((c, a), (d, b)), ((c, b), (d, a))) if not any(self._have_met(*m) for m in p)]
                 if fits:
                     pairs[other], pairs[at] = fits[0]
                     break

@@ -69,12 +69,6 @@ def _exactly(matches: Callable[[int], int]) -> Callable[[int, OrderPolicy | None
     return lambda n, _order, _budget: (matches(n), matches(n))
 
 
-def _cyclic_matches(n: int, order: OrderPolicy | None, budget: int | None) -> tuple[int, int]:
-    """Return how many matches `cyclic` plays: a pair's second order is a match of its own."""
-    matches = sum(spread(n, order, budget))
-    return matches, matches
-
-
 TOPOLOGIES: Mapping[TopologyName, Design] = {
     "arena": Design(
         lambda e: Arena(e.entrants, _need_anchor(e), e.order or "both"),
@@ -99,7 +93,8 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
     ),
     "cyclic": Design(
         lambda e: Cyclic(e.entrants, e.order, e.budget),
-        _cyclic_matches,
+        # a pair's second order is a match of its own
+        lambda n, order, budget: (sum(spread(n, order, budget)), sum(spread(n, order, budget))),
         usual_order=None,
         first_matches=lambda _order: "by place",
         all_pairs=False,

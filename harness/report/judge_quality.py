@@ -121,7 +121,7 @@ def quality_figures(t: Tally, order: str) -> Iterator[QualityFigure]:
 
     value, answers = t.length_correlation, t.length.answers
     length = "cannot be told" if value is None else f"{signed(value)} (Spearman, {counted(answers, 'answer')})"
-    histogram = ", ".join(f"{mark}: {count(times)}" for mark, times in t.marks.items())
+    histogram = ", ".join(f"{mark}: {count(times)}" for mark, times in sorted(t.marks.items()))
     winners = f", {count(t.claimed_winners)} of them another winner" if t.claimed_winners else ""
     claims = f"its sums are not those of its scores{winners}; the scores count"
     claims = claims if t.claims.part else "what it claims is what its scores come to"

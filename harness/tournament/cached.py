@@ -1,35 +1,19 @@
 """Groups ranked by what is cached of them: no text is read, and nothing is waited for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from harness.core.group_cache import CachedGroup, CachedRollout
+from harness.core.group_cache import CachedGroup
 from harness.core.rankings import GroupRanking
 from harness.judging.jury import PairLedger
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import lent_prior
-from harness.ranking.reward_classes import learnt_from_calls, learnt_from_queries
-from harness.tournament.group import Lineup, Rules, classes_to_judge, open_tournaments
+from harness.ranking.reward_classes import learnt_from_calls
+from harness.tournament.group import Contender, Lineup, Rules, classes_to_judge, open_tournaments
 from harness.tournament.group_ranking import TournamentResult, rank_tournament, refit
 from harness.tournament.play import play_cached
 from harness.tournament.sources import CacheSource
-
-
-class _Failure(NamedTuple):
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedRollout:
-    """A rollout as `Lineup` asks for it."""
-
-    index: int
-    role: str
-    status: str
-    verified: float | None
-    failure: _Failure | None
 
 
 @dataclass(frozen=True)
@@ -43,17 +27,14 @@ class CachedRanker:
         if any(rollout.status == "ok" and rollout.shown is None for rollout in group.rollouts):
             return None  # whether its answer was cut is not known
         cut = [rollout.number for rollout in group.rollouts if rollout.cut]
-        lineup = Lineup(group.query, [_cached_rollout(rollout) for rollout in group.rollouts], cut)
+        contenders = [Contender(r.number, r.role, r.status, r.verified, r.failure) for r in group.rollouts]
+        lineup = Lineup(group.query, contenders, cut)
         classes, source = classes_to_judge(lineup.ok, self.rules), CacheSource(group, self.rules.repeats)
         topologies = open_tournaments(lineup, classes, self.rules, self.rules.rng(group.query))
         played = [tournament for topology in topologies if (tournament := play_cached(topology, source))]
         if len(played) < len(topologies):
             return None
         return TournamentResult(lineup, classes, played, cached=len(source.used))
-
-    def training_queries(self, queries: Sequence[str]) -> list[str]:
-        """Return the queries whose groups teach the judge."""
-        return learnt_from_queries(queries)
 
     def learn(self, calls: Iterable[Comparisons]) -> LearntJudge:
         """Return the judge as the calls of groups show them."""
@@ -63,8 +44,3 @@ class CachedRanker:
         """Yield the rankings of groups by a judge that is learnt from all of them; without one each by itself."""
         rankings = (rank_tournament(result, PairLedger(), self.rules) for result in results)
         return refit(judge, rankings, self.rules) if judge else rankings
-
-
-def _cached_rollout(rollout: CachedRollout) -> _CachedRollout:
-    failure = _Failure(rollout.failure) if rollout.failure else None
-    return _CachedRollout(rollout.number, rollout.role, rollout.status, rollout.verified, failure)

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from harness.core.comparisons import CrossMatch, ForfeitedBy
+from harness.core.comparisons import ComparedRollout, CrossMatch, ForfeitedBy
 from harness.core.rankings import Match
-from harness.core.records import Group, Role
+from harness.core.records import Group, Role, Rollout
 from harness.judging.jury import PairJury, PairLedger
 from harness.judging.prompt import Task
 from harness.ranking.fixed_pairs import GivenPairs
@@ -17,11 +17,6 @@ from harness.transcripts.transcript import Transcript
 
 Place = tuple[int, int]
 """A rollout by its side's place in the comparison and its index."""
-
-
-class _Ended(Protocol):
-    @property
-    def status(self) -> Literal["ok", "failed"]: ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ def shared_task(groups: Sequence[Group], rules: Rules, name: str, brief: str | N
 
 async def play_cross(
     pairs: Sequence[CrossPair],
-    rollouts: Mapping[Place, _Ended],
+    rollouts: Mapping[Place, Rollout | ComparedRollout],
     texts: Mapping[Place, Transcript],
     task: Task,
     jury: PairJury,
@@ -93,14 +88,14 @@ async def play_cross(
     )
 
 
-def _forfeit(pair: CrossPair, rollouts: Mapping[Place, _Ended]) -> ForfeitedBy | None:
+def _forfeit(pair: CrossPair, rollouts: Mapping[Place, Rollout | ComparedRollout]) -> ForfeitedBy | None:
     first, second = (rollouts[place].status == "failed" for place in pair.places)
     if first and second:
         return "both"
     return "first" if first else "second" if second else None
 
 
-def _forfeited(pair: CrossPair, rollouts: Mapping[Place, _Ended]) -> CrossMatch:
+def _forfeited(pair: CrossPair, rollouts: Mapping[Place, Rollout | ComparedRollout]) -> CrossMatch:
     forfeit = _forfeit(pair, rollouts)
     winner: Literal["first", "second", "tie"] = (
         "tie" if forfeit == "both" else "second" if forfeit == "first" else "first"

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Literal, Protocol
+from typing import Literal
 
 from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.records import AGENT_FAILURES, Group, Rollout
+from harness.core.records import AGENT_FAILURES, Group, Role, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
 from harness.core.wording import option
@@ -17,7 +17,6 @@ from harness.judging.prompt import Task
 from harness.ranking.conclusions import Rule
 from harness.ranking.early_stop import EarlyStop
 from harness.ranking.estimators import secondary_fit
-from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.profile import lent_prior
@@ -106,38 +105,16 @@ def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
     )
 
 
-class _Failed(Protocol):
-    @property
-    def kind(self) -> str: ...
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """What a ranking must know of a rollout of its group."""
 
-
-class Contender(Protocol):
-    """What a ranking must know of a rollout of its group: a record of the archive, or what is kept of one."""
-
-    @property
-    def index(self) -> int:
-        """Its number in the group."""
-        ...
-
-    @property
-    def role(self) -> str:
-        """Anchor or sample."""
-        ...
-
-    @property
-    def status(self) -> str:
-        """Whether it ended well."""
-        ...
-
-    @property
-    def verified(self) -> float | None:
-        """Its verifiable reward, if it has one."""
-        ...
-
-    @property
-    def failure(self) -> _Failed | None:
-        """What it failed of."""
-        ...
+    index: int
+    role: Role
+    status: str
+    verified: float | None
+    failure: str | None
+    """What it failed of."""
 
 
 @dataclass(frozen=True)
@@ -175,10 +152,11 @@ class Entrants:
 
 def prepare_entrants(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
     """Return who can be ranked; `texts` are transcripts that are made already."""
-    made, ok = texts or {}, [r for r in group.rollouts if r.status == "ok"]
-    shown = {r.index: made.get(r.index) or rules.form(r.trajectory) for r in ok}
+    made = texts or {}
+    shown = {r.index: made.get(r.index) or rules.form(r.trajectory) for r in group.rollouts if r.status == "ok"}
     cut = [index for index, text in shown.items() if text.answer_cut]
-    return Entrants(Lineup(group.query.id, group.rollouts, cut), shown, brief_task(group, rules))
+    rollouts = [Contender(r.index, r.role, r.status, r.verified, r.failure and r.failure.kind) for r in group.rollouts]
+    return Entrants(Lineup(group.query.id, rollouts, cut), shown, brief_task(group, rules))
 
 
 def classes_to_judge(ok: Sequence[Contender], rules: Rules) -> list[list[int]]:
@@ -194,16 +172,16 @@ def open_tournaments(
     """Return a tournament for each class that has members; none where a failed anchor stops the ranking."""
     if lineup.is_stopped(rules):
         return []
-    anchor = lineup.anchor.index if lineup.anchor else None
-    return [_topology(members, anchor if anchor in members else None, rules, rng) for members in classes if members]
-
-
-def _topology(members: Sequence[int], anchor: int | None, rules: Rules, rng: random.Random) -> Topology:
-    topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))
-    if rules.confidence and isinstance(topology, Cyclic):
-        fit = partial(fit_alone, prior=lent_prior(rules.profile)) if rules.by_pooled else fit_margins
-        return EarlyStop(topology, members, rules.confidence, fit, UNITS)
-    return topology
+    topologies: list[Topology] = []
+    for members in filter(None, classes):
+        anchor = lineup.anchor.index if lineup.anchor and lineup.anchor.index in members else None
+        if rules.confidence and rules.topology == "cyclic":
+            fit = partial(fit_alone, prior=lent_prior(rules.profile)) if rules.by_pooled else fit_margins
+            topology = EarlyStop(members, rules.order, rules.budget, sure=rules.confidence, fit=fit, units=UNITS)
+        else:
+            topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))
+        topologies.append(topology)
+    return topologies
 
 
 def has_anchor(rollouts: Sequence[Contender]) -> bool:
@@ -227,23 +205,17 @@ def briefed_rollout(group: Group) -> Rollout | None:
 
 def failed_last(rollouts: Sequence[Contender], rules: Rules) -> list[int]:
     """Return the failed rollouts of a group that rank below all others."""
-    kinds = {r.index: r.failure.kind for r in rollouts if r.failure}
     if rules.failed == "exclude":
         return []
-    return [index for index, kind in kinds.items() if rules.failed == "last" or kind in AGENT_FAILURES]
+    return [r.index for r in rollouts if r.failure and (rules.failed == "last" or r.failure in AGENT_FAILURES)]
 
 
 def jurors_missing(absent: Sequence[str], bought: Mapping[str, AnyVerdict]) -> tuple[str, ...]:
     """Return a note for each juror some of whose verdicts failed, where the others' stand; and on those not bought."""
     failed = Counter(bought[key].judge for key in absent if key in bought)
-    notes = [f"{_verdicts(n)} of juror {judge} failed: the other jurors' stand" for judge, n in sorted(failed.items())]
-    if unbought := len(absent) - failed.total():
-        notes.append(f"{_verdicts(unbought)} of jurors not bought: the other jurors' stand")
-    return tuple(notes)
-
-
-def _verdicts(number: int) -> str:
-    return f"{number} {'verdict' if number == 1 else 'verdicts'}"
+    why = [(n, f"of juror {judge} failed") for judge, n in sorted(failed.items())]
+    why.append((len(absent) - failed.total(), "of jurors not bought"))
+    return tuple(f"{n} verdict{'s' * (n != 1)} {reason}: the other jurors' stand" for n, reason in why if n)
 
 
 def cuts(rollouts: Sequence[int]) -> tuple[str, ...]:

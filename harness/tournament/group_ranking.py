@@ -10,17 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
+from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging.jury import PairLedger
-from harness.ranking.comparisons import (
-    Comparisons,
-    Fit,
-    ceiling_note,
-    share_at_ends,
-    with_chances,
-    without_ceiling_note,
-)
+from harness.ranking.comparisons import Comparisons, ceiling_note, share_at_ends, with_chances, without_ceiling_note
 from harness.ranking.conclusions import Conclusion, collect_calls, conclude, conclude_again
 from harness.ranking.estimators import secondary_fit
 from harness.ranking.judge_stats.agreement import agreement, match_margins
@@ -63,15 +56,26 @@ def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) 
     played, lineup, matches = result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
-    conclusion = _conclude(result, rules)
+    sizes = [len(of_class) for of_class in result.classes]
+    is_judged_later = rules.topology == "none" and (len(sizes) == 1 or max(sizes, default=0) > 1)
+    conclusion, note = _conclude(result, rules), None
+    if rules.pooled_alone and matches:
+        note = ceiling_note(share_at_ends([collect_calls([rollout.index for rollout in lineup.ok], matches)]))
+
+    places = [(conclusion.ranked.get(r.index) or Ranked(index=r.index), r.verified) for r in lineup.rollouts]
+
+    def judged(key: str) -> PairJudgment | None:
+        verdict = ledger.bought.get(key) or ledger.reused.get(key)
+        return None if isinstance(verdict, Unjudged) else verdict
+
     return GroupRanking(
         query=lineup.query,
         topology=played[0].topology if played else rules.topology,
         estimator=rules.estimator,
-        status="incomplete" if open_verdicts or _judged_later(result.classes, rules) else "complete",
+        status="incomplete" if open_verdicts or is_judged_later else "complete",
         signal=conclusion.signal,
         matches=matches,
-        rollouts=_places(lineup, conclusion),
+        rollouts=tuple([p if v is None else p.model_copy(update={"verified": v}) for p, v in places]),
         failed_verdicts=tuple(open_verdicts),
         judged=ledger.judged,
         reused=len(ledger.reused) + result.cached,
@@ -80,13 +84,13 @@ def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) 
         judge_usd=ledger.price_usd,
         notes=(
             *_notes_on_design(result, rules),
-            *filter(None, (conclusion.note, ceiling_note(_at_ends(result)) if rules.pooled_alone else None)),
+            *filter(None, (conclusion.note, note)),
             *jurors_missing(absent, ledger.bought),
             *cuts(lineup.cut),
         ),
         reward_from=rules.reward,
         absent_verdicts=absent,
-        agreement=_agreement(matches, ledger) if result.jurors > 1 else (),
+        agreement=agreement(match_margins(matches, judged)) if result.jurors > 1 else (),
         provisional=rules.provisional and bool(matches),
         secondary_fit=rules.rule.secondary_fit,
         **conclusion.judge_figures,
@@ -97,54 +101,22 @@ def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
     if not result.played or (rules.topology == "none" and len(result.played) == 1):
         return Conclusion(ranked={}, signal="none", fit=None)
     last = failed_last(result.lineup.rollouts, rules)
-    conclusions = [
-        conclude(
-            played.standings,
-            played.matches,
-            rule=rules.rule,
-            failed_last=last if len(result.played) == 1 else (),
-            finished=not played.open_verdicts,
-            fit=_last_fit(played) if rules.by_pooled else None,
+    conclusions: list[Conclusion] = []
+    for played in result.played:
+        fit, calls = played.last_fit, sum(len(match.scores) for match in played.matches)
+        is_of_these = fit and rules.by_pooled and fit.calls == calls == len(played.matches)
+        alone, finished = last if len(result.played) == 1 else (), not played.open_verdicts
+        conclusions.append(
+            conclude(
+                played.standings,
+                played.matches,
+                rule=rules.rule,
+                failed_last=alone,
+                finished=finished,
+                fit=fit if is_of_these else None,
+            )
         )
-        for played in result.played
-    ]
     return stack_classes(conclusions, last)
-
-
-def _last_fit(played: PlayedTournament) -> Fit | None:
-    """Return the fit that ended the judging, where it is of the very calls behind the matches."""
-    fit = played.last_fit
-    calls = sum(len(match.scores) for match in played.matches)
-    return fit if fit and fit.calls == calls == len(played.matches) else None
-
-
-def _judged_later(classes: Sequence[Sequence[int]], rules: Rules) -> bool:
-    """Tell whether the topology `none` leaves something to judge."""
-    return rules.topology == "none" and (len(classes) == 1 or any(len(c) > 1 for c in classes))
-
-
-def _places(lineup: Lineup, conclusion: Conclusion) -> tuple[Ranked, ...]:
-    places = [conclusion.ranked.get(r.index) or Ranked(index=r.index) for r in lineup.rollouts]
-    return tuple(
-        [
-            place if rollout.verified is None else place.model_copy(update={"verified": rollout.verified})
-            for place, rollout in zip(places, lineup.rollouts, strict=True)
-        ]
-    )
-
-
-def _agreement(matches: Sequence[Match], ledger: PairLedger) -> tuple[Agreement, ...]:
-    def judged(key: str) -> PairJudgment | None:
-        verdict = ledger.bought.get(key) or ledger.reused.get(key)
-        return None if isinstance(verdict, Unjudged) else verdict
-
-    return agreement(match_margins(matches, judged))
-
-
-def _at_ends(result: TournamentResult) -> float:
-    """Return the share of the judge's scores of this group that lie at an end of the scale."""
-    entrants = [rollout.index for rollout in result.lineup.ok]
-    return share_at_ends([collect_calls(entrants, result.matches)]) if result.matches else 0.0
 
 
 def _notes_on_design(result: TournamentResult, rules: Rules) -> tuple[str, ...]:
@@ -152,18 +124,14 @@ def _notes_on_design(result: TournamentResult, rules: Rules) -> tuple[str, ...]:
     if not ok:
         return ("no rollout ended well: nothing to rank",)
     if len(classes) > 1:
-        return (_by_class(classes, rules),)
+        within = sum(len(c) > 1 for c in classes) if rules.topology != "none" else 0
+        judged = f"judged within {within} of them" if within else "nothing was judged"
+        return (f"ranked by verifiable reward first: {len(classes)} classes; {judged}",)
     if rules.topology == "none":
         return ("not judged, as --topology none asks; `harness rescore --topology arena` judges and ranks",)
     if len(ok) == 1 and not failed_last(result.lineup.rollouts, rules):
         return ("a single rollout carries no signal: there is nothing to compare it with",)
     return () if result.lineup.anchor else (_without_anchor(result.lineup, rules),)
-
-
-def _by_class(classes: Sequence[Sequence[int]], rules: Rules) -> str:
-    within = sum(len(c) > 1 for c in classes) if rules.topology != "none" else 0
-    judged = f"judged within {within} of them" if within else "nothing was judged"
-    return f"ranked by verifiable reward first: {len(classes)} classes; {judged}"
 
 
 def _without_anchor(lineup: Lineup, rules: Rules) -> str:
@@ -211,19 +179,16 @@ def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) ->
             last = [r.index for r in ranking.rollouts if r.rank is not None and r.margin is None]
             alone = last if len(of_group) == 1 else ()
             parts = [conclude_again(ranking, *part, next(fits), failed_last=alone) for part in of_group]
-            yield _finalized(ranking, stack_classes(parts, last), judge.at_ends, rules)
-
-
-def _finalized(ranking: GroupRanking, conclusion: Conclusion, at_ends: float, rules: Rules) -> GroupRanking:
-    kept = {r.index: {"verified": r.verified, "explanation": r.explanation} for r in ranking.rollouts}
-    places = [conclusion.ranked.get(r.index, r).model_copy(update=kept[r.index]) for r in ranking.rollouts]
-    is_ranked = any(r.rank is not None for r in ranking.rollouts)
-    note = ceiling_note(at_ends)
-    changes = {
-        "provisional": False,
-        "rollouts": tuple(places),
-        "signal": conclusion.signal if is_ranked else ranking.signal,
-        "secondary_fit": secondary_fit(rules.estimator),
-        "notes": (*without_ceiling_note(ranking.notes), *([note] if note else [])),
-    }
-    return ranking.model_copy(update=changes | conclusion.judge_figures)
+            conclusion = stack_classes(parts, last)
+            kept = {r.index: {"verified": r.verified, "explanation": r.explanation} for r in ranking.rollouts}
+            places = [conclusion.ranked.get(r.index, r).model_copy(update=kept[r.index]) for r in ranking.rollouts]
+            is_ranked = any(r.rank is not None for r in ranking.rollouts)
+            note = ceiling_note(judge.at_ends)
+            changes = {
+                "provisional": False,
+                "rollouts": tuple(places),
+                "signal": conclusion.signal if is_ranked else ranking.signal,
+                "secondary_fit": secondary_fit(rules.estimator),
+                "notes": (*without_ceiling_note(ranking.notes), *([note] if note else [])),
+            }
+            yield ranking.model_copy(update=changes | conclusion.judge_figures)

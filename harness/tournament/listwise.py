@@ -6,7 +6,7 @@ that all agree on what they share. Ranks are taken from these sums; what is show
 """
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -23,7 +23,7 @@ from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import RulerJudge
 from harness.judging.jury import ListJury, ListLedger, all_at_once, average
 from harness.judging.prompt import ListTask
-from harness.judging.rubric_files import ListRubric, is_packaged_list_rubric, load_list_rubric, parse_list_rubric
+from harness.judging.rubric_files import ListRubric
 from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.ranking.judge_stats.agreement import agreement
 from harness.ranking.rewards import place
@@ -65,28 +65,30 @@ async def score_list(
     budget: int = LIST_BUDGET,
 ) -> JuryScores:
     """Score transcripts by a jury, in as many lists as `budget` takes, each with `shared` among them."""
-    chunks = in_chunks(transcripts, shared, budget - _FIXED - _size_of_task(about), rng)
+    texts = (about.task.brief, about.task.reference, about.task.query, about.context, about.tools)
+    chunks = in_chunks(transcripts, shared, budget - _FIXED - sum(len(text or "") for text in texts), rng)
     by_list = await all_at_once(partial(jury.verdicts, ledger, about, chunk) for chunk in chunks)
-    complete = _complete(list(zip(*by_list, strict=True)))
-    _check_lists(complete, chunks)
-    failed = _failed_keys(by_list)
+    scored = ([v for v in verdicts if isinstance(v, Scored)] for verdicts in zip(*by_list, strict=True))
+    complete = [verdicts for verdicts in scored if len(verdicts) == len(chunks)]
+    for verdict, chunk in (pair for lists in complete for pair in zip(lists, chunks, strict=True)):
+        if not {t.hash for t in chunk}.issubset(verdict.transcripts):  # somebody kept it
+            raise ArchiveDamaged(f"verdict {verdict.key}: it scores other transcripts than its key stands for")
+    failed = tuple(sorted({v.key for verdicts in by_list for v in verdicts if isinstance(v, Unscored)}))
     scores = {lists[0].judge: on_one_scale([_scores(v) for v in lists], shared.hash) for lists in complete}
     return JuryScores(
-        scores=_averaged(transcripts, list(scores.values()), jury),
+        scores={t.hash: average([of[t.hash] for of in scores.values()], jury.averaging) for t in transcripts if scores},
         explanations=_explanations(complete),
         lists=len(chunks),
         used=tuple(v.key for lists in complete for v in lists),
         failed=() if complete else failed,
         absent=failed if complete else (),
-        agreement=agreement(_margins(scores)),
+        agreement=agreement(
+            {
+                juror: {(a, b): float(of_juror[a] - of_juror[b]) for a, b in combinations(sorted(of_juror), 2)}
+                for juror, of_juror in scores.items()
+            }
+        ),
     )
-
-
-def _check_lists(complete: Sequence[Sequence[Scored]], chunks: Sequence[Sequence[Transcript]]) -> None:
-    """Raise ArchiveDamaged for a verdict, kept by somebody, that lacks a transcript of the list its key stands for."""
-    for verdict, chunk in (pair for lists in complete for pair in zip(lists, chunks, strict=True)):
-        if not {t.hash for t in chunk}.issubset(verdict.transcripts):
-            raise ArchiveDamaged(f"verdict {verdict.key}: it scores other transcripts than its key stands for")
 
 
 def in_chunks(
@@ -133,100 +135,39 @@ def scale_notes(jury_scores: JuryScores) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _complete(by_juror: Iterable[Sequence[Scored | Unscored]]) -> list[list[Scored]]:
-    """Return, for each juror that scored every list, its verdicts."""
-    scored = [[v for v in verdicts if isinstance(v, Scored)] for verdicts in by_juror if _all_scored(verdicts)]
-    return [verdicts for verdicts in scored if verdicts]
-
-
-def _all_scored(verdicts: Iterable[Scored | Unscored]) -> bool:
-    return all(isinstance(v, Scored) for v in verdicts)
-
-
-def _failed_keys(by_list: Iterable[Sequence[Scored | Unscored]]) -> tuple[str, ...]:
-    return tuple(sorted({v.key for verdicts in by_list for v in verdicts if isinstance(v, Unscored)}))
-
-
 def _scores(verdict: Scored) -> dict[str, Fraction]:
     return {t: exact(score) for t, score in zip(verdict.transcripts, verdict.scores, strict=True)}
-
-
-def _averaged(
-    transcripts: Sequence[Transcript], by_juror: Sequence[Mapping[str, Fraction]], jury: ListJury
-) -> dict[str, Fraction]:
-    if not by_juror:
-        return {}
-    return {t.hash: average([scores[t.hash] for scores in by_juror], jury.averaging) for t in transcripts}
 
 
 def _explanations(complete: Sequence[Sequence[Scored]]) -> dict[str, str]:
     """Return the first explanation of each juror; its name goes before it where there are several."""
     texts: dict[str, list[str]] = {}
     for lists in complete:
-        for transcript, explanation in _first_explanations(lists).items():
+        pairs = [pair for v in reversed(lists) for pair in zip(v.transcripts, v.explanations, strict=True)]
+        for transcript, explanation in {transcript: text for transcript, text in pairs if text}.items():
             text = explanation if len(complete) == 1 else f"{lists[0].judge}: {explanation}"
             texts.setdefault(transcript, []).append(text)
     return {transcript: "\n".join(lines) for transcript, lines in texts.items()}
-
-
-def _first_explanations(lists: Sequence[Scored]) -> dict[str, str]:
-    pairs = [pair for v in reversed(lists) for pair in zip(v.transcripts, v.explanations, strict=True)]
-    return {transcript: explanation for transcript, explanation in pairs if explanation}
-
-
-def _margins(scores: Mapping[str, Mapping[str, Fraction]]) -> dict[str, dict[Hashable, float]]:
-    return {
-        juror: {(a, b): float(of_juror[a] - of_juror[b]) for a, b in combinations(sorted(of_juror), 2)}
-        for juror, of_juror in scores.items()
-    }
 
 
 def _size(transcript: Transcript) -> int:
     return len(transcript.path) + len(transcript.answer)
 
 
-def _size_of_task(about: ListTask) -> int:
-    task = about.task
-    return sum(len(text or "") for text in (task.brief, task.reference, task.query, about.context, about.tools))
-
-
 TOPOLOGY, ESTIMATOR = "listwise", "ruler"
 
 
-class ListwiseMethod:
-    """`--judge ruler`: one call scores a whole group, by a rubric in plain words."""
+def list_bounds(_rules: Rules, n: int) -> tuple[int, int]:
+    """Return the fewest and the most calls of one juror: one list, or a list for each rollout beside the anchor."""
+    return 1, max(1, n - 1)
 
-    summary = "scores a whole group at once"
-    without_effect = ("topology", "order", "estimator", "reward", "budget", "confidence", "judge_repeats")
-    ranks_from_matches = False
 
-    def load_rubric(self, name: str) -> ListRubric:
-        """Return the packaged text, or that of a file. Raises UsageError."""
-        return load_list_rubric(name)
-
-    def is_packaged(self, name: str) -> bool:
-        """Whether a text of that name comes with the package."""
-        return is_packaged_list_rubric(name)
-
-    def parse_rubric(self, text: str, label: str, where: str) -> ListRubric:
-        """Return a text as a rubric of the name in `label`. Raises UsageError naming `where`."""
-        return parse_list_rubric(text, label.rpartition(" ")[0], where)
-
-    def describe(self, rules: Rules, n: int) -> str | None:
-        """Return None: there is no design to choose."""
-        del rules, n
-
-    def call_bounds(self, rules: Rules, n: int) -> tuple[int, int]:
-        """Return the fewest and the most calls of one juror: one list, or a list for each rollout beside the anchor."""
-        del rules
-        return 1, max(1, n - 1)
-
-    def ranker(
-        self, models: Sequence[JudgeModel], rubric: ListRubric, cache: VerdictCache, rules: Rules
-    ) -> "ListwiseRanker":
-        """Seat a judge for each model."""
-        jurors = [CachedListJudge(RulerJudge(model, rubric), cache) for model in models]
-        return ListwiseRanker(ListJury(jurors, rules.averaging), rules)
+def seat_list_jury(
+    models: Sequence[JudgeModel], rubric: ListRubric, cache: VerdictCache, rules: Rules
+) -> "ListwiseRanker":
+    """Seat a judge for each model."""
+    jurors = [CachedListJudge(RulerJudge(model, rubric), cache) for model in models]
+    return ListwiseRanker(ListJury(jurors, rules.averaging), rules)
 
 
 @dataclass(frozen=True)
@@ -244,7 +185,7 @@ class ListwiseRanker:
 
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""
-        low, high = ListwiseMethod().call_bounds(self.rules, n)
+        low, high = list_bounds(self.rules, n)
         return low * len(self.jury), high * len(self.jury)
 
     def finalize(self, queries: Sequence[str], provisional: Callable[[str], GroupRanking]) -> Iterator[GroupRanking]:
@@ -267,42 +208,42 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
     an absolute scale. Without a verdict the group is incomplete and nothing is ranked.
     """
     entrants, ledger = prepare_entrants(group, rules), ListLedger()
-    if entrants.lineup.is_stopped(rules) or not entrants.lineup.ok:
-        return _unscored(group, entrants)
-    texts = entrants.texts
-    shared = texts[(entrants.lineup.anchor or entrants.lineup.ok[0]).index]
+    lineup, texts = entrants.lineup, entrants.texts
+    if lineup.is_stopped(rules) or not lineup.ok:
+        stopped = "the anchor failed: left unranked, as --anchor-failed stop asks"
+        return GroupRanking(
+            query=group.query.id,
+            topology=TOPOLOGY,
+            estimator=ESTIMATOR,
+            status="complete",
+            signal="none",
+            rollouts=tuple(Ranked(index=r.index, verified=r.verified) for r in group.rollouts),
+            notes=(stopped if lineup.ok else "no rollout ended well: nothing to rank",),
+        )
+    shared = texts[(lineup.anchor or lineup.ok[0]).index]
     scores = await score_list(ListTask(entrants.task), list(texts.values()), shared, jury, ledger, rng, budget)
-    last = failed_last(group.rollouts, rules) if scores.scores else []
-    tied = len(set(scores.scores.values())) < 2
+    last = failed_last(lineup.rollouts, rules) if scores.scores else []
+    alone: tuple[str, ...] = ()
+    if len(texts) == 1:
+        alone = ("a single rollout carries no signal: it was scored once, on an absolute scale",)
+    elif len({text.hash for text in texts.values()}) == 1:
+        alone = (f"all {len(texts)} trajectories are the same: scored once, on an absolute scale",)
     return GroupRanking(
         query=group.query.id,
         topology=TOPOLOGY,
         estimator=ESTIMATOR,
         status="incomplete" if scores.failed else "complete",
-        signal="none" if tied and not last else "ok",
+        signal="none" if len(set(scores.scores.values())) < 2 and not last else "ok",
         rollouts=_ranked(group, entrants, scores, last),
         failed_verdicts=scores.failed,
         judged=ledger.judged,
         reused=len(ledger.reused),
         judge_usage=ledger.usage,
         judge_usd=ledger.price_usd,
-        notes=(*jurors_missing(scores.absent, ledger.bought), *_notes(entrants, scores), *cuts(entrants.lineup.cut)),
+        notes=(*jurors_missing(scores.absent, ledger.bought), *alone, *scale_notes(scores), *cuts(lineup.cut)),
         verdicts=scores.used,
         absent_verdicts=scores.absent,
         agreement=scores.agreement,
-    )
-
-
-def _unscored(group: Group, entrants: Entrants) -> GroupRanking:
-    stopped = "the anchor failed: left unranked, as --anchor-failed stop asks"
-    return GroupRanking(
-        query=group.query.id,
-        topology=TOPOLOGY,
-        estimator=ESTIMATOR,
-        status="complete",
-        signal="none",
-        rollouts=tuple(Ranked(index=r.index, verified=r.verified) for r in group.rollouts),
-        notes=(stopped if entrants.lineup.ok else "no rollout ended well: nothing to rank",),
     )
 
 
@@ -311,30 +252,13 @@ def _ranked(group: Group, entrants: Entrants, scores: JuryScores, last: Sequence
     hashes = {index: text.hash for index, text in entrants.texts.items()}
     by_index = {index: scores.scores[hash_] for index, hash_ in hashes.items() if hash_ in scores.scores}
     places = place(by_index, last)
-    ranked = {
-        index: Ranked(
-            index=index,
-            score=clipped(by_index[index]) if index in by_index else None,
-            rank=placed.rank,
-            reward=placed.reward,
-            advantage=placed.advantage,
-        )
-        for index, placed in places.items()
-    }
     return tuple(
-        ranked.get(r.index, Ranked(index=r.index)).model_copy(
-            update={"verified": r.verified, "explanation": scores.explanations.get(hashes.get(r.index, ""))}
+        Ranked(
+            index=r.index,
+            score=clipped(by_index[r.index]) if r.index in by_index else None,
+            verified=r.verified,
+            explanation=scores.explanations.get(hashes.get(r.index, "")),
+            **(places[r.index]._asdict() if r.index in places else {}),
         )
         for r in group.rollouts
     )
-
-
-def _notes(entrants: Entrants, scores: JuryScores) -> tuple[str, ...]:
-    texts = entrants.texts
-    if len(texts) == 1:
-        alone = ("a single rollout carries no signal: it was scored once, on an absolute scale",)
-    elif len({text.hash for text in texts.values()}) == 1:
-        alone = (f"all {len(texts)} trajectories are the same: scored once, on an absolute scale",)
-    else:
-        alone = ()
-    return (*alone, *scale_notes(scores))

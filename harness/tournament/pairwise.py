@@ -18,11 +18,10 @@ from harness.core.records import Group, digest
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging.judge_model import JudgeModel
-from harness.judging.judges import Judge, PairwiseJudge
+from harness.judging.judges import PairwiseJudge
 from harness.judging.jury import PairJury, PairLedger, all_at_once
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import load_rubric, packaged_rubrics, parse_rubric
 from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
 from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
 from harness.tournament.cached import CachedRanker
@@ -57,8 +56,11 @@ class EarlyVerdicts:
 
     def prefetch(self, group: Group, pending: Collection[int]) -> None:
         """Ask for what is sure now that these rollouts of the group have ended; the `pending` ones are under way."""
-        if not pending or self._error or not _is_brief_sure(group, pending, self.rules):
+        if not pending or self._error:
             return
+        briefed = briefed_rollout(group)
+        if self.rules.show_instructions and not (briefed and briefed.index < min(pending)):
+            return  # the judge is told of the instructions of the first rollout, which may not be known yet
         entrants = prepare_entrants(group, self.rules, self.texts)
         self.texts |= entrants.texts
         calls = set(product(_sure_orders(entrants, sorted(pending), self.rules), range(self.rules.repeats)))
@@ -80,14 +82,6 @@ class EarlyVerdicts:
             self._error = self._error or first_error(errors)
 
 
-def _is_brief_sure(group: Group, pending: Collection[int], rules: Rules) -> bool:
-    """Tell whether the judge will be told of the instructions that it is told of now: those of the first rollout."""
-    if not rules.show_instructions:
-        return True
-    briefed = briefed_rollout(group)
-    return briefed is not None and briefed.index < min(pending)
-
-
 def _sure_orders(entrants: Entrants, pending: Sequence[int], rules: Rules) -> Iterator[tuple[int, int]]:
     """Yield the orders that are sure to be judged, whatever becomes of the `pending` rollouts.
 
@@ -103,62 +97,33 @@ def _sure_orders(entrants: Entrants, pending: Sequence[int], rules: Rules) -> It
         yield from sure_calls(rules.topology, entry, sorted({*pending} | (everyone - {*members})))
 
 
-_TASK = Task("", "")
+def describe_plan(rules: Rules, n: int) -> str | None:
+    """Return in words how a budget of judge calls is spent on n rollouts; None where there is no choice."""
+    if rules.topology != "cyclic" or n == 1:
+        return None
+    plan = f"cyclic: {describe_design(n, rules.order, rules.budget)}; ranked by {rules.estimator}"
+    return plan if rules.budget is None else f"--budget {rules.budget} picks {plan}"
 
 
-def judging_fingerprint(judges: Sequence[Judge], rules: Rules) -> str:
-    """Return the name: under it, and over the same records, equal pairs of rollouts have equal keys of verdicts.
+def pair_bounds(rules: Rules, n: int) -> tuple[int, int]:
+    """Return the fewest and the most calls of one juror for n rollouts."""
+    low, high = calls_bounds(rules.topology, n, rules.order, rules.budget)
+    if rules.judge_when == "tied":
+        low = 0
+    elif rules.confidence:
+        low = min(low, n - 1)
+    return low * rules.repeats, high * rules.repeats
 
-    How tokens are counted is not in it, since a counter has no name here.
-    """
-    probe = Transcript("path", "answer")
-    tokens = rules.form.budget.tokens if rules.form.budget else None
-    return digest([[judge.key(_TASK, probe, probe) for judge in judges], tokens, rules.show_instructions])
 
-
-class PairwiseMethod:
-    """`--judge pairwise`: a tournament of matches, each judged by a rubric with dimensions."""
-
-    summary = "compares two rollouts at a time"
-    without_effect: tuple[str, ...] = ()
-    ranks_from_matches = True
-
-    def load_rubric(self, name: str) -> Rubric:
-        """Return the rubric of that name or file. Raises UsageError."""
-        return load_rubric(name)
-
-    def is_packaged(self, name: str) -> bool:
-        """Whether a rubric of that name comes with the package."""
-        return name in packaged_rubrics()
-
-    def parse_rubric(self, text: str, label: str, where: str) -> Rubric:
-        """Return a rubric from its own text, which holds its name. Raises UsageError naming `where`."""
-        del label
-        return parse_rubric(text, where)
-
-    def describe(self, rules: Rules, n: int) -> str | None:
-        """Return in words how a budget of judge calls is spent on n rollouts; None where there is no choice."""
-        if rules.topology != "cyclic" or n == 1:
-            return None
-        plan = f"cyclic: {describe_design(n, rules.order, rules.budget)}; ranked by {rules.estimator}"
-        return plan if rules.budget is None else f"--budget {rules.budget} picks {plan}"
-
-    def call_bounds(self, rules: Rules, n: int) -> tuple[int, int]:
-        """Return the fewest and the most calls of one juror for n rollouts."""
-        low, high = calls_bounds(rules.topology, n, rules.order, rules.budget)
-        if rules.judge_when == "tied":
-            low = 0
-        elif rules.confidence:
-            low = min(low, n - 1)
-        return low * rules.repeats, high * rules.repeats
-
-    def ranker(
-        self, models: Sequence[JudgeModel], rubric: Rubric, cache: VerdictCache, rules: Rules
-    ) -> "TournamentRanker":
-        """Seat a judge for each model."""
-        judges = [PairwiseJudge(model, rubric) for model in models]
-        jury = PairJury([CachedPairJudge(judge, cache) for judge in judges], rules.averaging)
-        return TournamentRanker(jury, rules, judging_fingerprint(judges, rules))
+def seat_pair_jury(
+    models: Sequence[JudgeModel], rubric: Rubric, cache: VerdictCache, rules: Rules
+) -> "TournamentRanker":
+    """Seat a judge for each model."""
+    judges = [PairwiseJudge(model, rubric) for model in models]
+    jury = PairJury([CachedPairJudge(judge, cache) for judge in judges], rules.averaging)
+    probe, tokens = Transcript("path", "answer"), rules.form.budget.tokens if rules.form.budget else None
+    keys = [judge.key(Task("", ""), probe, probe) for judge in judges]
+    return TournamentRanker(jury, rules, digest([keys, tokens, rules.show_instructions]))
 
 
 @dataclass(frozen=True)
@@ -168,7 +133,11 @@ class TournamentRanker:
     jury: PairJury
     rules: Rules
     way: str | None = None
-    """What it is called; None where nobody looks for what another ranking kept."""
+    """What it is called; None where nobody looks for what another ranking kept.
+
+    Under one name, and over the same records, equal pairs of rollouts have equal keys of verdicts. How tokens are
+    counted is not in it, since a counter has no name here.
+    """
     adaptive = True
 
     @property
@@ -197,7 +166,7 @@ class TournamentRanker:
 
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""
-        low, high = PairwiseMethod().call_bounds(self.rules, n)
+        low, high = pair_bounds(self.rules, n)
         return low * len(self.jury), high * len(self.jury)
 
     def early(self, tasks: TaskGroup) -> EarlyVerdicts:

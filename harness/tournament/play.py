@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 import anyio
 from anyio.abc import TaskGroup
@@ -25,8 +26,9 @@ from harness.ranking.topology import (
     exact_mean,
     in_units,
     standings_in_units,
+    winner,
 )
-from harness.tournament.sources import JudgingSource, VerdictScore, VerdictSource
+from harness.tournament.sources import JurySource, VerdictScore, VerdictSource
 
 Order = tuple[int, int]
 """Two rollouts, the first shown first."""
@@ -89,7 +91,8 @@ def _mean(scores: tuple[float, ...]) -> Exact:
 def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -> Match:
     """Return the record of a match and of the verdicts that it rests on."""
     pairing, score_a, score_b, repeated = played
-    winners = {_winner(pairing, score_sides(pairing.a, {order: of}, averaging)) for order, of in verdicts.items()}
+    by_order = (score_sides(pairing.a, {order: of}, averaging) for order, of in verdicts.items())
+    winners = {scores and winner(pairing.a, pairing.b, scores) for scores in by_order}
     orders, used = zip(*each_verdict(verdicts), strict=True)
     keys, jurors = tuple([v.key for v in used]), tuple([v.juror for v in used])
     several, half = len(winners) > 1, len(keys) // 2
@@ -102,7 +105,7 @@ def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -
         "shown_first": tuple([first for first, _ in orders]),
         "score_a": float(score_a / UNITS),
         "score_b": float(score_b / UNITS),
-        "winner": _winner(pairing, (score_a, score_b)),
+        "winner": winner(pairing.a, pairing.b, (score_a, score_b)),
         "flipped": differ and None not in winners,
         "inconsistent": several and None in winners,
         "repeated": repeated,
@@ -111,13 +114,6 @@ def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -
         "jurors": () if None in jurors else jurors,
     }
     return record_of(Match, match)
-
-
-def _winner(pairing: Pairing, scores: tuple[Exact, Exact] | None) -> int | None:
-    """Return the rollout with the higher score; None for a tie."""
-    if scores is None or scores[0] == scores[1]:
-        return None
-    return pairing.a if scores[0] > scores[1] else pairing.b
 
 
 _Waiting = tuple[Pairing, list[tuple[Order, int]]]
@@ -144,7 +140,7 @@ class PlayedTournament:
     """The fit that ended the judging, if one did."""
 
 
-async def play(topology: Topology, source: JudgingSource) -> PlayedTournament:
+async def play(topology: Topology, source: JurySource) -> PlayedTournament:
     """Play `topology` to its end, or as far as verdicts can be had.
 
     The scores of a match are means over orders and repeats, averaged over jurors. A pair on which no juror gave every
@@ -164,7 +160,7 @@ def play_cached(topology: Topology, source: VerdictSource) -> PlayedTournament |
     return None if tournament.advance() else tournament.result()
 
 
-def _start(tournament: "_Tournament", waiting: Sequence[_Waiting], source: JudgingSource, tasks: TaskGroup) -> None:
+def _start(tournament: "_Tournament", waiting: Sequence[_Waiting], source: JurySource, tasks: TaskGroup) -> None:
     """Judge the matches that have to wait for verdicts, and what follows from them, in `tasks`."""
 
     async def judge(order: Order, repeat: int) -> None:
@@ -204,7 +200,7 @@ class _Tournament:
         Matches whose verdicts are cached are settled at once, and may open others. A task, which costs more than all
         the rest, is for what has to wait.
         """
-        waiting = list[_Waiting]()
+        waiting, repeats, cached = list[_Waiting](), range(self.source.repeats), self.source.cached
         while True:
             playable = self.topology.pairings()
             if len(playable) == len(self.started) - len(self.counted):  # all under way: there may be thousands
@@ -213,17 +209,13 @@ class _Tournament:
                 return waiting
             self.started.update(fresh)
             for pairing in fresh:
-                if missing := self._missing(pairing):
+                for order in pairing.orders:
+                    self.verdicts[order] = [cached(*order, repeat) or () for repeat in repeats]
+                asked = product(pairing.orders, repeats)
+                if missing := [(order, repeat) for order, repeat in asked if not self.verdicts[order][repeat]]:
                     waiting.append((pairing, missing))
                 else:
                     self.settle(pairing)
-
-    def _missing(self, pairing: Pairing) -> list[tuple[Order, int]]:
-        """Return the verdicts of a match that are not cached, and note the others."""
-        repeats, cached = range(self.source.repeats), self.source.cached
-        for order in pairing.orders:
-            self.verdicts[order] = [cached(*order, repeat) or () for repeat in repeats]
-        return [(order, repeat) for order in pairing.orders for repeat in repeats if not self.verdicts[order][repeat]]
 
     def settle(self, pairing: Pairing) -> None:
         """Record the result of a match whose verdicts are there, or leave it open."""
@@ -235,14 +227,9 @@ class _Tournament:
         if scores := score_sides(pairing.a, counted, self.source.averaging):
             self.counted[pairing] = counted
             if isinstance(self.topology, EarlyStop):
-                self.topology.add_juror_scores(
-                    pairing,
-                    [
-                        (*order, v.score_first, v.score_second, v.juror)
-                        for order, v in each_verdict(counted)
-                        if v.juror is not None
-                    ],
-                )
+                each = each_verdict(counted)
+                of_jurors = [(*o, v.score_first, v.score_second, v.juror) for o, v in each if v.juror is not None]
+                self.topology.add_juror_scores(pairing, of_jurors)
             self.topology.record(pairing, *scores)
         else:
             self.opened.update(v.key for _, v in each_verdict(verdicts) if v.failed)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, final
 
 from harness.core.group_cache import CachedGroup
 from harness.core.verdicts import PairJudgment, Unjudged
@@ -27,32 +27,6 @@ class VerdictScore(NamedTuple):
     juror: int | None = None
     """The seat of the juror who gave it; None of a single judge."""
     failed: bool = False
-
-
-class VerdictSource(Protocol):
-    """Has verdicts on two rollouts in an order, each order `repeats` times."""
-
-    @property
-    def repeats(self) -> int:
-        """How often each order is judged."""
-        ...
-
-    @property
-    def averaging(self) -> Averaging:
-        """How the scores of several jurors become one."""
-        ...
-
-    def cached(self, first: int, second: int, repeat: int) -> Sequence[VerdictScore] | None:
-        """Return each juror's verdict if that needs no waiting; None otherwise."""
-        ...
-
-
-class JudgingSource(VerdictSource, Protocol):
-    """Judges what is not cached."""
-
-    async def judge(self, first: int, second: int, repeat: int) -> Sequence[VerdictScore]:
-        """Return each juror's verdict."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -109,21 +83,17 @@ class CacheSource:
         return (score,)
 
 
+VerdictSource = JurySource | CacheSource
+"""Has verdicts on two rollouts in an order, each order `repeats` times."""
+
+
 def score_verdicts(verdicts: Sequence[PairJudgment | Unjudged]) -> Sequence[VerdictScore]:
     """Return what a tournament takes of the verdicts of a jury, which stand in the order of its seats."""
-    if len(verdicts) == 1:
-        return (_score(verdicts[0], None),)
-    return [_score(verdict, seat) for seat, verdict in enumerate(verdicts)]
-
-
-def _score(verdict: PairJudgment | Unjudged, juror: int | None) -> VerdictScore:
-    if isinstance(verdict, Unjudged):
-        return VerdictScore(verdict.key, float("nan"), float("nan"), juror=juror, failed=True)
-    return VerdictScore(
-        key=verdict.key,
-        score_first=verdict.a.combined,
-        score_second=verdict.b.combined,
-        identical=verdict.first == verdict.second,
-        cut=bool(verdict.cut),
-        juror=juror,
-    )
+    scores: list[VerdictScore] = []
+    for seat, v in enumerate(verdicts):
+        juror = seat if len(verdicts) > 1 else None
+        if isinstance(v, Unjudged):
+            scores.append(VerdictScore(v.key, float("nan"), float("nan"), juror=juror, failed=True))
+        else:
+            scores.append(VerdictScore(v.key, v.a.combined, v.b.combined, v.first == v.second, bool(v.cut), juror))
+    return scores

@@ -17,6 +17,7 @@ import pytest
 
 import harness
 from harness.cli.app import app
+from harness.core.settings import SETTINGS
 from tests.conftest import ROOT
 
 EXPORTED = {name: getattr(harness, name) for name in harness.__all__}
@@ -88,7 +89,8 @@ def test_every_option_of_a_command_is_an_argument_of_its_function(command: str, 
 def test_help_lists_the_settings_of_a_function(name: str):
     (settings,) = typing.get_args(typing.get_type_hints(inspect.unwrap(EXPORTED[name]))["settings"])
     listed = str(inspect.getdoc(EXPORTED[name])).partition("\nSettings:\n")[2]
-    assert re.findall(r"^    (\w+)", listed, re.MULTILINE) == list(typing.get_type_hints(settings))
+    names = list(typing.get_type_hints(settings))
+    assert re.findall(r"^    (\w+)", listed, re.MULTILINE) == sorted(names, key=[*SETTINGS, *names].index)
     assert "--" not in listed
 
 

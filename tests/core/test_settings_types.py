@@ -51,11 +51,17 @@ def class_of(name: str, base: str, meaning: str, settings: Iterable[str]) -> str
 
 def classes() -> str:
     common = [name for name in SETTINGS if name not in PARAMETERS]
+    both = [name for name in SETTINGS if name in OF_RESUME and name in OF_COMPARE]
+    resume = [name for name in OF_RESUME if name not in both]
+    compared = [name for name in common if name in OF_COMPARE and name not in both]
+    rest = [name for name in common if name not in {*OF_RESUME, *OF_COMPARE}]
     return (
-        class_of("CommonSettings", "TypedDict", "Every setting but `n` and `judge`.", common)
+        class_of("LaterSettings", "TypedDict", "What may be named for a comparison, and when a run goes on.", both)
+        + class_of("ResumeSettings", "LaterSettings", "The settings that may be named when a run goes on.", resume)
+        + class_of("ComparedSettings", "LaterSettings", "Every setting of a comparison but `n`.", compared)
+        + class_of("CompareSettings", "ComparedSettings", "The settings of a comparison.", ["n"])
+        + class_of("CommonSettings", "ComparedSettings, ResumeSettings", "Every setting but `n` and `judge`.", rest)
         + class_of("RunSettings", "CommonSettings", "Every setting of a run.", PARAMETERS)
-        + class_of("CompareSettings", "TypedDict", "The settings of a comparison.", OF_COMPARE)
-        + class_of("ResumeSettings", "TypedDict", "The settings that may be named when a run goes on.", OF_RESUME)
     )
 
 

@@ -36,7 +36,7 @@ def test_what_was_not_judged_could_not_have_changed_the_winner(n: int, seed: int
     strength = [rng.uniform(0, 2) for _ in range(n)]
     strength[rng.randrange(n)] += rng.choice([0, 8, 20])
     plan = Cyclic(range(n)).pairings()
-    decided = EarlyStop(Cyclic(range(n)), range(n))
+    decided = EarlyStop(range(n))
     made = play(decided, strength, rng)
     assert decided.saved_calls == len(plan) - len(made)
     best = winner(n, made)
@@ -47,24 +47,24 @@ def test_what_was_not_judged_could_not_have_changed_the_winner(n: int, seed: int
 
 
 def test_a_leader_far_ahead_spares_calls_and_a_close_race_spares_none():
-    ahead = EarlyStop(Cyclic(range(8)), range(8))
+    ahead = EarlyStop(range(8))
     play(ahead, [20.0, *[0.0] * 7], random.Random(0))
     assert ahead.saved_calls > 0
-    close = EarlyStop(Cyclic(range(8)), range(8))
+    close = EarlyStop(range(8))
     assert len(play(close, [1.0, 0.9, *[0.0] * 6], random.Random(0))) == 28
     assert close.saved_calls == 0
 
 
 def test_a_lower_certainty_stops_earlier():
     strength = [3.0, *[0.0] * 7]
-    exact, likely = (EarlyStop(Cyclic(range(8)), range(8), sure) for sure in (1.0, 0.9))
+    exact, likely = (EarlyStop(range(8), sure=sure) for sure in (1.0, 0.9))
     assert len(play(likely, strength, random.Random(1))) < len(play(exact, strength, random.Random(1)))
 
 
 @pytest.mark.parametrize("sure", [0.0, 1.5, -1.0])
 def test_a_certainty_that_is_none_is_refused(sure: float):
     with pytest.raises(ValueError, match="sure"):
-        EarlyStop(Cyclic([0, 1]), [0, 1], sure)
+        EarlyStop([0, 1], sure=sure)
 
 
 def test_nothing_is_certain_before_the_first_call():

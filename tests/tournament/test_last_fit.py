@@ -11,7 +11,6 @@ from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import Rule, collect_calls, conclude
 from harness.ranking.early_stop import EarlyStop
-from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.topology import count_points
@@ -49,7 +48,7 @@ def test_the_fit_that_ends_the_judging_is_sure_of_the_best_and_stands_in_the_rec
 
 
 def test_the_fit_looked_at_last_is_of_the_calls_made():
-    made = EarlyStop(Cyclic(range(4)), range(4), 0.9, fit_alone)
+    made = EarlyStop(range(4), sure=0.9, fit=fit_alone)
     assert made.last_fit is None
     while pairings := made.pairings():
         for pairing in pairings:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import get_args
+from typing import cast, get_args
 
 import anyio
 import anyio.lowlevel
@@ -17,7 +17,7 @@ from harness.judging.jury import Averaging
 from harness.ranking.topologies import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
 from harness.tournament.play import PlayedTournament, play
-from harness.tournament.sources import VerdictScore, score_verdicts
+from harness.tournament.sources import JurySource, VerdictScore, score_verdicts
 from tests.builders import a_judged, an_unjudged
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)
@@ -63,7 +63,7 @@ def outcome(
         return an_unjudged(key) if rng.random() < fails else a_judged(key, *scores)
 
     async def go() -> Outcome:
-        played = await play(topology, OneJuror(ask))
+        played = await play(topology, cast("JurySource", OneJuror(ask)))
         return played.matches, played.open_verdicts, tuple(topology.standings()), frozenset(asked)
 
     found = anyio.run(go)
@@ -103,7 +103,7 @@ def test_a_failed_match_stops_only_what_depends_on_it(name: TopologyName) -> Non
                 scores = float(rng.randint(3, 7)), float(rng.randint(3, 7))
                 return an_unjudged(key) if {first, second} == {match.a, match.b} else a_judged(key, *scores)
 
-            return anyio.run(play, topology, OneJuror(ask))
+            return anyio.run(play, topology, cast("JurySource", OneJuror(ask)))
 
         matches, failed = (played := without()).matches, played.open_verdicts
         assert sorted(failed) == sorted(f"{a}-{b}" for a, b in ((broken.a, broken.b), (broken.b, broken.a)))

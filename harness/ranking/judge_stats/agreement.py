@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from harness.core.rankings import Agreement, Match
+from harness.core.rounded import Addable
 from harness.core.verdicts import PairJudgment
 from harness.ranking.rewards import average_ranks
 
@@ -19,14 +20,11 @@ _Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class Share:
+class Share(Addable):
     """`part` of `whole`, with its 95 % interval."""
 
     part: int = 0
     whole: int = 0
-
-    def __add__(self, other: "Share") -> "Share":
-        return Share(self.part + other.part, self.whole + other.whole)
 
     @property
     def value(self) -> float | None:
@@ -74,8 +72,7 @@ Preference = tuple[int, int]
 
 def preferences(values: Mapping[int, float]) -> list[Preference]:
     """Return the pairs that values tell apart, greater is better; equal values prefer neither."""
-    pairs = ((a, b) if values[a] > values[b] else (b, a) for a, b in combinations(values, 2) if values[a] != values[b])
-    return list(pairs)
+    return [(a, b) if values[a] > values[b] else (b, a) for a, b in combinations(values, 2) if values[a] != values[b]]
 
 
 def count_right(truth: Iterable[Preference], ranks: Mapping[int, float]) -> tuple[float, int]:
@@ -95,13 +92,14 @@ JurorMargins = Mapping[str, Mapping[Hashable, float]]
 
 def agreement(margins: JurorMargins) -> tuple[Agreement, ...]:
     """Return the agreement of each two jurors on the items that both judged, in the jurors' order."""
-    return tuple(_agreement(margins, first, second) for first, second in combinations(margins, 2))
-
-
-def _agreement(margins: JurorMargins, first: str, second: str) -> Agreement:
-    both = [item for item in margins[first] if item in margins[second]]
-    a, b = [margins[first][item] for item in both], [margins[second][item] for item in both]
-    return Agreement(jurors=(first, second), items=len(both), kappa=winner_kappa(a, b), spearman=spearman(a, b))
+    agreements: list[Agreement] = []
+    for jurors in combinations(margins, 2):
+        first, second = (margins[juror] for juror in jurors)
+        both = [item for item in first if item in second]
+        a, b = [first[item] for item in both], [second[item] for item in both]
+        figures = {"kappa": winner_kappa(a, b), "spearman": spearman(a, b)}
+        agreements.append(Agreement(jurors=jurors, items=len(both), **figures))
+    return tuple(agreements)
 
 
 def match_margins(
@@ -143,12 +141,13 @@ def _weighted_mean(figures: Iterable[tuple[float | None, int]]) -> float | None:
 
 def winner_kappa(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Return Cohen's kappa of the margins' signs: first, second, tie. None where chance alone explains everything."""
-    return kappa(zip(map(_sign, a), map(_sign, b), strict=True))
+    signs = ([(margin > 0) - (margin < 0) for margin in margins] for margins in (a, b))
+    return kappa(zip(*signs, strict=True))
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Return Pearson's correlation of the ranks, ties sharing the average rank; None where one side is constant."""
-    x, y = _centred_ranks(a), _centred_ranks(b)
+    x, y = centred_ranks(a), centred_ranks(b)
     if not any(x) or not any(y):
         return None
     covered = math.fsum(i * j for i, j in zip(x, y, strict=True))
@@ -156,11 +155,7 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
     return max(-1.0, min(1.0, covered / spread))
 
 
-def _sign(margin: float) -> int:
-    return (margin > 0) - (margin < 0)
-
-
-def _centred_ranks(values: Sequence[float]) -> list[float]:
+def centred_ranks(values: Sequence[float]) -> list[float]:
     """Return the rank of each value, less the mean rank."""
     ranks = average_ranks(dict(enumerate(values)))
     return [float(ranks[i]) - (len(values) - 1) / 2 for i in range(len(values))]

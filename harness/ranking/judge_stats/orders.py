@@ -4,9 +4,11 @@ Without numpy: to import it takes longer than `show` may take, and these systems
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from harness.core.rounded import Addable
 
 
 def components(n: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
@@ -17,24 +19,14 @@ def components(n: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...
         met[j] |= 1 << i
     groups, left = list[tuple[int, ...]](), (1 << n) - 1
     while left:
-        group = _reached(met, left & -left)
-        groups.append(tuple(_members(group)))
+        group = fresh = left & -left
+        while fresh:
+            i = fresh.bit_length() - 1
+            fresh = (fresh | met[i] & ~group) & ~(1 << i)
+            group |= met[i]
+        groups.append(tuple(i for i in range(group.bit_length()) if group >> i & 1))
         left &= ~group
     return tuple(groups)
-
-
-def _reached(met: list[int], fresh: int) -> int:
-    """Return whom the entrants of `fresh` are connected with, themselves included."""
-    reached = fresh
-    while fresh:
-        i = fresh.bit_length() - 1
-        fresh = (fresh | met[i] & ~reached) & ~(1 << i)
-        reached |= met[i]
-    return reached
-
-
-def _members(group: int) -> Iterator[int]:
-    return (i for i in range(group.bit_length()) if group >> i & 1)
 
 
 PRIOR_QUALITY, PRIOR_FIRST_SIDE = 1.0, 0.5
@@ -102,7 +94,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class OrderSums:
+class OrderSums(Addable):
     """Sums of squares over pairs judged in both orders; they add up over groups."""
 
     pairs: int = 0
@@ -115,17 +107,6 @@ class OrderSums:
     shift: float = 0.0
     """Sum of (m_ij + m_ji)/2: over `pairs`, the mean gain of standing first."""
     shift_squares: float = 0.0
-
-    def __add__(self, other: "OrderSums") -> "OrderSums":
-        return OrderSums(
-            self.pairs + other.pairs,
-            self.position_ss + other.position_ss,
-            self.position_df + other.position_df,
-            self.residual_ss + other.residual_ss,
-            self.residual_df + other.residual_df,
-            self.shift + other.shift,
-            self.shift_squares + other.shift_squares,
-        )
 
     @property
     def var_position(self) -> float | None:

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
+from harness.core.rounded import sum_if_known
 from harness.ranking.judge_stats.agreement import Preference, count_right
 from harness.ranking.judge_stats.tally import Tally
 from harness.ranking.query_figures import QueryFigure, Sums, mean_over_queries, over_queries, quotient
@@ -92,9 +94,13 @@ def judging_figures(queries: JudgedQueries) -> JudgingFigures:
     noises = [(t.noise.squares, t.noise.freedom) for t in tallies if t.noise.freedom]
     costs = [query.usd for query in every if query.usd is not None]
     return JudgingFigures(
-        right={truth: figure for truth in TRUTHS if (figure := _mean_right(every, truth))},
+        right={
+            truth: figure
+            for truth in TRUTHS
+            if (figure := mean_over_queries([_share(query, truth) for query in every if truth in query.right], _SHARE))
+        },
         flips=over_queries([(t.flips.part, t.flips.whole) for t in tallies if t.flips.whole], quotient, _SHARE),
-        self_noise=over_queries(noises, _noise, _AMOUNT),
+        self_noise=over_queries(noises, lambda sums: math.sqrt(sums[0] / sums[1]) if sums[1] > 0 else None, _AMOUNT),
         length=length_figure(tallies),
         calls=mean_over_queries([float(query.calls) for query in every], _AMOUNT),
         usd=mean_over_queries(costs, _AMOUNT) if len(costs) == len(every) else None,
@@ -103,16 +109,14 @@ def judging_figures(queries: JudgedQueries) -> JudgingFigures:
 
 def length_figure(tallies: Sequence[Tally]) -> QueryFigure | None:
     """Return Spearman's correlation of score with answer length, from one tally a query; ranks within queries."""
-    return over_queries([_length_sums(t) for t in tallies if t.length.answers], _correlation, _CORRELATION)
+    lengths = [t.length for t in tallies if t.length.answers]
+    rows = [(sums.products, sums.score_squares, sums.length_squares) for sums in lengths]
+    return over_queries(rows, _correlation, _CORRELATION)
 
 
 def rank_agreements(rankings: Sequence[JudgedQueries]) -> list[RankAgreement]:
     """Return the agreement of each two rankings."""
-    return [
-        _agreement(first, second, rankings[first], rankings[second])
-        for first in range(len(rankings))
-        for second in range(first + 1, len(rankings))
-    ]
+    return [_agreement(rankings, *places) for places in combinations(range(len(rankings)), 2)]
 
 
 def choose(rankings: Mapping[int, JudgedQueries], by: Truth) -> Choice | None:
@@ -122,12 +126,13 @@ def choose(rankings: Mapping[int, JudgedQueries], by: Truth) -> Choice | None:
     below; among equals the better one, then the first. None where there is no such query.
     """
     every = list(rankings.values())
-    shared = [name for name in (every[0] if every else ()) if all(_tells(queries, name, by) for queries in every)]
+    told = [{name for name, query in queries.items() if by in query.right} for queries in every]
+    shared = [name for name in (every[0] if every else ()) if all(name in names for names in told)]
     shares = {at: [_share(queries[name], by) for name in shared] for at, queries in rankings.items()}
     right = {at: figure for at, values in shares.items() if (figure := mean_over_queries(values, _SHARE))}
     if not right:
         return None
-    prices = {at: _price([queries[name] for name in shared]) for at, queries in rankings.items()}
+    prices = {at: sum_if_known(queries[name].usd for name in shared) for at, queries in rankings.items()}
     best = min(right, key=lambda at: (-right[at].value, math.inf if prices[at] is None else prices[at], at))
     good = [at for at in right if right[at].value >= right[best].value - WITHIN - 1e-9]
     priced = [(price, -right[at].value, at) for at in good if (price := prices[at]) is not None]
@@ -142,12 +147,11 @@ def rights(truths: Mapping[Truth, Sequence[Preference]], ranks: Mapping[int, flo
     return {truth: (right, of) for truth, (right, of) in counts.items() if of}
 
 
-def _agreement(first: int, second: int, ours: JudgedQueries, theirs: JudgedQueries) -> RankAgreement:
+def _agreement(rankings: Sequence[JudgedQueries], first: int, second: int) -> RankAgreement:
     taus, same = list[float](), list[float]()
-    for name in [name for name in ours if name in theirs]:
-        one, other = ours[name].ranks, theirs[name].ranks
-        both = [rollout for rollout in one if rollout in other]
-        if both:
+    for name in [name for name in rankings[first] if name in rankings[second]]:
+        one, other = rankings[first][name].ranks, rankings[second][name].ranks
+        if both := [rollout for rollout in one if rollout in other]:
             same.append(float(_first(one, both) == _first(other, both)))
             tau = tau_b([one[rollout] for rollout in both], [other[rollout] for rollout in both])
             taus += [] if tau is None else [tau]
@@ -159,30 +163,9 @@ def _first(ranks: Mapping[int, float], among: Sequence[int]) -> set[int]:
     return {rollout for rollout in among if ranks[rollout] == least}
 
 
-def _mean_right(queries: Sequence[JudgedQuery], truth: Truth) -> QueryFigure | None:
-    return mean_over_queries([_share(query, truth) for query in queries if truth in query.right], _SHARE)
-
-
 def _share(query: JudgedQuery, truth: Truth) -> float:
     right, of = query.right[truth]
     return right / of
-
-
-def _price(queries: Sequence[JudgedQuery]) -> float | None:
-    prices = [query.usd for query in queries if query.usd is not None]
-    return math.fsum(prices) if len(prices) == len(queries) else None
-
-
-def _tells(queries: JudgedQueries, name: str, truth: Truth) -> bool:
-    return name in queries and truth in queries[name].right
-
-
-def _noise(sums: Sums) -> float | None:
-    return math.sqrt(sums[0] / sums[1]) if sums[1] > 0 else None
-
-
-def _length_sums(tally: Tally) -> Sums:
-    return tally.length.products, tally.length.score_squares, tally.length.length_squares
 
 
 def _correlation(sums: Sums) -> float | None:

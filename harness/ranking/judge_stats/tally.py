@@ -8,10 +8,10 @@ from operator import mul
 from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking
+from harness.core.rounded import Addable
 from harness.core.verdicts import PairJudgment
-from harness.ranking.judge_stats.agreement import Share
+from harness.ranking.judge_stats.agreement import Share, centred_ranks
 from harness.ranking.judge_stats.orders import OrderSums, first_side, order_sums
-from harness.ranking.rewards import average_ranks
 
 TINY = 1e-9
 """Below this two margins of one decimal are the same."""
@@ -43,7 +43,7 @@ class JudgeCall(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LengthSums:
+class LengthSums(Addable):
     """Mean score and answer length as ranks within groups, about their means: sums over answers."""
 
     products: float = 0.0
@@ -51,17 +51,9 @@ class LengthSums:
     length_squares: float = 0.0
     answers: int = 0
 
-    def __add__(self, other: "LengthSums") -> "LengthSums":
-        return LengthSums(
-            self.products + other.products,
-            self.score_squares + other.score_squares,
-            self.length_squares + other.length_squares,
-            self.answers + other.answers,
-        )
-
 
 @dataclass(frozen=True)
-class SideSums:
+class SideSums(Addable):
     """First-side effects b of the `margins` fits with their sds, weighted by the calls w of each group."""
 
     effects: float = 0.0
@@ -71,12 +63,9 @@ class SideSums:
     weight: float = 0.0
     """Sum of w."""
 
-    def __add__(self, other: "SideSums") -> "SideSums":
-        return SideSums(self.effects + other.effects, self.squares + other.squares, self.weight + other.weight)
-
 
 @dataclass(frozen=True)
-class NoiseSums:
+class NoiseSums(Addable):
     """Margins of verdicts that were bought again."""
 
     squares: float = 0.0
@@ -84,12 +73,9 @@ class NoiseSums:
     freedom: int = 0
     """Degrees of freedom."""
 
-    def __add__(self, other: "NoiseSums") -> "NoiseSums":
-        return NoiseSums(self.squares + other.squares, self.freedom + other.freedom)
-
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Addable):
     """Sums over verdicts of one judge by one rubric. Two verdicts on one transcript against itself are in none."""
 
     verdicts: int = 0
@@ -107,7 +93,7 @@ class Tally:
     """Verdicts that were asked for and failed."""
     stood_in: int = 0
     """Those of them that leave no match open: the verdicts of other jurors stand."""
-    marks: Mapping[int, int] = field(default_factory=dict[int, int])
+    marks: Counter[int] = field(default_factory=Counter[int])
     """How many sides got a combined score that rounds (half up) to each whole mark 0..10."""
     length: LengthSums = LengthSums()
     side: SideSums = SideSums()
@@ -115,26 +101,6 @@ class Tally:
     disagreements: Share = field(default_factory=Share)
     """Verdicts bought again that name another winner than the first of their kind."""
     orders: OrderSums = field(default_factory=OrderSums)
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            verdicts=self.verdicts + other.verdicts,
-            flips=self.flips + other.flips,
-            first_wins=self.first_wins + other.first_wins,
-            ties=self.ties + other.ties,
-            cycles=self.cycles + other.cycles,
-            claims=self.claims + other.claims,
-            claimed_winners=self.claimed_winners + other.claimed_winners,
-            repaired=self.repaired + other.repaired,
-            failed=self.failed + other.failed,
-            stood_in=self.stood_in + other.stood_in,
-            marks=dict(sorted((Counter(self.marks) + Counter(other.marks)).items())),
-            length=self.length + other.length,
-            side=self.side + other.side,
-            noise=self.noise + other.noise,
-            disagreements=self.disagreements + other.disagreements,
-            orders=self.orders + other.orders,
-        )
 
     @property
     def first_side(self) -> tuple[float, float] | None:
@@ -164,7 +130,7 @@ class Tally:
         total = sum(self.marks.values())
         if total < _FEW:
             return None
-        mark, times = max(self.marks.items(), key=lambda at: at[1])
+        mark, times = max(sorted(self.marks.items()), key=lambda at: at[1])
         return (mark, times / total) if times >= FLAT_FROM * total else None
 
 
@@ -205,11 +171,15 @@ def judge_calls(
 def tally(calls: Sequence[JudgeCall], failed: int = 0) -> Tally:
     """Sum up one group's calls of one judge."""
     decided = [c.margin for c in calls if abs(c.margin) > TINY]
-    means = _margins(calls)
+    margins: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for c in calls:
+        margins[c.first, c.second].append(c.margin)
+    means = {pair: round(sum(ms) / len(ms), 9) for pair, ms in sorted(margins.items())}
+    both = [(m, means[j, i]) for (i, j), m in means.items() if i < j and (j, i) in means]
     noise, disagreements = _noise(calls)
     return Tally(
         verdicts=len(calls),
-        flips=_flips(means),
+        flips=Share(sum(forth * back > TINY**2 for forth, back in both), len(both)),
         first_wins=Share(sum(m > 0 for m in decided), len(decided)),
         ties=Share(len(calls) - len(decided), len(calls)),
         cycles=_cycles(means),
@@ -217,26 +187,13 @@ def tally(calls: Sequence[JudgeCall], failed: int = 0) -> Tally:
         claimed_winners=sum(c.claimed_winner for c in calls),
         repaired=sum(c.repaired for c in calls),
         failed=failed,
-        marks=_marks(calls),
+        marks=Counter(math.floor(score + 0.5) for c in calls for score in (c.score_first, c.score_second)),
         length=_length(calls),
         side=_side(calls),
         noise=noise,
         disagreements=disagreements,
         orders=order_sums(means),
     )
-
-
-def _margins(calls: Iterable[JudgeCall]) -> dict[tuple[str, str], float]:
-    """Return the mean margin of each pair in each order, over repeats."""
-    margins: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    for c in calls:
-        margins[c.first, c.second].append(c.margin)
-    return {pair: round(sum(ms) / len(ms), 9) for pair, ms in sorted(margins.items())}
-
-
-def _flips(means: Mapping[tuple[str, str], float]) -> Share:
-    both = [(m, means[j, i]) for (i, j), m in means.items() if i < j and (j, i) in means]
-    return Share(sum(forth * back > TINY**2 for forth, back in both), len(both))
 
 
 def _cycles(means: Mapping[tuple[str, str], float]) -> Share:
@@ -257,33 +214,22 @@ def _cycles(means: Mapping[tuple[str, str], float]) -> Share:
     return Share(cyclic // 3, sum((met[a] & met[b]).bit_count() for a, b in lead) // 3)
 
 
-def _marks(calls: Iterable[JudgeCall]) -> dict[int, int]:
-    return dict(sorted(Counter(math.floor(s + 0.5) for c in calls for s in (c.score_first, c.score_second)).items()))
-
-
 def _length(calls: Iterable[JudgeCall]) -> LengthSums:
     scores: defaultdict[str, list[float]] = defaultdict(list)
     lengths: dict[str, int] = {}
     for c in calls:
-        for node, score, length in (
-            (c.first, c.score_first, c.length_first),
-            (c.second, c.score_second, c.length_second),
-        ):
+        sides = ((c.first, c.score_first, c.length_first), (c.second, c.score_second, c.length_second))
+        for node, score, length in sides:
             if length is not None:
                 scores[node].append(score)
                 lengths[node] = length
     if len(lengths) < 2:
         return LengthSums()
-    score_ranks = average_ranks({node: round(sum(scores[node]) / len(scores[node]), 9) for node in lengths})
-    length_ranks = average_ranks(lengths)
-    ours, theirs = ([float(ranks[node]) for node in lengths] for ranks in (score_ranks, length_ranks))
-    middle = (len(lengths) - 1) / 2  # the mean of all ranks
-    ours, theirs = [rank - middle for rank in ours], [rank - middle for rank in theirs]
-    return LengthSums(_products(ours, theirs), _products(ours, ours), _products(theirs, theirs), len(lengths))
-
-
-def _products(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    return math.fsum(map(mul, ours, theirs))
+    means = [round(sum(scores[node]) / len(scores[node]), 9) for node in lengths]
+    ours, theirs = centred_ranks(means), centred_ranks(list(lengths.values()))
+    pairs = ((ours, theirs), (ours, ours), (theirs, theirs))
+    products, of_scores, of_lengths = (math.fsum(map(mul, *sides)) for sides in pairs)
+    return LengthSums(products, of_scores, of_lengths, len(lengths))
 
 
 def _side(calls: Sequence[JudgeCall]) -> SideSums:
