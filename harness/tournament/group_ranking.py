@@ -7,7 +7,7 @@ queries.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from harness.core.rankings import Agreement, GroupRanking, Match, Ranked
@@ -58,12 +58,22 @@ class TournamentResult:
         return [collect_calls(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
 
 
-def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) -> GroupRanking:
-    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others."""
+def rank_tournament(
+    result: TournamentResult,
+    ledger: PairLedger,
+    rules: Rules,
+    fits: Sequence[Fit] | None = None,
+    at_ends: float | None = None,
+) -> GroupRanking:
+    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others.
+
+    A judge who is learnt already gives the fit of each class and the share of its scores at an end of the scale.
+    """
     played, lineup, matches = result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
-    conclusion = _conclude(result, rules)
+    conclusion = _conclude(result, rules, fits)
+    at_ends = _at_ends(result) if at_ends is None and rules.pooled_alone else at_ends
     return GroupRanking(
         query=lineup.query,
         topology=played[0].topology if played else rules.topology,
@@ -80,7 +90,7 @@ def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) 
         judge_usd=ledger.price_usd,
         notes=(
             *_notes_on_design(result, rules),
-            *filter(None, (conclusion.note, ceiling_note(_at_ends(result)) if rules.pooled_alone else None)),
+            *filter(None, (conclusion.note, ceiling_note(at_ends or 0.0))),
             *jurors_missing(absent, ledger.bought),
             *cuts(lineup.cut),
         ),
@@ -93,7 +103,19 @@ def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) 
     )
 
 
-def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
+def rank_tournaments(results: Iterable[TournamentResult], judge: LearntJudge, rules: Rules) -> Iterator[GroupRanking]:
+    """Yield what `rank_tournament` and then `refit` would, each group concluded once. Only some are in memory."""
+    left, final = iter(results), replace(rules, one_of_many=False)
+    while some := list(islice(left, _AT_ONCE)):
+        fits = iter(with_chances(fit_by(judge, [calls for result in some for calls in result.calls])))
+        for result in some:
+            if of_group := list(islice(fits, len(result.calls))):
+                yield rank_tournament(result, PairLedger(), final, of_group, judge.at_ends)
+            else:  # nobody met anybody
+                yield rank_tournament(result, PairLedger(), rules)
+
+
+def _conclude(result: TournamentResult, rules: Rules, fits: Sequence[Fit] | None) -> Conclusion:
     if not result.played or (rules.topology == "none" and len(result.played) == 1):
         return Conclusion(ranked={}, signal="none", fit=None)
     last = failed_last(result.lineup.rollouts, rules)
@@ -104,9 +126,9 @@ def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
             rule=rules.rule,
             failed_last=last if len(result.played) == 1 else (),
             finished=not played.open_verdicts,
-            fit=_last_fit(played) if rules.by_pooled else None,
+            fit=fit or (_last_fit(played) if rules.by_pooled else None),
         )
-        for played in result.played
+        for played, fit in zip(result.played, fits or [None] * len(result.played), strict=True)
     ]
     return stack_classes(conclusions, last)
 
