@@ -11,7 +11,7 @@ from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import lent_prior
 from harness.ranking.reward_classes import learnt_from_calls
 from harness.tournament.group import Contender, Lineup, Rules, classes_to_judge, open_tournaments
-from harness.tournament.group_ranking import TournamentResult, rank_tournament, refit
+from harness.tournament.group_ranking import TournamentResult, rank_tournament, rank_tournaments
 from harness.tournament.play import play_cached
 from harness.tournament.sources import CacheSource
 
@@ -42,5 +42,6 @@ class CachedRanker:
 
     def rank(self, results: Iterable[TournamentResult], judge: LearntJudge | None) -> Iterator[GroupRanking]:
         """Yield the rankings of groups by a judge that is learnt from all of them; without one each by itself."""
-        rankings = (rank_tournament(result, PairLedger(), self.rules) for result in results)
-        return refit(judge, rankings, self.rules) if judge else rankings
+        if judge:
+            return rank_tournaments(results, judge, self.rules)
+        return (rank_tournament(result, PairLedger(), self.rules) for result in results)

@@ -7,13 +7,20 @@ queries.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
 from harness.judging.jury import PairLedger
-from harness.ranking.comparisons import Comparisons, ceiling_note, share_at_ends, with_chances, without_ceiling_note
+from harness.ranking.comparisons import (
+    Comparisons,
+    Fit,
+    ceiling_note,
+    share_at_ends,
+    with_chances,
+    without_ceiling_note,
+)
 from harness.ranking.conclusions import Conclusion, collect_calls, conclude, conclude_again
 from harness.ranking.estimators import secondary_fit
 from harness.ranking.judge_stats.agreement import agreement, match_margins
@@ -51,17 +58,25 @@ class TournamentResult:
         return [collect_calls(of_class, played.matches) for of_class, played in zip(members, self.played, strict=True)]
 
 
-def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) -> GroupRanking:
-    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others."""
+def rank_tournament(
+    result: TournamentResult,
+    ledger: PairLedger,
+    rules: Rules,
+    fits: Sequence[Fit] | None = None,
+    at_ends: float | None = None,
+) -> GroupRanking:
+    """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others.
+
+    A judge who is learnt already gives the fit of each class and the share of its scores at an end of the scale.
+    """
     played, lineup, matches = result.played, result.lineup, result.matches
     open_verdicts = sorted(key for p in played for key in p.open_verdicts)
     absent = tuple(key for p in played for key in p.absent_verdicts)
     sizes = [len(of_class) for of_class in result.classes]
     is_judged_later = rules.topology == "none" and (len(sizes) == 1 or max(sizes, default=0) > 1)
-    conclusion, note = _conclude(result, rules), None
-    if rules.pooled_alone and matches:
-        note = ceiling_note(share_at_ends([collect_calls([rollout.index for rollout in lineup.ok], matches)]))
-
+    conclusion = _conclude(result, rules, fits)
+    if at_ends is None and rules.pooled_alone and matches:
+        at_ends = share_at_ends([collect_calls([rollout.index for rollout in lineup.ok], matches)])
     places = [(conclusion.ranked.get(r.index) or Ranked(index=r.index), r.verified) for r in lineup.rollouts]
 
     def judged(key: str) -> PairJudgment | None:
@@ -84,7 +99,7 @@ def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) 
         judge_usd=ledger.price_usd,
         notes=(
             *_notes_on_design(result, rules),
-            *filter(None, (conclusion.note, note)),
+            *filter(None, (conclusion.note, ceiling_note(at_ends or 0.0))),
             *jurors_missing(absent, ledger.bought),
             *cuts(lineup.cut),
         ),
@@ -97,24 +112,30 @@ def rank_tournament(result: TournamentResult, ledger: PairLedger, rules: Rules) 
     )
 
 
-def _conclude(result: TournamentResult, rules: Rules) -> Conclusion:
+def rank_tournaments(results: Iterable[TournamentResult], judge: LearntJudge, rules: Rules) -> Iterator[GroupRanking]:
+    """Yield what `rank_tournament` and then `refit` would, each group concluded once. Only some are in memory."""
+    left, final = iter(results), replace(rules, one_of_many=False)
+    while some := list(islice(left, _AT_ONCE)):
+        fits = iter(with_chances(fit_by(judge, [calls for result in some for calls in result.calls])))
+        for result in some:
+            if of_group := list(islice(fits, len(result.calls))):
+                yield rank_tournament(result, PairLedger(), final, of_group, judge.at_ends)
+            else:  # nobody met anybody
+                yield rank_tournament(result, PairLedger(), rules)
+
+
+def _conclude(result: TournamentResult, rules: Rules, fits: Sequence[Fit] | None) -> Conclusion:
     if not result.played or (rules.topology == "none" and len(result.played) == 1):
         return Conclusion(ranked={}, signal="none", fit=None)
     last = failed_last(result.lineup.rollouts, rules)
     conclusions: list[Conclusion] = []
-    for played in result.played:
-        fit, calls = played.last_fit, sum(len(match.scores) for match in played.matches)
-        is_of_these = fit and rules.by_pooled and fit.calls == calls == len(played.matches)
+    for played, fit in zip(result.played, fits or [None] * len(result.played), strict=True):
+        last_fit, calls = played.last_fit, sum(len(match.scores) for match in played.matches)
+        if last_fit and rules.by_pooled and last_fit.calls == calls == len(played.matches):
+            fit = fit or last_fit  # noqa: PLW2901
         alone, finished = last if len(result.played) == 1 else (), not played.open_verdicts
         conclusions.append(
-            conclude(
-                played.standings,
-                played.matches,
-                rule=rules.rule,
-                failed_last=alone,
-                finished=finished,
-                fit=fit if is_of_these else None,
-            )
+            conclude(played.standings, played.matches, rule=rules.rule, failed_last=alone, finished=finished, fit=fit)
         )
     return stack_classes(conclusions, last)
 
