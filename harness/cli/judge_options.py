@@ -56,7 +56,7 @@ rank_command = options.declared(
     options.caller("json", "wide"),
 )
 judges_command = options.declared(
-    "judges:judges",
+    "stats:judges",
     """Show the judges of a run side by side: which one to take, and for how much.
 
     A column for each judge, rubric and design that ranked the run: agreement with labels and with reward(), flips, own

@@ -1,6 +1,6 @@
 """`harness stats`: how far the judge of a run can be believed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
-from harness.cli.archived_run import open_archived, refuse_parts_of_runs
+from harness.cli.archived_run import open_archived, open_run, refuse_parts_of_runs
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import Caller, print_json, say
@@ -20,13 +20,14 @@ from harness.pipeline.labelling import answer_labels
 from harness.report import learnt_judges
 from harness.report.csv import curve_csv
 from harness.report.html.curve_svg import curve_svg
-from harness.report.json import agreement_json, curve_json, figures_json, quality_json
+from harness.report.json import agreement_json, curve_json, figures_json, judges_json, quality_json
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
 from harness.report.summary.curve import judging_curve, round_robin_of
+from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.labels import label_agreement
 from harness.report.summary.ranking import by_signal, is_offline, summarize
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
-from harness.report.terminal.judges import curve_lines, figure_lines, quality_lines
+from harness.report.terminal.judges import curve_lines, figure_lines, quality_lines, side_by_side_lines
 from harness.report.terminal.table import visible_text
 
 _SELF_TEST = "SELF-TEST on the embedded offline parts: it says nothing of any LLM."
@@ -210,3 +211,18 @@ def _show_curve(
     print_lines(lambda width: curve_lines(drawn, width))
     for path, _ in files:
         say(f"{path}: written", err=True)
+
+
+def judges(caller: Caller, run: str, rankings: Sequence[str], labels: Path | None) -> None:
+    """Print the judges of a run side by side. Raises UsageError for a run with one ranking only."""
+    reader = open_run(run, caller)
+    chosen = [reader.ranking(name) for name in dict.fromkeys(rankings)] or reader.rankings()
+    side = judges_side_by_side(reader, chosen, answer_labels(reader, labels))
+    if len(side.rankings) < 2:
+        how = call("rescore", reader.typed_name, judge_model="MODEL")
+        count = "one ranking only" if side.rankings else "no ranking that ranks anything"
+        raise UsageError(f"run {reader.info.id} has {count}, and nothing to put beside it; make another with {how}")
+    if caller.as_json:
+        print_json({"run": reader.info.id, "path": str(reader.folder)} | judges_json(side))
+        return
+    print_lines(lambda width: side_by_side_lines(side, width))

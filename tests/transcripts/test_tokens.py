@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.transcripts.tokens import (
-    ESTIMATE,
-    can_count_by,
-    count_by,
-    counter_for,
-    estimate_tokens,
-    transcript_budget,
-)
+from harness.transcripts.tokens import ESTIMATE, can_count_by, count_by, counter_for, estimate_tokens, transcript_budget
 from harness.transcripts.transcript import RENDERING, recorded_form
 from tests.conftest import ROOT
 
