@@ -108,8 +108,8 @@ def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked) -> ExitCode:
     """Say whether one agent may replace another, as an exit code for CI."""
     what = f"the gate for {on_a_line(', '.join(asked.sides))}"
     with while_loading(f"loading what {what} needs", quiet=caller.quiet):
+        from harness.cli.compare import gate_found
         from harness.cli.compared_sides import find_sides
-        from harness.cli.gate import gate_found
 
         found = find_sides(caller, asked)
     return gate_found(caller, found, gate)

@@ -1,32 +1,37 @@
 """The work of `compare`, and of `resume` on a comparison: what it takes, then the page, the result, the exit code."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
+from harness.cli.compare_options import GateAsked
 from harness.cli.compared_sides import FoundSides
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ComparisonFiles
-from harness.cli.new_files import check_writable, write_new
+from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.cli.process import run_silently, run_under_bars, silence_logs
+from harness.comparison.gate import forecast_sentences
 from harness.core.comparisons import Comparison
-from harness.core.errors import ExitCode, UsageError
+from harness.core.errors import CannotWrite, ExitCode, UsageError
 from harness.core.settings import ADDRESSES
 from harness.core.wording import call, counted
 from harness.pipeline.comparing.compare import ComparisonResult
 from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
-from harness.pipeline.comparing.outcome import comparison_of
+from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison, power_check
 from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
 from harness.pipeline.comparing.resuming import describe_resuming, resume_comparison
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import NamedAddresses
 from harness.report.csv import matches_csv
 from harness.report.html.comparison_page import write_comparison_page
-from harness.report.markdown import comparison_markdown
+from harness.report.junit import junit_refusal, junit_xml
+from harness.report.markdown import comparison_markdown, gate_markdown, refusal_markdown
 from harness.report.terminal.comparison import comparison_lines
 from harness.rollouts.loading import load_agent
 
@@ -180,3 +185,82 @@ def _say_finished(reader: ComparisonReader, caller: Caller) -> ExitCode:
     if caller.as_json:
         print_comparison(reader, comparison_of(reader), caller)
     return ExitCode.DONE
+
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
+    """Compare the sides, say whether B passes, write the files. Raises UsageError if the gate could say nothing."""
+    rules = GateRules(margin=asked.margin, looks=asked.looks, allow_unsure=asked.allow_unsure, buy_anew=asked.buy_anew)
+    found = replace(found, options=replace(found.options, early_stop=rules.early_stop))
+    if caller.dry_run:
+        forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
+        quote = quote_found(caller, found)
+        if caller.as_json:
+            print_json({**comparison_quote_json(quote), "forecast": forecast.model_dump(mode="json")}, indent=None)
+        else:
+            say("\n".join([*comparison_quote_lines(quote), *forecast_sentences(forecast, looks=rules.looks)]))
+        return ExitCode.DONE
+    console = stderr(quiet=caller.quiet)
+    # A Markdown file that is named stands in place of the job's page.
+    summary = caller.environ.get(_SUMMARY) if asked.markdown is None else None
+    files = _Files(asked.markdown, Path(summary) if summary else None, asked.junit)
+    with files.with_refusal():
+        forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
+        announce_comparison(console, quote_found(caller, found))
+        for line in forecast_sentences(forecast, looks=rules.looks):  # how probably an equal agent passes
+            console.print(line, soft_wrap=True)
+        result = play_found(caller, found)
+        if code := deliver_incomplete(result):
+            return code
+        gate = conclude_comparison(result.path, found.sides, rules, forecast)
+        if gate is None:
+            say("the gate was stopped before its first look", err=True)
+            return ExitCode.FAILURES
+        with ComparisonReader(result.path) as reader:
+            queries = list(reader.queries())
+            write_comparison_page(reader, gate.comparison)
+            if caller.as_json:
+                print_json(gate.model_dump(mode="json"))
+            else:
+                print_comparison(reader, gate.comparison, caller)
+                say(gate.sentence)
+        words = forecast_sentences(gate.forecast, looks=rules.looks, concluded=gate.finding != "cannot tell")
+        files.write(gate_markdown(gate, words, queries), junit_xml(gate, queries))
+        if not (caller.quiet or result.was_complete):  # the quote has said so
+            say(tally_line(result), err=True)
+        if caller.as_json:
+            say(gate.sentence, err=True)
+        return ExitCode.DONE if gate.passed else ExitCode.FAILURES
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Where a gate's result is written beside stdout."""
+
+    markdown: Path | None
+    summary: Path | None
+    """The page of a GitHub job, to which every step adds its part."""
+    junit: Path | None
+
+    @contextmanager
+    def with_refusal(self) -> Generator[None]:
+        """Write why a gate is refused, where that happens meanwhile. Raises CannotWrite before, if no file can be."""
+        check_writable(self.markdown, self.summary, self.junit)
+        try:
+            yield
+        except CannotWrite:
+            raise
+        except UsageError as refusal:
+            self.write(refusal_markdown(str(refusal)), junit_refusal(str(refusal)))
+            raise
+
+    def write(self, markdown: str, junit: str) -> None:
+        """Write them. Raises CannotWrite."""
+        if self.markdown:
+            write_new(self.markdown, markdown, force=True)
+        if self.summary:
+            append_text(self.summary, markdown)
+        if self.junit:
+            write_new(self.junit, junit, force=True)
