@@ -79,7 +79,7 @@ import_command = options.declared(
     options.caller("json"),
 )
 merge_command = options.declared(
-    "keep:merge_archived",
+    "train:merge_archived",
     """Make one run of several, such as those of `run --shard`, by copying their records. Nothing is asked or bought.
 
     Each ranking that all runs have becomes one of all groups; `pooled` learns the judge from all of them anew. Every
@@ -94,7 +94,7 @@ merge_command = options.declared(
     options.caller("runs_dir", "json", "quiet", "report"),
 )
 validate_command = options.declared(
-    "keep:validate_archived",
+    "train:validate_archived",
     """Check every line, checksum, hash, reference and ranking of a run, or of a comparison. Exit code 5 if damaged.
 
     A notice (a last line cut off by a kill, a text that nothing refers to, a ranking cut short) is no damage.
