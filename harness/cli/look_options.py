@@ -75,7 +75,7 @@ show_command = options.declared(
     options.caller("runs_dir", "json", "wide"),
 )
 why_command = options.declared(
-    "why:why",
+    "show:why",
     """Say why rollout A is above rollout B, or B above A, and how sure that is.
 
     How they stand, the matches in which they met, the marks that decided, where their paths part, and what the judge
