@@ -28,8 +28,7 @@ from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
-from harness.pipeline.rank_cached import rank_for_free
-from harness.pipeline.rank_groups import OpenRanking, open_ranking
+from harness.pipeline.rank_groups import OpenRanking, open_ranking, rank_for_free
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
