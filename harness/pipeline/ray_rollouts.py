@@ -29,20 +29,20 @@ from harness.core.wording import option
 from harness.endpoints.credentials import AGENT_URL
 from harness.endpoints.gate import GateLesson, Gates
 from harness.endpoints.refused_settings import SettingLesson
-from harness.pipeline.ray_messages import (
+from harness.pipeline.ray_worker import (
     AgentPlace,
     FirstReply,
     MadeRollout,
     News,
     RetriedCall,
     RolloutOrder,
+    RolloutWorker,
     Traffic,
     TrafficLine,
     WaitingCalls,
     WorkerJob,
     WorkerNote,
 )
-from harness.pipeline.ray_worker import RolloutWorker
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
