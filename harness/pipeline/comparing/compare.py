@@ -19,14 +19,15 @@ from harness.core.comparisons import ComparedQuery
 from harness.core.wording import counted
 from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.comparing.cross_judge import open_cross_judge, parts_to_judge
 from harness.pipeline.comparing.plan import (
     CompareOptions,
     ComparisonPlan,
     comparison_like,
     is_done,
     new_comparison,
+    open_cross_judge,
     open_verdict_sources,
+    parts_to_judge,
     plan_comparison,
 )
 from harness.pipeline.comparing.quote import quote_plan

@@ -15,8 +15,14 @@ from harness.core.wording import option
 from harness.endpoints.costs import CostBounds, total_bounds
 from harness.judging.jury import PairLedger
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.comparing.cross_judge import open_cross_judge
-from harness.pipeline.comparing.plan import CompareOptions, ComparisonPlan, check_offline, is_complete, plan_judging
+from harness.pipeline.comparing.plan import (
+    CompareOptions,
+    ComparisonPlan,
+    check_offline,
+    is_complete,
+    open_cross_judge,
+    plan_judging,
+)
 from harness.pipeline.comparing.sides import SIDE_LABELS, shared_group
 from harness.pipeline.costs import judge_cost, prices_by_name
 from harness.pipeline.plan import Prepared
