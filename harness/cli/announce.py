@@ -14,7 +14,7 @@ from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
 from harness.core.wording import counted
 from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
-from harness.pipeline.comparing.quote import ComparisonQuote, RollOutQuote
+from harness.pipeline.comparing.compare import ComparisonQuote, RollOutQuote
 from harness.pipeline.costs import prices_by_name
 from harness.pipeline.plan import Prepared, describe_calls
 from harness.pipeline.rescoring import Quote

@@ -13,9 +13,16 @@ from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.core.wording import option
-from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
+from harness.pipeline.comparing.compare import (
+    AnySide,
+    ComparisonQuote,
+    ComparisonResult,
+    RollOutQuote,
+    compare_runs,
+    quote_plan,
+    quote_roll_out,
+)
 from harness.pipeline.comparing.plan import CompareOptions, new_comparison, open_verdict_sources, plan_comparison
-from harness.pipeline.comparing.quote import AnySide, ComparisonQuote, RollOutQuote, quote_plan, quote_roll_out
 from harness.pipeline.comparing.resuming import resume_comparison
 from harness.pipeline.comparing.sides import open_sides
 from harness.pipeline.plan import new_run
