@@ -20,9 +20,9 @@ from harness.core.sync import in_step
 from harness.core.wording import call, option
 from harness.formats.queries import Asked, make_queries
 from harness.pipeline.comparing.compare import AnySide
-from harness.pipeline.comparing.new_sides import compare_sides, queries_asked, settings_of_side
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.resuming import compare_sides, queries_asked, settings_of_side
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import prepare
 from harness.report.html.comparison_page import write_comparison_page

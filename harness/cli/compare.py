@@ -22,9 +22,8 @@ from harness.core.errors import CannotWrite, ExitCode, UsageError
 from harness.core.settings import ADDRESSES
 from harness.core.wording import call, counted
 from harness.pipeline.comparing.compare import ComparisonQuote, ComparisonResult, RollOutQuote
-from harness.pipeline.comparing.new_sides import compare_sides, quote_sides
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison, power_check
-from harness.pipeline.comparing.resuming import describe_resuming, resume_comparison
+from harness.pipeline.comparing.resuming import compare_sides, describe_resuming, quote_sides, resume_comparison
 from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import NamedAddresses
 from harness.report.csv import matches_csv

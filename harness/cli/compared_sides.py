@@ -20,8 +20,8 @@ from harness.core.user_files import read_text
 from harness.core.wording import option
 from harness.formats.queries import PackedQueries, read_queries
 from harness.pipeline.comparing.compare import AnySide
-from harness.pipeline.comparing.new_sides import queries_asked, settings_of_side
 from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.resuming import queries_asked, settings_of_side
 from harness.pipeline.plan import prepare
 from harness.rollouts.loading import LoadedAgent, load_agent
 
