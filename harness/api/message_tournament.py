@@ -26,8 +26,7 @@ from harness.pipeline.costs import check_prices, make_ceiling
 from harness.pipeline.judge_inputs import with_profile
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_part
-from harness.pipeline.resolve import make_redactor, resolve_judge
-from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.resolve import RunEnvironment, make_redactor, resolve_judge
 from harness.pipeline.stages import open_ranker
 from harness.ranking.topologies import NEED_ANCHOR
 

@@ -21,7 +21,7 @@ from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import Interrupted
 from harness.core.progress import StopSign
 from harness.pipeline.cut_short import what_is_kept
-from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.resolve import RunEnvironment
 
 _T = TypeVar("_T")
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")

@@ -17,8 +17,7 @@ from harness.endpoints.gate import Gate, Gates, Patience
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.reply_tokens import TokenRequests
 from harness.endpoints.state import EndpointState
-from harness.pipeline.resolve import AgentSpec
-from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.resolve import AgentSpec, RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import LOG_GUARD
 from harness.rollouts.engine import Engine

@@ -24,8 +24,15 @@ from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.pipeline.costs import check_prices, judge_cost
 from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rubric_for_run, whole_text, with_profile
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, make_redactor, resolve_agent, resolve_judge
-from harness.pipeline.run_environment import check_engine, package_versions
+from harness.pipeline.resolve import (
+    AgentSpec,
+    JudgeSpec,
+    check_engine,
+    make_redactor,
+    package_versions,
+    resolve_agent,
+    resolve_judge,
+)
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of

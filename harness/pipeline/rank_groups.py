@@ -25,7 +25,7 @@ from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import JudgeCalls, Size
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge

@@ -17,7 +17,7 @@ from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.core.verdicts import AnyVerdict
 from harness.pipeline.plan import RescoreOptions, prepare
-from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.stages import describe_batches
 from harness.rollouts.loading import load_agent

@@ -16,7 +16,7 @@ from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
 from harness.pipeline.replaying import _chosen, replay_run
-from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.runs import run_queries
 from harness.rollouts.loading import load_agent
 from harness.rollouts.replay import Replayed

@@ -43,7 +43,7 @@ from harness.pipeline.cut_short import one_error
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import Prepared, recorded_judge
 from harness.pipeline.rescoring import Quote
-from harness.pipeline.run_environment import RunEnvironment, package_versions
+from harness.pipeline.resolve import RunEnvironment, package_versions
 from harness.pipeline.stages import judge_fault
 from harness.pipeline.trust import attest_judge, attested
 
