@@ -25,7 +25,7 @@ from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
 from harness.formats.queries import Asked, in_shard, make_queries
 from harness.formats.trajectory_files import Format
-from harness.pipeline.import_run import import_trajectories
+from harness.pipeline.labelling import import_trajectories
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.replaying import replay_run
 from harness.pipeline.rescoring import Quote, quote_rescoring
