@@ -27,11 +27,10 @@ from harness.formats.queries import Asked, in_shard, make_queries
 from harness.formats.trajectory_files import Format
 from harness.pipeline.labelling import import_trajectories
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
-from harness.pipeline.replaying import replay_run
 from harness.pipeline.rescoring import Quote, quote_rescoring
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.trust import agent_of_run
-from harness.pipeline.validation import Validation, validate_comparison, validate_run
+from harness.pipeline.validation import Validation, replay_run, validate_comparison, validate_run
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent

@@ -13,7 +13,7 @@ from harness.cli.output import Caller, print_json, say
 from harness.cli.process import silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted
 from harness.core.wording import counted
-from harness.pipeline.replaying import replay_run
+from harness.pipeline.validation import replay_run
 from harness.report.terminal.table import visible_text
 from harness.rollouts.loading import load_agent
 from harness.rollouts.replay import Replayed

@@ -10,8 +10,8 @@ import pytest
 
 from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
-from harness.pipeline.replaying import replay_run
 from harness.pipeline.trust import agent_of_run
+from harness.pipeline.validation import replay_run
 from harness.rollouts.loading import LoadedAgent, agent_files, load_agent
 from tests.fake_endpoint import FakeEndpoint
 from tests.pipeline.strangers import AGENT, a_run_at, edited, machine

@@ -17,7 +17,7 @@ import harness
 from harness.core.records import Effective, Rollout, Sampling, Trajectory
 from harness.core.settings_sources import environment
 from harness.offline.model import OfflineModel
-from harness.pipeline.replaying import replay_run
+from harness.pipeline.validation import replay_run
 from harness.rollouts.loading import load_agent
 from harness.rollouts.mcp_servers import RecordedServers, without_servers
 from harness.rollouts.recording import Diverged, Recording
