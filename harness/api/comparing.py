@@ -23,8 +23,8 @@ from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.resuming import compare_sides, queries_asked, settings_of_side
-from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import prepare
+from harness.pipeline.trust import what_is_kept
 from harness.report.html.comparison_page import write_comparison_page
 from harness.rollouts.loading import LoadedAgent
 

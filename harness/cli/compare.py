@@ -24,8 +24,8 @@ from harness.core.wording import call, counted
 from harness.pipeline.comparing.compare import ComparisonQuote, ComparisonResult, RollOutQuote
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison, power_check
 from harness.pipeline.comparing.resuming import compare_sides, describe_resuming, quote_sides, resume_comparison
-from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.plan import NamedAddresses
+from harness.pipeline.trust import what_is_kept
 from harness.report.csv import matches_csv
 from harness.report.html.comparison_page import write_comparison_page
 from harness.report.junit import junit_refusal, junit_xml

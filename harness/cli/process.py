@@ -20,8 +20,8 @@ from harness.cli.progress_bars import ProgressBars
 from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import Interrupted
 from harness.core.progress import StopSign
-from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.trust import what_is_kept
 
 _T = TypeVar("_T")
 _LOGGERS = ("openai", "openai.agents", "stamina", "httpx", "httpx2")

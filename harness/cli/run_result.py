@@ -15,8 +15,8 @@ from harness.cli.show import print_run
 from harness.core.addresses import with_placeholder
 from harness.core.errors import ExitCode
 from harness.core.wording import call, command, counted
-from harness.pipeline.cut_short import what_is_kept
 from harness.pipeline.runs import RunResult
+from harness.pipeline.trust import what_is_kept
 from harness.report.summary.ranking import RankingSummary, summarize
 from harness.report.summary.rankings import change_against_earlier
 from harness.report.terminal.runs import change_lines

@@ -23,7 +23,6 @@ from harness.endpoints.credentials import AGENT_URL
 from harness.judging.batch_rounds import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import Size, check_prices, make_ceiling
-from harness.pipeline.cut_short import one_error
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
@@ -39,7 +38,7 @@ from harness.pipeline.resolve import (
     resolve_agent,
 )
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
-from harness.pipeline.trust import attest_judge, attested, trust_in
+from harness.pipeline.trust import attest_judge, attested, one_error, trust_in
 from harness.report.summary.ranking import RankingSummary
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent

@@ -3,6 +3,7 @@
 A run folder is data from a stranger: it decides what this machine's record attests, or what today's user allows.
 """
 
+from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -12,15 +13,17 @@ from typing import Any
 from pydantic import JsonValue
 
 from harness.archive.attestations import Attestation, attest, attest_addresses, read_attestation, withdraw
-from harness.archive.comparison_reader import ComparisonInfo
+from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+from harness.archive.layout import find_archived
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo
+from harness.archive.run_state import find_missing_work
 from harness.archive.run_store import ComparisonStore, RunStore
-from harness.core.errors import CannotWrite, UsageError, quoted
+from harness.core.errors import CannotWrite, HarnessError, Refused, UsageError, first_error, quoted
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
-from harness.core.wording import call, option, switch
+from harness.core.wording import call, counted, option, switch
 from harness.endpoints.credentials import Credentials
 from harness.pipeline.resolve import RunEnvironment
 from harness.rollouts.loading import LoadedAgent, is_plain_name, load_agent
@@ -171,3 +174,60 @@ def _made_here(attestation: Attestation, word: str, then: Path, here: Path) -> L
         return replace(load_agent(f"{attestation.agent_file}{colon}{attr}", then), word=word)
     from_then = then.is_dir() or not is_plain_name(word)
     return load_agent(word, then if from_then else here, file=attestation.agent_file)
+
+
+def what_is_kept(folder: Path | None) -> str:
+    """Return what became of a run that was cut short, and the command that goes on with it."""
+    if folder is None:
+        return "Nothing had begun"
+    if find_archived(str(folder), folder.parent).kind == "comparison":
+        with ComparisonReader(folder) as comparison:
+            verdicts = len(list(comparison.verdicts()))
+        kept = counted(verdicts, "verdict is kept", "verdicts are kept")
+        if not verdicts:  # the sides' rollouts are in runs of their own
+            kept = "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
+        return f"{kept} in {folder}; {call('resume', folder)} does what is missing"
+    with RunReader(folder) as reader:
+        missing, newest = find_missing_work(reader), reader.newest_ranking()
+        begun = newest if newest and not newest.finished else None
+        if missing.nothing and begun is None:
+            return f"{folder} is whole, and no ranking in it was cut short"
+        if begun and not missing.rollouts and (begun.head.free or len(reader.heads()) > 1):
+            queries = counted(len(reader.index.queries), "query", "queries")
+            whole = f"{len(begun.groups) - begun.incomplete:,} of {queries}"
+            if begun.head.free:
+                return f"The new ranking has {whole} in full, and is kept in {folder}; rank again for the others"
+            kept = f"The new ranking has {whole} in full; it and all verdicts that were bought are kept in {folder}"
+        else:
+            ended = _count_statuses(reader)
+            rollouts = counted(ended.total(), "rollout that was", "rollouts that were")
+            kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
+    return f"{kept}; {call('resume', folder)} does what is missing"
+
+
+def _count_statuses(reader: RunReader) -> Counter[str]:
+    return Counter(place.status for group in reader.index.rollouts.values() for place in group.values())
+
+
+@contextmanager
+def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None]:
+    """Raise the first of a group of errors, and say what is kept; a new run that cost nothing is taken away."""
+    try:
+        yield
+    except* Refused as group:
+        if new and store.is_empty:
+            store.discard()
+            raise first_error(group) from None
+        kept = what_is_kept(store.folder)
+        if isinstance(store, RunStore):
+            with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
+                if "ok" in _count_statuses(reader):
+                    kept += f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge"
+        raise type(first_error(group))(f"{first_error(group)}. {kept}") from None
+    except* CannotWrite as group:
+        advice = f"make room, then {call('resume', store.folder)}"
+        raise CannotWrite(f"{first_error(group)}; {advice}") from None
+    except* HarnessError as group:
+        if new and store.is_empty:
+            store.discard()
+        raise first_error(group) from None

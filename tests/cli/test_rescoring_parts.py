@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.core.clock import now
-from harness.pipeline.cut_short import what_is_kept
+from harness.pipeline.trust import what_is_kept
 from harness.pipeline.validation import validate_run
 from tests.cli.test_buying_once import priced
 from tests.conftest import Done, Harness
