@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.api.arguments import door_at_once
-from harness.api.outside import handed_out, ranking_handed_out
+from harness.api.outside import door_at_once, handed_out, ranking_handed_out
 from harness.archive.layout import find_run, list_runs
 from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader

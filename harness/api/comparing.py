@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Unpack
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.arguments import door, door_at_once
-from harness.api.outside import AnyAgent, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.layout import find_archived, list_comparisons
 from harness.core.clock import Clock, now

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
-from harness.api.arguments import door
 from harness.api.messages import ChatMessage, ChatTrajectory, parted_each
-from harness.api.outside import named_credentials, read_rubric_aside, read_run_env, why_missing
+from harness.api.outside import door, named_credentials, read_rubric_aside, read_run_env, why_missing
 from harness.archive.store import MemoryStore, Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress

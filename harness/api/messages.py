@@ -11,8 +11,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any, Literal, TypedDict, Unpack, cast
 
-from harness.api.arguments import door
-from harness.api.outside import named_credentials
+from harness.api.outside import door, named_credentials
 from harness.archive.store import MemoryStore
 from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, on_a_line, quoted
 from harness.core.records import Record

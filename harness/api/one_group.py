@@ -10,10 +10,10 @@ from typing import Any, Literal, Unpack
 
 import anyio
 
-from harness.api.arguments import door
 from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.outside import (
     AnyAgent,
+    door,
     handed_out,
     loaded_agent,
     named_credentials,

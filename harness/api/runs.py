@@ -8,8 +8,7 @@ from typing import Unpack
 import anyio.to_thread
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.arguments import door, door_at_once
-from harness.api.outside import AnyAgent, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read_run_env
 from harness.archive.layout import find_archived
 from harness.archive.reader import RunReader
 from harness.archive.run_state import last_unfinished

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.arguments import door_at_once
-from harness.api.outside import read_run_env
+from harness.api.outside import door_at_once, read_run_env
 from harness.archive.reader import RunReader
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress
