@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from harness.api.comparing import list_of_comparisons as comparisons
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
-    from harness.api.one_group import best_of, best_of_sync, rank, rank_sync, rollout, rollout_sync
+    from harness.api.one_group import best_of, best_of_sync, preload, rank, rank_sync, rollout, rollout_sync
     from harness.api.outside import AnyAgent, check_rubric, loadable_agents, text_of_rubric
-    from harness.api.preloading import preload
     from harness.api.runs import (
         RunPlan,
         import_run,
@@ -302,7 +301,7 @@ _HOMES = {
     "packaged_rubrics": "harness.judging.rubric_files:packaged_rubrics",
     "plan": "harness.api.runs:plan",
     "plan_sync": "harness.api.runs:plan_sync",
-    "preload": "harness.api.preloading:preload",
+    "preload": "harness.api.one_group:preload",
     "quote": "harness.api.runs:quote",
     "quote_sync": "harness.api.runs:quote_sync",
     "rank": "harness.api.one_group:rank",
