@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from harness.api.outside import AnyAgent, check_rubric, loadable_agents, text_of_rubric
     from harness.api.runs import (
         RunPlan,
+        export_run,
         import_run,
+        merge,
         plan,
         plan_sync,
         quote,
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
         validate,
         validate_sync,
     )
-    from harness.api.transfers import export_run, merge
     from harness.archive.rankings import RankingFile
     from harness.archive.reader import RunReader
     from harness.archive.run_info import RunInfo
@@ -294,9 +295,9 @@ _HOMES = {
     "compare_sync": "harness.api.comparing:compare_sync",
     "comparisons": "harness.api.comparing:list_of_comparisons",
     "open_comparison": "harness.api.comparing:open_comparison",
-    "export_run": "harness.api.transfers:export_run",
+    "export_run": "harness.api.runs:export_run",
     "import_run": "harness.api.runs:import_run",
-    "merge": "harness.api.transfers:merge",
+    "merge": "harness.api.runs:merge",
     "open": "harness.api.archived:open_archive",
     "packaged_rubrics": "harness.judging.rubric_files:packaged_rubrics",
     "plan": "harness.api.runs:plan",
