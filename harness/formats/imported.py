@@ -10,10 +10,9 @@ from typing import Literal
 from harness.core.rankings import GroupRanking, ImportedLine, Ranked
 from harness.core.records import Effective, Query, Rollout, Sampling, Trajectory, basis_of
 from harness.core.wording import counted
-from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.kept_turns import pack_turns
 from harness.formats.queries import query_from
-from harness.formats.training.origins import LineOrigin
+from harness.formats.training.origins import ImportedTrajectory, LineOrigin
 from harness.ranking.rewards import average_ranks, place
 
 BROUGHT = "imported"

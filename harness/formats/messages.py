@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from harness.core.records import Step
-from harness.formats.imported_trajectory import ImportedTrajectory
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, objects_of_kinds, text_in
+from harness.formats.training.origins import ImportedTrajectory
 from harness.rollouts.reply_items import split_think
 
 

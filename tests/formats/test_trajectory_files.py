@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.formats.imported import ImportedRun
-from harness.formats.imported_trajectory import ImportedTrajectory
+from harness.formats.training.origins import ImportedTrajectory
 from harness.formats.trajectory_files import read_trajectories
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "sky"}'}}
