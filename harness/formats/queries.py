@@ -16,8 +16,15 @@ from harness.core.shards import shard_in
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
 from harness.core.wording import option
-from harness.formats.csv_table import csv_rows
-from harness.formats.json_values import JsonObject, object_in, objects_in, objects_of_kinds, parse_json, text_in
+from harness.formats.json_values import (
+    JsonObject,
+    csv_rows,
+    object_in,
+    objects_in,
+    objects_of_kinds,
+    parse_json,
+    text_in,
+)
 
 
 class PackedQueries(Packed[Query]):
