@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats.kept_turns import pack_turns, unpack_turns
+from harness.formats.imported import pack_turns, unpack_turns
 from harness.formats.sequences import join_turns
 from harness.formats.training.origins import ImportedTrajectory
 from harness.formats.trajectory_files import read_trajectories

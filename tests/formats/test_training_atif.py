@@ -11,8 +11,7 @@ from harness.core.rankings import Ranked
 from harness.core.records import Step, Trajectory, Usage
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.atif import read_atif
-from harness.formats.imported import ImportedRun
-from harness.formats.kept_turns import pack_turns, unpack_turns
+from harness.formats.imported import ImportedRun, pack_turns, unpack_turns
 from harness.formats.training.art import ArtGroup
 from harness.formats.training.atif_trajectory import AtifTrajectory, atif_lines, atif_trajectory
 from harness.formats.training.candidates import Losses

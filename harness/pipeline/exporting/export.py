@@ -19,7 +19,7 @@ from harness.core.records import Rollout, to_json
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.unicode import valid_unicode
 from harness.core.wording import call, counted
-from harness.formats.kept_turns import unpack_turns
+from harness.formats.imported import unpack_turns
 from harness.formats.sequences import TokenCounts
 from harness.formats.training.atif_trajectory import atif_lines
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in
