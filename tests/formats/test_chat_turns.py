@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.imported import pack_turns, unpack_turns
-from harness.formats.sequences import join_turns
 from harness.formats.training.origins import ImportedTrajectory
 from harness.formats.trajectory_files import read_trajectories
-from harness.formats.turns import Turn
+from harness.formats.turns import Turn, join_turns
 
 CALLS = [
     {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q":  "sky"}'}},

@@ -3,8 +3,7 @@
 import pytest
 
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats.sequences import TokenCounts, join_turns, token_fields
-from harness.formats.turns import Message, Turn
+from harness.formats.turns import Message, TokenCounts, Turn, join_turns, token_fields
 
 USER: Message = {"role": "user", "content": "Why?"}
 CALL: Message = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f"}}]}

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.formats.sequences import join_turns
 from harness.formats.training.candidates import (
     Candidate,
     LeftOut,
@@ -30,7 +29,7 @@ from harness.formats.training.records import (
 )
 from harness.formats.training.registry import LINES_OF
 from harness.formats.training.rules import ExportFormat, ExportRules, choose_split, read_split
-from harness.formats.turns import Message, NoMessages, Turn
+from harness.formats.turns import Message, NoMessages, Turn, join_turns
 from harness.ranking.pair_probability import probabilities_above
 from harness.ranking.score_table import rank_scores
 from tests.builders import a_group, a_rollout

@@ -14,8 +14,7 @@ from openai.types.responses import ResponseReasoningItem
 import harness
 from harness.core.records import ModelCall
 from harness.core.settings import Api
-from harness.formats.sequences import TurnSequence, join_turns
-from harness.formats.turns import Message, NoMessages, Turn, recorded_turns
+from harness.formats.turns import Message, NoMessages, Turn, TurnSequence, join_turns, recorded_turns
 from harness.rollouts.raw import RawCall, unpack
 from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
 

@@ -8,9 +8,8 @@ from typing import Literal
 
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
-from harness.formats.sequences import TurnSequence, join_turns
 from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
-from harness.formats.turns import NoMessages, Turn
+from harness.formats.turns import NoMessages, Turn, TurnSequence, join_turns
 from harness.ranking.pair_probability import probabilities_above
 
 Unit = Literal["group", "rollout", "pair", "line", "part of a line"]

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import yaml
 
 from harness.core.errors import on_a_line
-from harness.formats.sequences import NO_TOKENS, TokenCounts
 from harness.formats.training.candidates import Losses
 from harness.formats.training.rules import USUAL_CONFIDENCE, ExportFormat, ExportRules
+from harness.formats.turns import NO_TOKENS, TokenCounts
 
 DatasetsType: TypeAlias = "str | Mapping[str, DatasetsType] | Sequence[DatasetsType]"
 """A type of `datasets`, a record of columns, or a list: its one entry says of what."""

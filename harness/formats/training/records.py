@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Any
 
 from harness.formats.json_values import parse_json
-from harness.formats.sequences import NO_TOKENS, TokenCounts, TurnSequence, token_fields
 from harness.formats.training import line_models
 from harness.formats.training.candidates import (
     Candidate,
@@ -19,7 +18,7 @@ from harness.formats.training.candidates import (
 )
 from harness.formats.training.line_models import Part, faults
 from harness.formats.training.rules import ExportRules, SftStyle
-from harness.formats.turns import Message
+from harness.formats.turns import NO_TOKENS, Message, TokenCounts, TurnSequence, token_fields
 from harness.ranking.rewards import advantages
 
 _OPENAI_KEYS = {"role", "content", "tool_calls", "tool_call_id", "name", "refusal"}

@@ -20,7 +20,6 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.core.unicode import valid_unicode
 from harness.core.wording import call, counted
 from harness.formats.imported import unpack_turns
-from harness.formats.sequences import TokenCounts
 from harness.formats.training.atif_trajectory import atif_lines
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in
 from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
@@ -30,7 +29,7 @@ from harness.formats.training.records import TrainingLine
 from harness.formats.training.registry import LINES_OF, line_model
 from harness.formats.training.rules import WHOLE, ExportRules, choose_split
 from harness.formats.training.tables import COLUMNS, csv_line, table_rows
-from harness.formats.turns import Turn, recorded_turns
+from harness.formats.turns import TokenCounts, Turn, recorded_turns
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.notes import provisional_words
