@@ -18,8 +18,8 @@ from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
 from harness.endpoints.costs import Ceiling
+from harness.formats.chat_turns import read_messages
 from harness.formats.imported import ImportedRun
-from harness.formats.messages import read_messages
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import check_prices, make_ceiling
 from harness.pipeline.judge_inputs import with_profile

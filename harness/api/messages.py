@@ -21,7 +21,7 @@ from harness.core.sync import in_step
 from harness.core.unicode import visible
 from harness.core.verdicts import Unscored
 from harness.core.wording import calling
-from harness.formats.messages import checked_messages
+from harness.formats.chat_turns import checked_messages
 from harness.judging.judges import RulerJudge
 from harness.judging.jury import ListJury, ListLedger
 from harness.judging.prompt import ListTask, Task

@@ -16,9 +16,8 @@ from pydantic import JsonValue
 from harness.core.errors import quoted
 from harness.core.records import Step, Usage
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats.chat_turns import sampled_tokens
+from harness.formats.chat_turns import content_text, function_step, join_texts, sampled_tokens, steps_without_call
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, objects_of_kinds, text_in
-from harness.formats.messages import content_text, function_step, join_texts, steps_without_call
 from harness.formats.training.origins import ImportedTrajectory
 from harness.formats.turns import Message, Turn
 

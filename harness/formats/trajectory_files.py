@@ -13,9 +13,8 @@ from harness.core.errors import UsageError, on_a_line, short_message
 from harness.core.rankings import ImportedLine
 from harness.core.user_files import is_folder, read_text, text_lines
 from harness.formats.atif import read_atif
-from harness.formats.chat_turns import turns_after, turns_of_chat
+from harness.formats.chat_turns import checked_messages, read_messages, turns_after, turns_of_chat
 from harness.formats.json_values import JsonObject, first_fault, length_in_common, object_in, objects_in, parse_json
-from harness.formats.messages import checked_messages, read_messages
 from harness.formats.queries import query_from
 from harness.formats.training.line_readers import read_art_group, read_group, talk_fields
 from harness.formats.training.origins import (

@@ -10,8 +10,8 @@ from pydantic import Field, StrictStr, model_validator
 
 from harness.core.rankings import Ranked
 from harness.core.records import Rollout
+from harness.formats.chat_turns import SYSTEM_ROLES
 from harness.formats.json_values import parse_json
-from harness.formats.messages import SYSTEM_ROLES
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
 from harness.formats.training.line_models import ClosedPart, Part, Whole
 from harness.formats.training.records import TrainingLine

@@ -12,9 +12,18 @@ from harness.core.rankings import Signal
 from harness.core.records import Failure, FailureKind, Role
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.wording import counted
-from harness.formats.chat_turns import conversation_of, masked_runs, plain_messages, sampled_tokens, turn_of
+from harness.formats.chat_turns import (
+    SYSTEM_ROLES,
+    checked_messages,
+    content_text,
+    conversation_of,
+    masked_runs,
+    plain_messages,
+    sampled_tokens,
+    steps_of_messages,
+    turn_of,
+)
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
-from harness.formats.messages import SYSTEM_ROLES, checked_messages, content_text, steps_of_messages
 from harness.formats.training.line_models import GroupLine, GroupRollout, GroupSequence
 from harness.formats.training.origins import ImportedTrajectory, LineOrigin
 from harness.formats.turns import Turn
