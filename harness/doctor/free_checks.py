@@ -1,6 +1,7 @@
 """The checks that cost nothing, in the order in which a run settles what they check. No model is asked."""
 
 import platform
+import random
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -8,21 +9,103 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+from agents import Agent, FunctionTool, Model
 
 from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY
-from harness.doctor.agent_checks import CheckedAgent, check_agent
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.local_servers import LOOPBACK, server_checks
 from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors
 from harness.endpoints.credentials import AGENT_URL
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric
-from harness.pipeline.resolve import JudgeSpec, resolve_judge
+from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
 from harness.rollouts.capture import check_tracing
-from harness.rollouts.loading import NoSuchAgent, load_agent
+from harness.rollouts.environment import AgentEnv
+from harness.rollouts.graph import reachable
+from harness.rollouts.loading import LoadedAgent, NoSuchAgent, load_agent
+
+
+@dataclass(frozen=True)
+class CheckedAgent:
+    """An agent made for the checks, and what a run of it resolves to."""
+
+    spec: AgentSpec
+    agent: Agent[Any]
+    has_own_endpoint: bool
+    """The agent brings a model object or client, so that the endpoint of the settings is not asked."""
+
+    @property
+    def model_name(self) -> str:
+        """The model's name, or its class where it has none."""
+        return self.spec.model or type(self.agent.model).__name__
+
+    @property
+    def host(self) -> str:
+        """The host of the model, as far as it is known."""
+        endpoint = None if self.has_own_endpoint else self.spec.endpoint
+        return endpoint.host if endpoint else "the agent's endpoint"
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether a run sends seeds, as a rollout decides it: not on the Responses API, nor without an endpoint."""
+        return self.spec.endpoint is not None and self.spec.endpoint.api == "chat"
+
+
+async def check_agent(request: DoctorRequest, loaded: LoadedAgent) -> tuple[CheckedAgent | None, list[Check]]:
+    """Make an agent. Return it, None where its own code fails, with the checks of it. Raises HarnessError."""
+    settings = request.settings
+    try:
+        # the tools have a check of their own
+        spec = await resolve_agent(loaded, settings, request.credentials, with_tools=False)
+        env = AgentEnv(
+            api=spec.endpoint.api if spec.endpoint else "chat",
+            offline=spec.offline,
+            corpus=settings.corpus,
+            model=settings.model,
+            rng=random.Random(settings.seed),
+        )
+        async with loaded.open(env) as agent:
+            brings_model = isinstance(agent.model, Model) and settings.model is None
+            is_elsewhere = spec.endpoint is None and not spec.offline
+            checked = CheckedAgent(spec, agent, has_own_endpoint=brings_model or is_elsewhere)
+    except HarnessError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - the user's own code, and servers that it starts
+        finding = f"{request.agent!r} could not be made: {type(exc).__name__}: {exc}"
+        return None, [Check("agent", "fail", finding, "mend its file; `harness run` would stop there too")]
+    origin = "an example that comes with the harness" if loaded.packaged else loaded.file or "not from a file"
+    chosen_by = f"by {request.origin('model')}" if settings.model else "the agent's own"
+    model = f"{spec.model}, the embedded one" if spec.offline else f"{checked.model_name}, {chosen_by}"
+    of_agent = Check("agent", "ok", f"{loaded.name}, {origin}")
+    return checked, [of_agent, Check("model", "ok", model), _tools_check(checked)]
+
+
+def _tools_check(checked: CheckedAgent) -> Check:
+    agent, endpoint = checked.agent, checked.spec.endpoint
+    tools = [tool for each in reachable(agent) for tool in each.tools]
+    # no function here serves them: they exist on the Responses API only
+    hosted = ", ".join(tool.name for tool in tools if not isinstance(tool, FunctionTool))
+    names = [
+        *(tool.name if isinstance(tool, FunctionTool) else f"{tool.name} (hosted)" for tool in agent.tools),
+        *(f"MCP server {server.name}" for server in agent.mcp_servers),
+        *(f"handoff to {h.name if isinstance(h, Agent) else h.agent_name}" for h in agent.handoffs),
+    ]
+    finding = ", ".join(names) or "none"
+    if hosted and endpoint and not checked.has_own_endpoint and not checked.spec.offline:
+        if endpoint.api == "chat":
+            finding = f"{finding}; hosted tools ({hosted}) do not exist on the chat API"
+            advice = "leave them out where build(env) finds env.api == 'chat', or set --api responses"
+            return Check("tools", "fail", finding, advice)
+        if endpoint.host != OPENAI_HOST:
+            finding = f"{finding}: OpenAI hosts that, and {endpoint.host} may not"
+            advice = "if a run fails on it: --api chat, where an agent has to bring tools of its own"
+            return Check("tools", "warn", finding, advice)
+    return Check("tools", "ok", finding)
 
 
 def endpoint_check(request: DoctorRequest, endpoint: Endpoint | None) -> Check:

@@ -15,9 +15,8 @@ from harness.core.errors import HarnessError
 from harness.core.settings import Settings
 from harness.core.verdicts import Judged, Unjudged
 from harness.core.wording import counted
-from harness.doctor.agent_checks import CheckedAgent
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
-from harness.doctor.free_checks import Findings
+from harness.doctor.free_checks import CheckedAgent, Findings
 from harness.doctor.model_probe import PATIENCE_S, ModelProbe, ProbeReply
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import Credentials

@@ -8,7 +8,7 @@ import anyio
 from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner
 
 from harness.core.settings import Settings
-from harness.doctor.agent_checks import CheckedAgent
+from harness.doctor.free_checks import CheckedAgent
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import RefusedSettings, refused_setting
 from harness.endpoints.state import EndpointState
