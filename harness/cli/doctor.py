@@ -17,8 +17,14 @@ from harness.cli.progress_bars import ProgressBars
 from harness.core.clock import now
 from harness.core.errors import ExitCode, Interrupted, UsageError
 from harness.core.wording import command, counted
-from harness.doctor.calibration import Calibration, bundled_pairs, calibrate, count_calibration_calls
-from harness.doctor.calibration_summary import calibration_json, calibration_lines
+from harness.doctor.calibration import (
+    Calibration,
+    bundled_pairs,
+    calibrate,
+    calibration_json,
+    calibration_lines,
+    count_calibration_calls,
+)
 from harness.doctor.checks import Check, DoctorRequest, Status
 from harness.doctor.free_checks import run_free_checks
 from harness.doctor.from_python import judge_to_check

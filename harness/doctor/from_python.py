@@ -15,8 +15,7 @@ from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
 from harness.core.wording import as_spoken, option
-from harness.doctor.calibration import Calibration, bundled_pairs, calibrate
-from harness.doctor.calibration_summary import calibration_json
+from harness.doctor.calibration import Calibration, bundled_pairs, calibrate, calibration_json
 from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.live_checks import run_live_checks

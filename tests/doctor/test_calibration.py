@@ -6,8 +6,15 @@ from harness.core.progress import Silent, Stage
 from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
 from harness.core.verdicts import Judged, Unjudged
-from harness.doctor.calibration import Calibration, Trial, bundled_pairs, calibrate, count_calibration_calls
-from harness.doctor.calibration_summary import calibration_json, calibration_lines
+from harness.doctor.calibration import (
+    Calibration,
+    Trial,
+    bundled_pairs,
+    calibrate,
+    calibration_json,
+    calibration_lines,
+    count_calibration_calls,
+)
 from harness.formats.labelled_pairs import Label, LabelledPair
 from harness.judging.rubric_files import load_rubric
 from harness.pipeline.resolve import JudgeSpec
