@@ -15,10 +15,9 @@ import numpy as np
 from simulated_judge import REGIMES, Array, Regime, cross_match, draw
 
 from harness import SideResult
-from harness.comparison.intervals import interval_of_share
+from harness.comparison.intervals import interval_of_share, t_test_power
 from harness.comparison.outcomes import Clusters, mean_by_query
 from harness.comparison.side_results import side_result
-from harness.comparison.statistics import t_test_power
 from harness.core.comparisons import ComparedQuery, ComparedRollout
 
 SHARP, NOISY = REGIMES[:2]

@@ -6,10 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.comparison.intervals import interval_of_mean, interval_of_share, quantiles, redrawn
+from harness.comparison.intervals import holm, interval_of_mean, interval_of_share, quantiles, redrawn
 from harness.comparison.outcomes import Clusters, Numbers, cluster_name, mean_by_query, outcomes, side_pairs
 from harness.comparison.side_results import side_result, slices
-from harness.comparison.statistics import holm
 from harness.core.comparisons import (
     FEWEST_SHOWING,
     ComparedQuery,

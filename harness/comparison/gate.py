@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from harness.comparison.interim import critical_values, exits
+from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_value
 from harness.comparison.outcomes import cluster_name
-from harness.comparison.statistics import DEFAULT_SPREAD, scipy, t_exceeds, t_value
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.rounded import percent_half_up, round_number, whole_percent

@@ -13,9 +13,8 @@ from typing import Self
 
 import numpy as np
 
-from harness.comparison.intervals import interval_of_share
+from harness.comparison.intervals import interval_of_share, scipy, t_value
 from harness.comparison.outcomes import Clusters, Numbers, bounds, cluster_name, mean_by_query, outcomes, side_pairs
-from harness.comparison.statistics import scipy, t_value
 from harness.core.comparisons import ComparedQuery, Interval
 from harness.core.gates import GateFinding, InterimAnalysis
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.comparison.intervals import scipy
 from harness.comparison.outcomes import paired_rollouts
-from harness.comparison.statistics import scipy
 from harness.core.comparisons import ComparedQuery
 from harness.core.rounded import percent_half_up
 from harness.core.wording import counted

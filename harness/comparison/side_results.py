@@ -7,7 +7,17 @@ from itertools import chain
 import numpy as np
 from pydantic import JsonValue
 
-from harness.comparison.intervals import interval_of_mean, interval_of_share, method_for, sign_flip_p, t_quantile
+from harness.comparison.intervals import (
+    DEFAULT_SPREAD,
+    detectable,
+    enough_queries,
+    holm,
+    interval_of_mean,
+    interval_of_share,
+    method_for,
+    sign_flip_p,
+    t_quantile,
+)
 from harness.comparison.outcomes import (
     Clusters,
     Numbers,
@@ -18,7 +28,6 @@ from harness.comparison.outcomes import (
     outcomes,
     side_pairs,
 )
-from harness.comparison.statistics import DEFAULT_SPREAD, detectable, enough_queries, holm
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Interval, SideResult, Slice, leaves_out_half
 
 _MOST_VALUES = 12

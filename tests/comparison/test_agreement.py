@@ -11,10 +11,17 @@ import pytest
 from scipy import stats
 
 from harness.comparison.conclusions import bradley_terry
-from harness.comparison.intervals import interval_of_mean, interval_of_share, sign_flip_p
+from harness.comparison.intervals import (
+    detectable,
+    enough_queries,
+    holm,
+    interval_of_mean,
+    interval_of_share,
+    sign_flip_p,
+    t_test_power,
+)
 from harness.comparison.outcomes import Clusters, Pair, ratio
 from harness.comparison.side_results import length_controlled
-from harness.comparison.statistics import detectable, enough_queries, holm, t_test_power
 from harness.ranking.judge_stats.agreement import Share
 
 
