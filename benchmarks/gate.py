@@ -15,9 +15,8 @@ from figures import add_json_option, renew
 from simulated_gate import NOISY, SHARP, Repeat, repeats
 from simulated_judge import Regime
 
-from harness.comparison.gate import pass_probability
+from harness.comparison.gate import pass_probability, reversals
 from harness.comparison.interim import InterimPlan
-from harness.comparison.noise import reversals
 from harness.core.gates import InterimAnalysis
 
 MARGIN = 0.05

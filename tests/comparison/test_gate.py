@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.comparison.gate import _beside, forecast_sentences, pass_forecast
+from harness.comparison.gate import Reversals, _beside, forecast_sentences, pass_forecast, reversals
 from harness.comparison.interim import FEWEST_QUERIES, InterimPlan, finding
-from harness.comparison.noise import Reversals, reversals
 from harness.core.comparisons import ComparedQuery
 from tests.conftest import ROOT
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries
-from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt
+from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt, reversals
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
-from harness.comparison.noise import reversals
 from harness.core.comparisons import ComparedQuery, Comparison
 from harness.core.errors import UsageError
 from harness.core.gates import Forecast, GateResult, InterimRule

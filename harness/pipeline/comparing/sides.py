@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from harness.archive.reader import RunReader
-from harness.comparison.noise import Reversals
+from harness.comparison.gate import Reversals
 from harness.core.comparisons import ComparedRollout, ComparedSide
 from harness.core.errors import UsageError
 from harness.core.rankings import Match
