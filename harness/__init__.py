@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from harness.archive.store import MemoryStore, Store
     from harness.archive.typed_records import RankingHead
     from harness.archive.validation import Finding
-    from harness.comparison.scores import compare_scores
+    from harness.comparison.side_results import compare_scores
     from harness.core.comparisons import Comparison, Interval, SideResult
     from harness.core.errors import (
         ArchiveDamaged,
@@ -291,7 +291,7 @@ _HOMES = {
     "check_setup": "harness.doctor.from_python:check_setup",
     "check_setup_sync": "harness.doctor.from_python:check_setup_sync",
     "compare": "harness.api.comparing:compare",
-    "compare_scores": "harness.comparison.scores:compare_scores",
+    "compare_scores": "harness.comparison.side_results:compare_scores",
     "compare_sync": "harness.api.comparing:compare_sync",
     "comparisons": "harness.api.comparing:list_of_comparisons",
     "open_comparison": "harness.api.comparing:open_comparison",
