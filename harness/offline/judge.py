@@ -10,8 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from harness.offline.tool import parse_passages
-from harness.offline.words import content_stems, first_year, keywords, split_sentences, split_words, stem
+from harness.offline.tool import content_stems, first_year, keywords, parse_passages, split_sentences, split_words, stem
 from harness.transcripts.transcript import Transcript
 
 _STEP = re.compile(r"^Step \d+ \(.*\)$", re.MULTILINE)

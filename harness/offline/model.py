@@ -23,14 +23,15 @@ from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
 from harness.endpoints.streams import completed
-from harness.offline.tool import Passage, parse_passages
-from harness.offline.words import (
+from harness.offline.tool import (
     GENERAL_WORDS,
     NAME,
+    Passage,
     content_stems,
     first_year,
     is_about,
     keywords,
+    parse_passages,
     split_sentences,
     stem,
 )

@@ -11,8 +11,7 @@ import pytest
 from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner, Tool, function_tool
 
 from harness.offline.model import OfflineModel
-from harness.offline.tool import parse_passages, search_tool
-from harness.offline.words import split_sentences
+from harness.offline.tool import parse_passages, search_tool, split_sentences
 
 LANGUAGES = "Write an essay on the evolution of programming languages."
 ON_TOPIC = [
