@@ -30,8 +30,7 @@ from harness.judging.verdict_cache import CachedListJudge, VerdictCache
 from harness.pipeline.resolve import RunEnvironment, resolve_judge
 from harness.pipeline.stages import open_judge_models
 from harness.tournament.listwise import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
-from harness.transcripts.path_text import plain_text
-from harness.transcripts.transcript import Transcript
+from harness.transcripts.transcript import Transcript, plain_text
 
 ChatMessage = Mapping[str, Any]
 ChatTrajectory = Sequence[ChatMessage] | Mapping[str, Any]

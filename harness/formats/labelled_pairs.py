@@ -11,8 +11,7 @@ from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.user_files import text_lines
 from harness.formats.json_values import csv_rows
 from harness.transcripts.clean_text import legible
-from harness.transcripts.path_text import plain_text
-from harness.transcripts.transcript import Transcript
+from harness.transcripts.transcript import Transcript, plain_text
 
 _QUERY_KEYS = ("query", "prompt", "question", "input", "instruction")
 

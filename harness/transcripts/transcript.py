@@ -9,25 +9,158 @@ of all. Each cut says how many characters are missing.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 from pydantic import JsonValue
 
 from harness.core.errors import UsageError
-from harness.core.records import Trajectory
-from harness.transcripts.path_text import (
-    Limits,
-    cut_text,
-    largest_that_fits,
-    lines_out,
-    longest_field,
-    path_text,
-    plain_steps,
-    plain_text,
-)
+from harness.core.records import Step, Trajectory
+from harness.core.unicode import mark_hidden, visible_name
+from harness.transcripts.clean_text import legible
 from harness.transcripts.tokens import ESTIMATE, TokenBudget, transcript_budget
+
+_LOOKS_CUT = re.compile(r"\[\s?…([^\[\]\n]{0,80})…\s?\]")
+
+
+def middle_out(text: str, keep: int) -> str:
+    """Return `text` with all but `keep` characters taken out of its middle, and the number of them put there.
+
+    Texts shorter than the cut mark are not cut.
+    """
+    missing = len(text) - keep
+    mark = _mark(missing)
+    if missing <= len(mark):
+        return text
+    tail = keep // 2
+    return text[: keep - tail] + mark + text[len(text) - tail :]
+
+
+def lines_out(text: str, keep: int) -> str:
+    """Return `text` with whole lines taken out of its middle, and a line that says how many characters are missing.
+
+    At most `keep` characters stay, so every line that stays begins as it began. Texts shorter than the cut mark are
+    not cut.
+    """
+    if len(text) - keep <= len(_mark(len(text) - keep)):
+        return text
+    tail = keep // 2
+    head_end = text.rfind("\n", 0, keep - tail + 1)
+    tail_start = text.find("\n", len(text) - tail - 1) + 1
+    head = text[:head_end] if head_end > 0 else ""
+    rest = text[tail_start:] if tail_start > 0 else ""
+    return "\n".join(filter(None, (head, _mark(len(text) - len(head) - len(rest)), rest)))
+
+
+def _mark(missing: int) -> str:
+    return f"[… {missing:,} characters cut …]"
+
+
+def largest_that_fits(fits: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return the largest number from `low` to `high` that fits, by halving; None if not even `low` does."""
+    if not fits(low):
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+Limits = Mapping[str, int]
+"""The most characters that a step's field may keep, by the field's name. Fields without a limit stay whole."""
+
+_TEXTS = ("reasoning", "tool_input", "tool_output", "error")
+_NAMES = ("agent", "tool_name", "server")
+_NAME_LENGTH = 200
+"""Characters that a name in a head or after a label keeps."""
+_TOOL_LABELS = {"hosted": "Hosted tool", "mcp": "MCP tool"}
+
+
+def plain_text(text: str) -> str:
+    """Return a text of a path, or an answer, as it stands in a transcript before it is cut: only a cut looks like one.
+
+    In what looks like the mark of a cut full stops stand for the ellipses.
+    """
+    plain = legible(text)
+    return (_LOOKS_CUT.sub(r"[...\1...]", plain) if "…" in plain else plain).strip()
+
+
+def plain_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the steps with their texts and names as they stand in a transcript before it is cut."""
+    return tuple(_plain_step(step) for step in steps)
+
+
+def path_text(steps: Sequence[Step], limits: Limits) -> str:
+    """Return plain steps as text. Agents are named only where more than one took part."""
+    several_agents = len({s.agent for s in steps if s.agent}) > 1
+    blocks = ("\n".join(_lines(i, s, limits, "", name_agent=several_agents)) for i, s in enumerate(steps, 1))
+    return "\n\n".join(blocks) or "(no steps)"
+
+
+def cut_text(text: str, keep: int) -> str:
+    """Return a plain text cut to `keep` characters. A joiner that a cut parts from its letters is marked as hidden."""
+    return mark_hidden(middle_out(text, keep))
+
+
+def longest_field(steps: Sequence[Step], names: Sequence[str]) -> int:
+    """Return the length of the longest text that the steps, and those inside them, hold under `names`."""
+    lengths = [len(getattr(step, name) or "") for step in steps for name in names]
+    lengths += [longest_field(step.inner, names) for step in steps]
+    return max(lengths, default=0)
+
+
+def _plain_step(step: Step) -> Step:
+    members = step.__dict__
+    plain = {name: make(text) for name, make in _MAKE_PLAIN.items() if (text := members[name]) is not None}
+    inner = plain_steps(step.inner)
+    if inner == step.inner and all(text == members[name] for name, text in plain.items()):
+        return step  # as nearly every one is: a copy takes longer than all else here
+    return step.model_copy(update={**plain, "inner": inner})
+
+
+def _plain_name(name: str) -> str:
+    return _short_name(name) if len(name) <= _NAME_LENGTH else cut_text(visible_name(plain_text(name)), _NAME_LENGTH)
+
+
+@lru_cache(maxsize=1024)  # a run has few names, and each stands in many steps
+def _short_name(name: str) -> str:
+    return cut_text(visible_name(plain_text(name)), _NAME_LENGTH)
+
+
+_MAKE_PLAIN = dict.fromkeys(_TEXTS, plain_text) | dict.fromkeys(_NAMES, _plain_name)
+"""What makes each text of a step ready, by the name of its field."""
+
+
+def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: bool) -> Iterator[str]:
+    """Yield the lines of a step; every one begins with `margin`."""
+
+    def field(label: str, name: str) -> Iterator[str]:
+        text = getattr(step, name)
+        text = cut_text(text, limits[name]) if name in limits else text
+        first, *further = ["", *text.split("\n")] if "\n" in text else [text]
+        yield f"{margin}{label}: {first}" if first else f"{margin}{label}:"
+        for line in further:
+            yield f"{margin}| {line}" if line else f"{margin}|"
+
+    agent = f" by {step.agent}" if name_agent and step.agent else ""
+    yield f"{margin}Step {number} ({step.kind}{agent})"
+    if step.reasoning:
+        yield from field("Reasoning", "reasoning")
+    if step.tool_name:
+        yield f"{margin}{_TOOL_LABELS.get(step.tool_type or '', 'Tool')}: {step.tool_name}"
+    if step.tool_type == "mcp" and step.server:
+        yield f"{margin}MCP server: {step.server}"
+    if step.tool_input is not None:
+        yield from field("Input", "tool_input")
+    for at, inner in enumerate(step.inner, 1):
+        yield from _lines(at, inner, limits, margin + "  ", name_agent=True)
+    if step.tool_output is not None:
+        yield from field("Output", "tool_output")
+    if step.error:
+        yield from field("Error", "error")
+
 
 RENDERING = 2
 """The number of the rendering: it goes up when transcripts are written in another way. Records name theirs."""

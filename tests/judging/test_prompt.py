@@ -13,8 +13,7 @@ from harness.core.records import Effective, ModelCall, Rollout, Sampling, Step, 
 from harness.judging.judges import verdict_key
 from harness.judging.prompt import Prompt, Task, make_pair_prompt, prompt_fingerprint
 from harness.transcripts.clean_text import legible
-from harness.transcripts.path_text import plain_text
-from harness.transcripts.transcript import Transcript, transcribe
+from harness.transcripts.transcript import Transcript, plain_text, transcribe
 from tests.builders import AT, a_rollout, a_transcript
 from tests.judging.replies import WRITING, a_rubric
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.transcripts.path_text import largest_that_fits, middle_out
+from harness.transcripts.transcript import largest_that_fits, middle_out
 
 CUT = re.compile(r"\[… ([\d,]+) characters cut …\]")
 

@@ -10,9 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.core.records import Step, Trajectory
-from harness.transcripts.path_text import plain_text
 from harness.transcripts.tokens import TokenBudget, estimate_tokens
-from harness.transcripts.transcript import Transcript, transcribe
+from harness.transcripts.transcript import Transcript, plain_text, transcribe
 
 # ---- An independent reader of paths
 

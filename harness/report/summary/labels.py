@@ -13,7 +13,7 @@ from harness.ranking.judge_stats.agreement import Preference, Share, kappa, pref
 from harness.ranking.judge_stats.side_by_side import Truth
 from harness.ranking.topology import exact
 from harness.report.summary.ranking import group_of
-from harness.transcripts.path_text import plain_text
+from harness.transcripts.transcript import plain_text
 
 _Label = Literal["a", "b", "tie"]
 
