@@ -14,9 +14,8 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.core.records import Step
 from harness.ranking.topologies import TOPOLOGIES
-from harness.report.summary.paths import aligned_steps, first_parting
 from harness.report.summary.why import decided, explain_pair, find_pair, first_sentence
-from harness.report.summary.why_records import Meeting
+from harness.report.summary.why_records import Meeting, aligned_steps, first_parting
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 

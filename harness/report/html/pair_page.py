@@ -12,10 +12,9 @@ from harness.report.html.excerpts import Excerpt, ExcerptStep, ExcerptText, Page
 from harness.report.html.facts import Fact, versions_fact
 from harness.report.summary.match_details import detail_matches, draw_bracket
 from harness.report.summary.pair_table import cycles_sentence
-from harness.report.summary.paths import aligned_steps
 from harness.report.summary.rankings import judge_of
 from harness.report.summary.why import ChosenPair
-from harness.report.summary.why_records import DimensionLead, PairExplanation, PairSide
+from harness.report.summary.why_records import DimensionLead, PairExplanation, PairSide, aligned_steps
 from harness.report.text import as_sentence, date
 
 _SAME = "the same as on the other side"
