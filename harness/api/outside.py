@@ -35,7 +35,7 @@ from harness.judging.rubric_files import read_rubric, rubric_source
 from harness.pipeline.costs import check_prices, make_ceiling
 from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
 from harness.pipeline.resolve import RunEnvironment, make_redactor, resolve_judge
-from harness.report.summary.notes import open_reasons
+from harness.report.summary.rollouts import open_reasons
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.tournament.ranker import METHODS, AnyRubric
 

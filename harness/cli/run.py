@@ -36,7 +36,7 @@ from harness.pipeline.trust import agent_of_run
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
 from harness.report.json import run_json
-from harness.report.summary.notes import open_reasons
+from harness.report.summary.rollouts import open_reasons
 from harness.rollouts.loading import LoadedAgent, load_agent
 
 

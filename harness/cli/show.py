@@ -19,10 +19,10 @@ from harness.cli.start_options import ShownPart
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, on_a_line, quoted
 from harness.core.records import Query, Rollout
 from harness.core.wording import call, counted
-from harness.report.summary.notes import provisional_words
 from harness.report.summary.pair_table import pair_table
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
 from harness.report.summary.rankings import design_of, ranking_line
+from harness.report.summary.rollouts import provisional_words
 from harness.report.summary.why import explain_pair, find_pair, judged_ranking
 from harness.report.terminal.details import match_lines, matches_table, pair_table_lines, path_lines
 from harness.report.terminal.runs import rankings_table, rounds_lines

@@ -16,11 +16,10 @@ from harness.report.summary.group import AgentFigures, JudgeFigures
 from harness.report.summary.judges import JudgesSideBySide
 from harness.report.summary.labels import LabelAgreement
 from harness.report.summary.match_verdicts import VerdictLookup, rollout_flags
-from harness.report.summary.notes import anchor_is_greedy, notes, open_reasons
 from harness.report.summary.ranking import is_offline, ranked_groups
 from harness.report.summary.ranking_figures import RankingFigures
 from harness.report.summary.rankings import rounds_json
-from harness.report.summary.rollouts import placed_rollouts
+from harness.report.summary.rollouts import anchor_is_greedy, notes, open_reasons, placed_rollouts
 
 
 def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:

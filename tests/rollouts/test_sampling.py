@@ -6,7 +6,7 @@ import pytest
 from agents import Agent, ModelSettings, Runner, function_tool
 
 import harness
-from harness.report.summary.notes import anchor_is_greedy
+from harness.report.summary.rollouts import anchor_is_greedy
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.rollouts.test_capture import roll_out
 

@@ -24,10 +24,9 @@ from harness.report.summary.match_details import (
     seeds_by_anchor,
 )
 from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, judged_sides, rollout_flags, verdict_keys
-from harness.report.summary.notes import jury_lines, notes
 from harness.report.summary.pair_table import PairTable, pair_table
 from harness.report.summary.ranking import group_of
-from harness.report.summary.rollouts import placed_rollouts, score_name
+from harness.report.summary.rollouts import jury_lines, notes, placed_rollouts, score_name
 from harness.transcripts.transcript import TranscriptForm, recorded_form
 
 

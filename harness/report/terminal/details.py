@@ -11,9 +11,8 @@ from harness.core.records import Group
 from harness.core.wording import counted
 from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
-from harness.report.summary.notes import own_models
 from harness.report.summary.pair_table import PairTable, cycles_sentence
-from harness.report.summary.rollouts import numbered_steps
+from harness.report.summary.rollouts import numbered_steps, own_models
 from harness.report.terminal.table import Column, TableRow, table_lines, table_width, visible_text
 from harness.report.text import EMPTY_ANSWER, as_sentence, signed, temperature_words
 from harness.transcripts.transcript import TranscriptForm

@@ -15,7 +15,7 @@ from harness.archive.run_state import RunState, find_comparison_state, find_run_
 from harness.core.errors import HarnessError, NeedsUpgrade, TooOld
 from harness.core.unicode import visible_name
 from harness.core.wording import counted
-from harness.report.summary.notes import provisional_words
+from harness.report.summary.rollouts import provisional_words
 from harness.report.terminal.table import Column, on_one_line, table_lines, visible_text
 from harness.report.text import count, dollars, enumeration, money
 

@@ -28,13 +28,16 @@ from harness.report import text
 from harness.report.judge_quality import judge_lines
 from harness.report.summary.group import JudgeFigures, QueryLine, calls_by_judge, judge_figures
 from harness.report.summary.match_verdicts import rollout_flags
-from harness.report.summary.notes import agreement_line, jury_lines, notes, open_reasons
 from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
 from harness.report.summary.rankings import earlier_rounds
 from harness.report.summary.rollouts import (
     PlacedRollout,
+    agreement_line,
     certainty,
     first_places,
+    jury_lines,
+    notes,
+    open_reasons,
     place_of,
     placed_rollouts,
     places_by_secondary_fit,
