@@ -13,8 +13,7 @@ from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Unjudged, Unscored
 from harness.report.html.excerpts import ALONE
 from harness.report.html.facts import Fact, group_facts
-from harness.report.html.outcome import Outcome, outcome
-from harness.report.html.rollout_cards import RolloutCard, StandingsLine, rollout_cards, standings
+from harness.report.html.outcome import Outcome, RolloutCard, StandingsLine, outcome, rollout_cards, standings
 from harness.report.summary.group import summarize_group
 from harness.report.summary.match_details import (
     BracketDrawing,
