@@ -19,8 +19,7 @@ from harness.core.comparisons import (
     SideResult,
 )
 from harness.core.wording import counted
-from harness.report.html.diffs import DiffLine, instruction_diff
-from harness.report.html.excerpts import BESIDE_A_MATCH, ExcerptText, cut_excerpt
+from harness.report.html.diffs import BESIDE_A_MATCH, DiffLine, ExcerptText, cut_excerpt, instruction_diff
 from harness.report.html.facts import Fact, versions_fact
 from harness.report.summary.comparison import (
     MetQuery,

@@ -9,7 +9,7 @@ from harness.core.records import Group, Rollout
 from harness.core.rounded import sum_if_known
 from harness.core.wording import counted
 from harness.report import text
-from harness.report.html.excerpts import Excerpt, ExcerptText, answer_excerpt, excerpt
+from harness.report.html.diffs import Excerpt, ExcerptText, answer_excerpt, excerpt
 from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words
 from harness.report.summary.group import AgentFigures
 from harness.report.summary.match_details import MatchDetails

@@ -7,8 +7,7 @@ from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
-from harness.report.html.diffs import Pieces, word_diff
-from harness.report.html.excerpts import Excerpt, ExcerptStep, ExcerptText, PageRoom, excerpt
+from harness.report.html.diffs import Excerpt, ExcerptStep, ExcerptText, PageRoom, Pieces, excerpt, word_diff
 from harness.report.html.facts import Fact, versions_fact
 from harness.report.summary.match_details import detail_matches, draw_bracket
 from harness.report.summary.pair_table import cycles_sentence

@@ -11,7 +11,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout
 from harness.core.rounded import sum_if_known
 from harness.core.verdicts import Unjudged, Unscored
-from harness.report.html.excerpts import ALONE
+from harness.report.html.diffs import ALONE
 from harness.report.html.facts import Fact, group_facts
 from harness.report.html.outcome import Outcome, RolloutCard, StandingsLine, outcome, rollout_cards, standings
 from harness.report.summary.group import summarize_group
