@@ -171,7 +171,7 @@ def import_everything() -> None:
 
 def compile_templates() -> None:
     """Fill the cache of the report's templates: to compile them takes half the time of a small run."""
-    from harness.report.html.templates import page_template  # noqa: PLC0415 - as above
+    from harness.report.html.facts import page_template  # noqa: PLC0415 - as above
 
     environment = page_template("frame.html.j2").environment
     for name in environment.list_templates(extensions=["j2"]):

@@ -249,7 +249,7 @@ def write_comparison_page(reader: ComparisonReader, comparison: Comparison, targ
 
 def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> str:
     """Return the page: the same archive gives the same text, with the first 40 lost queries of two sides in full."""
-    from harness.report.html.templates import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
+    from harness.report.html.facts import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
 
     info, queries = reader.info, list(reader.queries())
     task, differ = _TASKS[info.task_from], sum(query.task_differs for query in queries)

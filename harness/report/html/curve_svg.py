@@ -61,7 +61,7 @@ class _Mark:
 
 def curve_svg(curve: JudgingCurve) -> str:
     """Return the drawing: every point, the best ones joined by a line with intervals, and the sentence."""
-    from harness.report.html.templates import page_template  # noqa: PLC0415 - jinja2 is loaded for a drawing only
+    from harness.report.html.facts import page_template  # noqa: PLC0415 - jinja2 is loaded for a drawing only
 
     points = curve.curve.points
     best = frontier(points)

@@ -75,7 +75,7 @@ class LeadBar:
 
 def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: PairExplanation) -> str:
     """Return the page: the same archive gives the same text, and no path of this machine. Raises ArchiveDamaged."""
-    from harness.report.html.templates import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
+    from harness.report.html.facts import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
 
     rollouts, head = {r.index: r for r in pair.group.rollouts}, ranking.head
     both = rollouts[pair.a], rollouts[pair.b]

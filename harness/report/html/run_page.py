@@ -40,7 +40,7 @@ def _write_query_pages(
     anew: bool,
     on_page: Callable[[int, int], None] | None,
 ) -> None:
-    from harness.report.html.templates import page_template, sources_digest  # noqa: PLC0415 - only drawing needs jinja2
+    from harness.report.html.facts import page_template, sources_digest  # noqa: PLC0415 - only drawing needs jinja2
 
     head, shared = ranking.head, {"offline": is_offline(reader, ranking), "index": target.name}
     about = query_page_facts(reader, ranking)
@@ -188,7 +188,7 @@ def render_page(
     reader: RunReader, ranking: RankingFile, summary: RankingSummary | None = None, folder: str = "report"
 ) -> str:
     """Return the page: the same archive gives the same text. Above 3 queries it is an index with links to `folder`."""
-    from harness.report.html.templates import page_template  # noqa: PLC0415 - `show`, `ls` and `stats` draw no page
+    from harness.report.html.facts import page_template  # noqa: PLC0415 - `show`, `ls` and `stats` draw no page
 
     summary = _whole(reader, ranking, summary)
     whole: dict[str, Any] = {
