@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         validate,
         validate_sync,
     )
-    from harness.archive.rankings import RankingFile
     from harness.archive.reader import RunReader
+    from harness.archive.result_files import RankingFile
     from harness.archive.run_info import RunInfo
     from harness.archive.run_store import RunStore
     from harness.archive.schema import schemas
@@ -254,7 +254,7 @@ _HOMES = {
     "RankedScores": "harness.ranking.score_table:RankedScores",
     "PairExplanation": "harness.report.summary.why_records:PairExplanation",
     "RankingChange": "harness.report.summary.rankings:RankingChange",
-    "RankingFile": "harness.archive.rankings:RankingFile",
+    "RankingFile": "harness.archive.result_files:RankingFile",
     "RankingHead": "harness.archive.typed_records:RankingHead",
     "Refused": "harness.core.errors:Refused",
     "Replayed": "harness.rollouts.replay:Replayed",

@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.api.outside import door_at_once, handed_out, ranking_handed_out
 from harness.archive.layout import find_run, list_runs
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.judge_profile import JudgeProfile

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.cli.console import stderr
 from harness.cli.progress_bars import LINE_EVERY_S
 from harness.core.errors import Interrupted

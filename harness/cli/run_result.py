@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.run_state import Remaining, count_remaining
 from harness.cli.console import stdout
 from harness.cli.output import Caller, say

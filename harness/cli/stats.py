@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.cli.archived_run import open_archived, open_run, refuse_parts_of_runs
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import refuse_existing, write_new

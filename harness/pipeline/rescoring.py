@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio.lowlevel
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.store import ReadStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import HarnessError, UsageError, first_error

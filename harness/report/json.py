@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.ranking.curve import CurvePoint

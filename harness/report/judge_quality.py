@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import FolderReader, RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.rankings import GroupRanking, Match
 from harness.core.verdicts import Unjudged
 from harness.core.wording import counted

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rounded import percent_half_up
 from harness.core.wording import counted

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead

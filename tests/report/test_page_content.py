@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.run_store import RunStore
 from harness.core.records import Effective
 from harness.report.html.run_page import render_page

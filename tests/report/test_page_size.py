@@ -2,7 +2,7 @@
 
 import re
 
-from harness.archive.rankings import RankingFile
+from harness.archive.result_files import RankingFile
 from harness.core.records import Step
 from harness.report.html.run_page import render_page
 from tests.report.archives_by_hand import QuerySketch, RolloutSketch, build, crowd

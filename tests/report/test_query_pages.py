@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from harness.archive.page_folder import opened_pages, page_name
-from harness.archive.rankings import RankingFile
+from harness.archive.result_files import RankingFile
 from harness.archive.validation import findings
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Step

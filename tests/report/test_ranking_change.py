@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive.rankings import RankingFile
+from harness.archive.result_files import RankingFile
 from harness.archive.typed_records import RankingHead
 from harness.core.rankings import GroupRanking, Ranked
 from harness.report.summary.rankings import PlaceMove, ranking_change

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.rankings import Ranked
 from harness.core.verdicts import Judged
 from harness.ranking.query_figures import QueryFigure

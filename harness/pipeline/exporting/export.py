@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.errors import CannotWrite, NothingRankable, UsageError
 from harness.core.rankings import GroupRanking, ImportedLine
 from harness.core.records import Rollout, to_json

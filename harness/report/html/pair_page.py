@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
 from harness.report.html.diffs import Excerpt, ExcerptStep, ExcerptText, PageRoom, Pieces, excerpt, word_diff

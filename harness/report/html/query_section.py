@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.group_cache import cached_group
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, Rollout

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.page_folder import opened_pages, page_name, remove_pages
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.run_files import write_file
 from harness.core.wording import counted
 from harness.report.html.facts import query_page_facts, run_facts, summary_facts

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group
 from harness.ranking.judge_stats.agreement import Preference, Share, kappa, preferences

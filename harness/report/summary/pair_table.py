@@ -7,7 +7,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any
 
-from harness.archive.rankings import RankingFile
+from harness.archive.result_files import RankingFile
 from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout

@@ -13,8 +13,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import get_args
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.errors import ArchiveDamaged
 from harness.core.group_cache import CachedGroup, cached_group
 from harness.core.packed import Packed

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.typed_records import RankingHead
 from harness.ranking.rewards import average_ranks, tau_b
 from harness.report.summary.group import JudgeFigures, paid_figures

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query

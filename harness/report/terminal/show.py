@@ -15,8 +15,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.archive.batch_log import with_provider
-from harness.archive.rankings import RankingFile
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.rankings import GroupRanking, Ranked
