@@ -11,11 +11,10 @@ import anyio
 from harness.archive.blobs import Blobs
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
-from harness.archive.repair import move_aside
 from harness.archive.result_files import RankingFile
 from harness.archive.run_store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
-from harness.archive.validation import Finding, comparison_findings, findings
+from harness.archive.validation import Finding, comparison_findings, findings, move_aside
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.errors import UsageError, did_you_mean, quoted
