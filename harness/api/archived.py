@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.api.outside import door_at_once, handed_out, ranking_handed_out
-from harness.archive.layout import find_run, list_runs
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import RunInfo, find_run, list_runs
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking, Ranked

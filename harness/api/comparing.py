@@ -7,7 +7,7 @@ from typing import Unpack
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.layout import find_archived, list_comparisons
+from harness.archive.run_info import find_archived, list_comparisons
 from harness.core.clock import Clock, now
 from harness.core.compare_settings import OF_JUDGING
 from harness.core.comparisons import Comparison

@@ -9,8 +9,8 @@ import anyio.to_thread
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read_run_env
-from harness.archive.layout import find_archived
 from harness.archive.reader import RunReader
+from harness.archive.run_info import find_archived
 from harness.archive.run_state import last_unfinished
 from harness.core.clock import Clock, now
 from harness.core.errors import UsageError

@@ -13,11 +13,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from harness.archive.layout import COMPARISON_FILE, COMPARISON_SEGMENTS
 from harness.archive.reader import FolderReader
 from harness.archive.record_faults import HIGHEST, LONGEST_S, MOST, head_faults, name_fault, settings_faults
 from harness.archive.result_files import ResultType, heads_in, read_results
-from harness.archive.run_info import read_info_file
+from harness.archive.run_info import COMPARISON_FILE, COMPARISON_SEGMENTS, read_info_file
 from harness.archive.typed_records import RecordType, check_rubric_text, recorded_settings
 from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
 from harness.core.gates import InterimRule

@@ -25,11 +25,11 @@ import anyio
 from filelock import FileLock, Timeout
 
 from harness.archive.blobs import blob_body, blob_name
-from harness.archive.layout import LOCK
 from harness.archive.lines import Appender, RecordPlace, disk_errors
 from harness.archive.reader import FolderReader
 from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
+from harness.archive.run_info import LOCK
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored

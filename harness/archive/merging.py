@@ -10,10 +10,10 @@ from io import BufferedWriter
 from pathlib import Path
 
 from harness.archive.folder_store import lock_folder
-from harness.archive.layout import SEGMENTS
 from harness.archive.lines import disk_errors
 from harness.archive.raw_lines import raw_lines
 from harness.archive.run_files import create_file, files_in, open_file, strange_things
+from harness.archive.run_info import SEGMENTS
 from harness.archive.run_store import RankingWriter
 from harness.archive.typed_records import RankingHead
 from harness.archive.validation import findings

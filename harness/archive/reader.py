@@ -8,11 +8,10 @@ from harness.archive.blobs import Blobs
 from harness.archive.group_cache import GroupCache
 from harness.archive.index import INDEXED, Index
 from harness.archive.index_file import file_name, is_worth_keeping, usual_caches
-from harness.archive.layout import RUN_FILE, SEGMENTS
 from harness.archive.lines import RecordFiles, RecordPlace, read_lines
 from harness.archive.result_files import RankingFile, heads_in, read_ranking
 from harness.archive.run_files import files_in, refuse_strange_records, stamps_in
-from harness.archive.run_info import RunInfo, read_info
+from harness.archive.run_info import RUN_FILE, SEGMENTS, RunInfo, read_info
 from harness.archive.typed_records import (
     PAIR_SCORES,
     QUERY,

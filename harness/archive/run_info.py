@@ -3,21 +3,159 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 from pydantic import Field, JsonValue, model_validator
 
-from harness.archive.layout import RUN_FILE
 from harness.archive.lines import check_version, parse
 from harness.archive.raw_lines import LONGEST
 from harness.archive.record_faults import settings_faults
-from harness.archive.run_files import read_file
+from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.archive.typed_records import check_rubric_text, checked
-from harness.core.errors import ArchiveDamaged, TooOld
+from harness.core.errors import ArchiveDamaged, TooOld, UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import Record
 from harness.core.settings import Api
+from harness.core.wording import call
+
+RUN_FILE = "run.json"
+COMPARISON_FILE = "compare.json"
+SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings", "batches")
+"""The folders of a run that hold files of records."""
+COMPARISON_SEGMENTS = ("blobs", "verdicts", "comparisons")
+"""The same of a comparison."""
+ASIDE = "damaged"
+"""The folder of a run into which a repair moves damaged lines."""
+LOCK = "run.lock"
+PAGE = "report.html"
+PAGES = "report"
+"""The folder with a page a query, beside the page of a run of many queries."""
+LABELS = "labels.jsonl"
+"""Which of two answers is better, as people say: one pair a line, as `doctor --judge --pairs` reads them."""
+_KINDS: dict[str, Literal["run", "comparison"]] = {RUN_FILE: "run", COMPARISON_FILE: "comparison"}
+"""What the file of a folder makes the folder; the first one counts."""
+_TIME = re.compile(r"[0-9]{8}T[0-9]{6}")
+_TIME_LENGTH = len("20260721T140320")
+
+
+class Archived(NamedTuple):
+    """A folder of the archive, and what it is."""
+
+    folder: Path
+    kind: Literal["run", "comparison"]
+
+
+def new_run_id(agent: str, at: datetime, salt: str) -> str:
+    """Return `<time>-<agent>-<short hash>`. `salt` keeps two runs of one second apart."""
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in agent).strip("-") or "agent"
+    short = hashlib.sha256(f"{at.isoformat()} {agent} {salt}".encode()).hexdigest()[:6]
+    return f"{at:%Y%m%dT%H%M%S}-{name[:40]}-{short}"
+
+
+def list_archived(runs_dir: Path) -> list[Archived]:
+    """Return all runs and comparisons, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
+    files, _ = _listed(runs_dir)
+
+    def begun(folder: Path) -> tuple[str, int, str]:
+        """Return when a run began, to the second as its name says, or else as its file says; and what orders others."""
+        name, time_ns = folder.name, files[folder].time_ns
+        named = name[:_TIME_LENGTH] if _TIME.match(name) else None
+        return named or f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y%m%dT%H%M%S}", time_ns, name
+
+    return [Archived(folder, _KINDS[files[folder].name]) for folder in sorted(files, key=begun)]
+
+
+def list_runs(runs_dir: Path) -> list[Path]:
+    """Return the folders of all runs, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
+    return [folder for folder, kind in list_archived(runs_dir) if kind == "run"]
+
+
+def list_comparisons(runs_dir: Path) -> list[Path]:
+    """Return the folders of all comparisons, oldest first; a link is none. Raises UsageError."""
+    return [folder for folder, kind in list_archived(runs_dir) if kind == "comparison"]
+
+
+def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
+    """Return what is to be said of each link in a folder of runs: nobody follows such a link. Raises UsageError."""
+    return [_linked(path) for path in _listed(runs_dir)[1]]
+
+
+def find_run(word: str, runs_dir: Path) -> Path:
+    """Return the run that `word` names. Raises UsageError for a comparison, and as `find_archived` does."""
+    folder, kind = find_archived(word, runs_dir, only_runs=True)
+    if kind == "comparison":
+        runs = list_runs(runs_dir)
+        newest = f"; the newest is {runs[-1].name}" if runs else ""
+        shown = call("show", folder.name if folder.parent == runs_dir else str(folder))
+        what = f"{on_a_line(folder.name)} is a comparison, not a run: name a run{newest}"
+        raise UsageError(f"{what}. {shown} shows the comparison")
+    return folder
+
+
+def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Archived:
+    """Return the run or comparison that `word` names: `last` for the newest, an id, an unambiguous prefix, or a path.
+
+    With `only_runs`, `last` passes over comparisons. Raises UsageError where it names none or several; ArchiveDamaged
+    where it is the id of a link.
+    """
+    for name, kind in _KINDS.items():
+        if _holds(Path(word), name):
+            return Archived(Path(word), kind)
+    stored = list_archived(runs_dir)
+    if word == "last":
+        newest = next((archived for archived in reversed(stored) if archived.kind == "run" or not only_runs), None)
+        if newest is None:
+            raise UsageError(f"no run in {on_a_line(runs_dir)}/ yet; make one with {call('run', agent='search')}")
+        return newest
+    matching = [a for a in stored if a.folder.name == word] or [a for a in stored if a.folder.name.startswith(word)]
+    if not matching and (link := runs_dir / word) in _listed(runs_dir)[1]:
+        raise _linked(link)
+    if not matching:
+        hint = did_you_mean(word, [folder.name for folder, _ in stored])
+        raise UsageError(f"no run {quoted(word)} in {on_a_line(runs_dir)}/{hint}; {call('ls')} lists them")
+    if len(matching) > 1:
+        names = ", ".join([*(folder.name for folder, _ in matching[:4]), *(["…"] if len(matching) > 4 else [])])
+        raise UsageError(f"{quoted(word)} fits {len(matching)} runs: {names}; say more of it")
+    return matching[0]
+
+
+def read_labels(folder: Path) -> str | None:
+    """Return the text of the file of labels, or None if there is none. Raises ArchiveDamaged if it cannot be read."""
+    path = folder / LABELS
+    if not _holds(folder, LABELS):
+        return None
+    try:
+        return read_file(path, LONGEST).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ArchiveDamaged(f"{path}: it is not UTF-8 text") from None
+
+
+def append_label(folder: Path, line: str) -> None:
+    """Append a line to a run's file of labels. Raises CannotWrite, ArchiveDamaged if no plain file stands there."""
+    append_to_file(folder / LABELS, line)
+
+
+def _holds(folder: Path, name: str) -> bool:
+    try:
+        (folder / name).lstat()
+    except (OSError, ValueError):  # a word may be too long to be a path, or hold a NUL
+        return False
+    return True
+
+
+def _listed(runs_dir: Path) -> tuple[dict[Path, InfoFile], list[Path]]:
+    try:
+        return runs_in(runs_dir, tuple(_KINDS))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except OSError as exc:
+        raise UsageError(f"cannot list the runs in {runs_dir}/: {exc.strerror}") from None
+
+
+def _linked(path: Path) -> ArchiveDamaged:
+    return ArchiveDamaged(f"{path}: a link stands where a run should be; name the folder that it leads to")
+
 
 OLDEST_READABLE = "0.1.0"
 """The oldest version of the harness whose runs and comparisons this one reads."""

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Self, TypeVar
 from harness.archive.batch_log import KIND_OF, SEGMENT, BatchRecord
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo, ComparisonReader
 from harness.archive.folder_store import FolderStore, begin_segment, make_folder
-from harness.archive.layout import COMPARISON_FILE, RUN_FILE
 from harness.archive.lines import RecordPlace
 from harness.archive.reader import RunReader
 from harness.archive.result_files import ResultWriter
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
 from harness.core.judge_profile import JudgeProfile

@@ -6,9 +6,8 @@ from pydantic import TypeAdapter
 
 from harness.archive.batch_log import BatchEnded, BatchMade, BatchResult, BatchSubmitted, BatchUploaded
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo
-from harness.archive.layout import COMPARISON_FILE, RUN_FILE
 from harness.archive.lines import SCHEMA_VERSION
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import UsageError, did_you_mean, quoted

@@ -13,7 +13,6 @@ from harness.archive.batch_log import BATCH_LINES
 from harness.archive.blobs import blob_name
 from harness.archive.comparison_reader import COMPARED_QUERY, COMPARISON_FOOTER, COMPARISON_HEAD, read_comparison_info
 from harness.archive.index_file import NamePlaces
-from harness.archive.layout import ASIDE, COMPARISON_FILE, COMPARISON_SEGMENTS, LOCK, PAGE, PAGES, RUN_FILE, SEGMENTS
 from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
 from harness.archive.raw_lines import RawLine, data_pieces, raw_lines
 from harness.archive.record_faults import group_faults
@@ -26,7 +25,17 @@ from harness.archive.run_files import (
     replaced_file,
     strange_things,
 )
-from harness.archive.run_info import read_info
+from harness.archive.run_info import (
+    ASIDE,
+    COMPARISON_FILE,
+    COMPARISON_SEGMENTS,
+    LOCK,
+    PAGE,
+    PAGES,
+    RUN_FILE,
+    SEGMENTS,
+    read_info,
+)
 from harness.archive.typed_records import (
     BLOB,
     FOOTER,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.archive.layout import find_archived, find_run
 from harness.archive.reader import RunReader
+from harness.archive.run_info import find_archived, find_run
 from harness.cli.output import Caller
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
 from harness.core.records import Query

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from harness.archive.layout import find_archived, find_run
+from harness.archive.run_info import find_archived, find_run
 from harness.archive.run_state import find_missing_work, last_unfinished
 from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
 from harness.cli.compare_options import GateAsked, SidesAsked

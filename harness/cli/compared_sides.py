@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from harness.archive.layout import find_run, list_archived
+from harness.archive.run_info import find_run, list_archived
 from harness.cli.archived_run import runs_folder
 from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
 from harness.cli.output import Caller

@@ -60,8 +60,8 @@ def sort_keys(_context: click.Context, _parameter: click.Parameter, begun: str) 
 
 def query_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the id of a query of the run that the command is about."""
-    from harness.archive.layout import find_run
     from harness.archive.reader import RunReader
+    from harness.archive.run_info import find_run
     from harness.core.errors import HarnessError
 
     run = str(next(iter(context.args), None) or context.params.get("run") or "last")  # click leaves words unread

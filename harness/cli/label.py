@@ -7,7 +7,7 @@ from typing import cast
 from rich.console import Console
 from rich.rule import Rule
 
-from harness.archive.layout import append_label
+from harness.archive.run_info import append_label
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import stdout
 from harness.cli.output import Caller

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from harness.archive.layout import linked_runs, list_archived
 from harness.archive.reader import RunReader
+from harness.archive.run_info import linked_runs, list_archived
 from harness.cli.archived_run import runs_folder
 from harness.cli.console import print_lines
 from harness.cli.output import Caller, print_json, say

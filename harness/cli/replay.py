@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 from rich.text import Text
 
-from harness.archive.layout import find_run
+from harness.archive.run_info import find_run
 from harness.cli.archived_run import runs_folder
 from harness.cli.console import stdout
 from harness.cli.output import Caller, print_json, say

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.batch_log import with_provider
-from harness.archive.layout import list_archived
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.archive.run_info import list_archived
 from harness.archive.typed_records import RankingHead
 from harness.cli.archived_run import find_query, open_archived, open_run, refuse_parts_of_runs
 from harness.cli.console import print_lines, stderr, stdout

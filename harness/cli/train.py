@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.archive.layout import ASIDE, find_archived, find_run
 from harness.archive.reader import RunReader
+from harness.archive.run_info import ASIDE, find_archived, find_run
 from harness.cli.archived_run import runs_folder
 from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress

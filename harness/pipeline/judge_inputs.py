@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.comparison_reader import ComparisonInfo
-from harness.archive.layout import find_run
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import RunInfo, find_run
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError, on_a_line
 from harness.core.judge_profile import JudgeProfile, profile_in

@@ -10,10 +10,9 @@ from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import Literal
 
-from harness.archive.layout import new_run_id, read_labels
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import RunInfo, new_run_id, read_labels
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.rankings import GroupRanking

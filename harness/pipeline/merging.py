@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from harness.archive.attestations import Attestation, attest, read_attestation
 from harness.archive.blobs import Blobs
 from harness.archive.folder_store import make_folder, segment_names
-from harness.archive.layout import LABELS, RUN_FILE, new_run_id, read_labels
 from harness.archive.merging import at_rest, copy_records, refuse_damage, write_ranking
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_files import write_file
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import LABELS, RUN_FILE, RunInfo, new_run_id, read_labels
 from harness.archive.run_state import find_missing_work
 from harness.archive.typed_records import RankingHead, recorded_settings
 from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError, on_a_line, quoted

@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive.layout import new_run_id
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import RunInfo, new_run_id
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.addresses import without_credentials
 from harness.core.clock import Clock

@@ -14,9 +14,8 @@ from pydantic import JsonValue
 
 from harness.archive.attestations import Attestation, attest, attest_addresses, read_attestation, withdraw
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
-from harness.archive.layout import find_archived
 from harness.archive.reader import FolderReader, RunReader
-from harness.archive.run_info import RunInfo
+from harness.archive.run_info import RunInfo, find_archived
 from harness.archive.run_state import find_missing_work
 from harness.archive.run_store import ComparisonStore, RunStore
 from harness.core.errors import CannotWrite, HarnessError, Refused, UsageError, first_error, quoted

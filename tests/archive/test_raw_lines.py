@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive.layout import ASIDE
 from harness.archive.lines import encode, read_lines
 from harness.archive.raw_lines import LONGEST, RawLine, raw_lines
+from harness.archive.run_info import ASIDE
 from harness.core.errors import ArchiveDamaged
 from tests.archive.making import lines_of
 from tests.fuzz.attacks import Room

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.archive.blobs import blob_body, blob_name
-from harness.archive.layout import list_runs
 from harness.archive.lines import Appender, read_lines
 from harness.archive.reader import RunReader
+from harness.archive.run_info import list_runs
 from harness.archive.run_store import RunStore
 from harness.archive.store import MemoryStore, Store
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, TooOld, UsageError

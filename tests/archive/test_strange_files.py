@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from harness.archive.batch_log import BatchEnded, BatchMade
-from harness.archive.layout import SEGMENTS
 from harness.archive.lines import encode
+from harness.archive.run_info import SEGMENTS
 from harness.archive.run_store import RunStore
 from tests.builders import AT
 from tests.fuzz.attacks import CANARY, Room

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive.folder_store import VerdictFolder
-from harness.archive.layout import list_archived
+from harness.archive.run_info import list_archived
 from harness.archive.store import MemoryStore, VerdictStore
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite
 from harness.core.redaction import Redactor

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.archive.layout import list_comparisons
+from harness.archive.run_info import list_comparisons
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen, block, fair_judge, verdict
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt

@@ -11,7 +11,7 @@ from queue import Queue
 import pytest
 
 from harness.archive.batch_log import BatchLog
-from harness.archive.layout import list_runs
+from harness.archive.run_info import list_runs
 from tests.batch_server import BatchEndpoint
 from tests.cli.conftest import PLAIN, agents
 from tests.conftest import Harness

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
+from harness.archive.run_info import list_runs
 from tests.cli.test_sigkill import Bill, by_seed
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Script, Seen, fair_judge

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
+from harness.archive.run_info import list_runs
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
 from tests.nursery import Nursery

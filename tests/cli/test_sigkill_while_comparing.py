@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.layout import list_comparisons
+from harness.archive.run_info import list_comparisons
 from tests.cli.test_sigkill import a_moment, kill_at
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, block, verdict

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive.layout import append_label, read_labels
 from harness.archive.reader import RunReader
+from harness.archive.run_info import append_label, read_labels
 from harness.core.errors import ArchiveDamaged
 from harness.formats.labelled_pairs import pairs_in_text
 from harness.pipeline.labelling import BlindPair, answer_labels, blind_pairs

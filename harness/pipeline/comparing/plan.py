@@ -10,8 +10,8 @@ from typing import Any, Self
 from pydantic import JsonValue
 
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
-from harness.archive.layout import list_comparisons, new_run_id
 from harness.archive.reader import FolderReader, RunReader
+from harness.archive.run_info import list_comparisons, new_run_id
 from harness.comparison.interim import InterimPlan
 from harness.core.comparisons import ComparedQuery, ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError

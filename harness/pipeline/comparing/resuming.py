@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.archive.attestations import withdraw
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
-from harness.archive.layout import list_runs
 from harness.archive.reader import RunReader
+from harness.archive.run_info import list_runs
 from harness.archive.run_state import find_missing_work
 from harness.archive.run_store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
