@@ -20,7 +20,7 @@ from harness.core.records import Group, Query, Rollout
 from harness.core.wording import call, option, switch
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL
-from harness.judging.batch_rounds import BatchRounds
+from harness.judging.batch_desk import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.costs import Size, check_prices, make_ceiling
 from harness.pipeline.engines import open_engine

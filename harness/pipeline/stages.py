@@ -18,8 +18,7 @@ from harness.endpoints.batch_files import BatchFiles
 from harness.endpoints.costs import Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Patience
-from harness.judging.batch_desk import BatchAsk, BatchDesk
-from harness.judging.batch_rounds import BatchRounds
+from harness.judging.batch_desk import BatchAsk, BatchDesk, BatchRounds
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import FLEX_REPLY_S, EndpointAsk
 from harness.judging.judge_model import Ask, JudgeModel, JudgePatience
