@@ -27,8 +27,20 @@ from harness.core.verdicts import Unjudged, Unscored
 from harness.core.wording import counted
 from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS, BatchFiles, BatchStatus
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
-from harness.judging.judge_model import IN_BATCH, SAMPLING, UNANSWERED, WITH_PROVIDER, AskFailed, ModelReply, Question
-from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
+from harness.judging.judge_model import (
+    FORMS,
+    IN_BATCH,
+    SAMPLING,
+    UNANSWERED,
+    WITH_PROVIDER,
+    AskFailed,
+    Form,
+    ModelReply,
+    Question,
+    api_path,
+    read_reply_body,
+    request_body,
+)
 
 TIER = "batch"
 """The service tier of what a batch brought, in verdicts and prices."""

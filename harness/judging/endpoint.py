@@ -27,8 +27,17 @@ from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.retries import NO_LIMIT, TimeLimit, judge_retries
 from harness.endpoints.usage import read_usage
-from harness.judging.judge_model import SAMPLING, AskFailed, ModelReply, Question
-from harness.judging.request_bodies import FORMS, Form, api_path, read_reply_body, request_body
+from harness.judging.judge_model import (
+    FORMS,
+    SAMPLING,
+    AskFailed,
+    Form,
+    ModelReply,
+    Question,
+    api_path,
+    read_reply_body,
+    request_body,
+)
 from harness.judging.slots import Slots
 
 _CACHE_KEY = "prompt_cache_key"
