@@ -28,9 +28,8 @@ from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import Ask, JudgeModel
 from harness.judging.judges import PairwiseJudge
-from harness.judging.jury import PairJury
 from harness.judging.rubric_files import load_rubric
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 

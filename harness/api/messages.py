@@ -23,10 +23,9 @@ from harness.core.verdicts import Unscored
 from harness.core.wording import calling
 from harness.formats.chat_turns import checked_messages
 from harness.judging.judges import RulerJudge
-from harness.judging.jury import ListJury, ListLedger
 from harness.judging.prompt import ListTask, Task
 from harness.judging.rubric_files import ListRubric, load_list_rubric
-from harness.judging.verdict_cache import CachedListJudge, VerdictCache
+from harness.judging.verdict_cache import CachedListJudge, ListJury, ListLedger, VerdictCache
 from harness.pipeline.resolve import RunEnvironment, resolve_judge
 from harness.pipeline.stages import open_judge_models
 from harness.tournament.listwise import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list

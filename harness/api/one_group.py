@@ -46,8 +46,7 @@ from harness.endpoints.client import openai_client
 from harness.endpoints.costs import Ceiling, Priced, agent_tokens
 from harness.formats.queries import make_queries
 from harness.judging.judges import Judge
-from harness.judging.jury import PairJury
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
 from harness.pipeline.costs import check_prices, make_ceiling
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile

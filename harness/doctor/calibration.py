@@ -13,10 +13,9 @@ from harness.core.verdicts import Judged, Unjudged, Winner
 from harness.doctor.checks import DoctorRequest, printable
 from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text
 from harness.judging.judges import PairwiseJudge
-from harness.judging.jury import PairLedger
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.resolve import JudgeSpec, RunEnvironment
 from harness.pipeline.stages import open_judge_models

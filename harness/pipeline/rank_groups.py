@@ -20,8 +20,7 @@ from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
 from harness.core.wording import counted
-from harness.judging.jury import PairLedger
-from harness.judging.verdict_cache import VerdictCache
+from harness.judging.verdict_cache import PairLedger, VerdictCache
 from harness.pipeline.costs import JudgeCalls, Size
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan

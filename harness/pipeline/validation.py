@@ -22,8 +22,8 @@ from harness.core.rankings import FIT_VERSION, GroupRanking
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.core.settings import Api, Settings
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging.jury import PairJuror, PairJury, PairLedger
 from harness.judging.prompt import Task
+from harness.judging.verdict_cache import PairJuror, PairJury, PairLedger
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.trust import agent_of_run, trust_in

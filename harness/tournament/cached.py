@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.core.group_cache import CachedGroup
 from harness.core.rankings import GroupRanking
-from harness.judging.jury import PairLedger
+from harness.judging.verdict_cache import PairLedger
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import lent_prior

@@ -7,8 +7,8 @@ from typing import Literal
 from harness.core.comparisons import ComparedRollout, CrossMatch, ForfeitedBy
 from harness.core.rankings import Match
 from harness.core.records import Group, Role, Rollout
-from harness.judging.jury import PairJury, PairLedger
 from harness.judging.prompt import Task
+from harness.judging.verdict_cache import PairJury, PairLedger
 from harness.ranking.fixed_pairs import GivenPairs
 from harness.tournament.group import Rules, brief_task
 from harness.tournament.play import play

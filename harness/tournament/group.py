@@ -12,8 +12,8 @@ from harness.core.records import AGENT_FAILURES, Group, Role, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.core.verdicts import AnyVerdict
 from harness.core.wording import option
-from harness.judging.jury import Averaging
 from harness.judging.prompt import Task
+from harness.judging.verdict_cache import Averaging
 from harness.ranking.conclusions import Rule
 from harness.ranking.early_stop import EarlyStop
 from harness.ranking.estimators import secondary_fit

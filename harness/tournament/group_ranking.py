@@ -12,7 +12,7 @@ from itertools import islice
 
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.verdicts import PairJudgment, Unjudged
-from harness.judging.jury import PairLedger
+from harness.judging.verdict_cache import PairLedger
 from harness.ranking.comparisons import (
     Comparisons,
     Fit,

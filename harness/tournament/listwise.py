@@ -21,10 +21,9 @@ from harness.core.records import Group
 from harness.core.verdicts import Scored, Unscored
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import RulerJudge
-from harness.judging.jury import ListJury, ListLedger, all_at_once, average
 from harness.judging.prompt import ListTask
 from harness.judging.rubric_files import ListRubric
-from harness.judging.verdict_cache import CachedListJudge, VerdictCache
+from harness.judging.verdict_cache import CachedListJudge, ListJury, ListLedger, VerdictCache, all_at_once, average
 from harness.ranking.judge_stats.agreement import agreement
 from harness.ranking.rewards import place
 from harness.ranking.topology import exact

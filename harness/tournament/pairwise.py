@@ -19,10 +19,9 @@ from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import PairwiseJudge
-from harness.judging.jury import PairJury, PairLedger, all_at_once
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache, all_at_once
 from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
 from harness.tournament.cached import CachedRanker
 from harness.tournament.group import (

@@ -13,7 +13,7 @@ from harness.core.rankings import Match
 from harness.core.records import record_of
 from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
-from harness.judging.jury import Averaging, average
+from harness.judging.verdict_cache import Averaging, average
 from harness.ranking.comparisons import Fit
 from harness.ranking.early_stop import EarlyStop
 from harness.ranking.topology import (

@@ -13,10 +13,9 @@ from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import JudgeModel, ModelReply, Question
 from harness.judging.judges import Judge, PairwiseJudge
-from harness.judging.jury import Averaging, PairJury
 from harness.judging.prompt import Prompt, Task
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import Averaging, CachedPairJudge, PairJury, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript
 from tests.judging.replies import WRITING

@@ -10,8 +10,8 @@ import pytest
 from harness.archive.store import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging.jury import average
 from harness.judging.prompt import Task
+from harness.judging.verdict_cache import average
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.transcript import Transcript

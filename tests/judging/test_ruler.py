@@ -19,10 +19,9 @@ from harness.endpoints.costs import Priced
 from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply
 from harness.judging.judges import RulerJudge
-from harness.judging.jury import ListLedger
 from harness.judging.prompt import ListPrompt, ListTask, Task, make_list_prompt
 from harness.judging.rubric_files import ListRubric, load_list_rubric
-from harness.judging.verdict_cache import CachedListJudge, VerdictCache
+from harness.judging.verdict_cache import CachedListJudge, ListLedger, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_transcript
 

@@ -17,9 +17,8 @@ from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
 from harness.core.verdicts import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
-from harness.judging.jury import PairLedger
 from harness.judging.prompt import Task
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.archive.making import an_info
 from tests.builders import ScriptedJudge, a_judged, a_transcript, an_unjudged

@@ -5,9 +5,8 @@ import anyio
 from harness.archive.store import MemoryStore
 from harness.core.comparisons import CrossMatch
 from harness.core.records import Rollout
-from harness.judging.jury import PairJury, PairLedger
 from harness.judging.prompt import Task
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache
 from harness.tournament.cross import CrossPair, Place, PlayedPairs, play_cross
 from tests.builders import ScriptedJudge, a_rollout, a_transcript, by_strength
 

@@ -15,9 +15,8 @@ from harness.archive.store import MemoryStore
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
 from harness.core.verdicts import Scored, Unscored
-from harness.judging.jury import ListJury
 from harness.judging.prompt import ListTask
-from harness.judging.verdict_cache import CachedListJudge, VerdictCache
+from harness.judging.verdict_cache import CachedListJudge, ListJury, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.listwise import in_chunks, on_one_scale, rank_list
 from harness.transcripts.transcript import Transcript

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.rankings import Match
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.core.verdicts import Judged, Unjudged
-from harness.judging.jury import Averaging
+from harness.judging.verdict_cache import Averaging
 from harness.ranking.topologies import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
 from harness.tournament.play import PlayedTournament, play

@@ -21,8 +21,7 @@ from harness.core.comparisons import ComparedQuery
 from harness.core.errors import HarnessError, UsageError, first_error
 from harness.core.wording import counted, option
 from harness.endpoints.costs import CostBounds, total_bounds
-from harness.judging.jury import PairLedger
-from harness.judging.verdict_cache import VerdictCache
+from harness.judging.verdict_cache import PairLedger, VerdictCache
 from harness.pipeline.comparing.plan import (
     CompareOptions,
     ComparisonPlan,

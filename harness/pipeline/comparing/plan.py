@@ -21,9 +21,8 @@ from harness.core.redaction import Redactor
 from harness.core.settings import as_written
 from harness.core.wording import option, switch
 from harness.judging.judges import PairwiseJudge
-from harness.judging.jury import PairJury, PairLedger
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import CachedPairJudge, VerdictCache
+from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache
 from harness.pipeline.comparing.sides import (
     Draw,
     SharedQuery,
