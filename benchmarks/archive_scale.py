@@ -25,9 +25,8 @@ from harness.archive.run_store import RunStore
 from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
 from harness.endpoints.costs import Priced
-from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import Ask, JudgeModel
-from harness.judging.judges import PairwiseJudge
+from harness.judging.judges import EmbeddedAsk, PairwiseJudge
 from harness.judging.rubric_files import load_rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
 from harness.tournament.group import Rules

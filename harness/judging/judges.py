@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from harness.core.records import Failure, canonical_json, digest
+from harness.core.records import Failure, Usage, canonical_json, digest
 from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
+from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.flags import Assignment, transcript_flags
-from harness.judging.judge_model import Exchange, JudgeModel
+from harness.judging.judge_model import Exchange, JudgeModel, ModelReply, Question
 from harness.judging.prompt import (
+    ListPrompt,
     ListTask,
     Task,
     list_fingerprint,
@@ -22,6 +24,7 @@ from harness.judging.prompt import (
 from harness.judging.reply import read_reply, read_scores, winning_side
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import ListRubric
+from harness.offline.judge import judge_list, judge_pair
 from harness.transcripts.transcript import Transcript
 
 _NEVER = datetime.fromtimestamp(0, UTC)
@@ -153,3 +156,21 @@ class RulerJudge(_ModelJudge[ListRubric]):
         scores, explanations = zip(*(exchange.result[id_] for id_ in prompt.ids), strict=True)
         said = {"scores": scores, "explanations": explanations, "repaired": exchange.repaired}
         return verdict_record(Scored, self, key, about.task, transcripts, exchange, **said)
+
+
+class EmbeddedAsk:
+    """Answers by measured features (harness.offline); calls no one and costs nothing."""
+
+    given_up = None
+
+    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
+        """Return the reply."""
+        del clock  # it never waits
+        if isinstance(prompt, ListPrompt):
+            task = prompt.about.task
+            text = judge_list(task.query, task.brief, prompt.shown)
+        else:
+            task = prompt.task
+            path, answer = ([d.key for d in prompt.rubric.block(name)] for name in ("path", "answer"))
+            text = judge_pair(task.query, task.brief, prompt.first, prompt.second, path=path, answer=answer)
+        return ModelReply(text, Usage(requests=1), "text", text)

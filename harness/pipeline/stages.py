@@ -19,9 +19,9 @@ from harness.endpoints.costs import Priced, price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Patience
 from harness.judging.batch_desk import BatchAsk, BatchDesk, BatchRounds
-from harness.judging.embedded import EmbeddedAsk
 from harness.judging.endpoint import FLEX_REPLY_S, EndpointAsk
 from harness.judging.judge_model import Ask, JudgeModel, JudgePatience
+from harness.judging.judges import EmbeddedAsk
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.engines import OpenMaker, endpoint_gate
 from harness.pipeline.plan import JudgingPlan

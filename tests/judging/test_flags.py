@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from harness.core.records import Step
 from harness.core.verdicts import Cap, FlagKind, Judged
-from harness.judging.embedded import EmbeddedAsk
 from harness.judging.flags import (
     ADDRESS,
     FENCE_IN_PATH,
@@ -20,6 +19,7 @@ from harness.judging.flags import (
     find_flags,
     transcript_flags,
 )
+from harness.judging.judges import EmbeddedAsk
 from harness.judging.prompt import prompt_fingerprint
 from harness.judging.rubric import Rubric
 from tests.builders import a_transcript

@@ -12,9 +12,8 @@ from harness.core.records import Failure, Step, Trajectory, Usage
 from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
-from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply, Question
-from harness.judging.judges import PairwiseJudge
+from harness.judging.judges import EmbeddedAsk, PairwiseJudge
 from harness.judging.prompt import Prompt
 from harness.judging.reply import read_reply
 from harness.judging.rubric import Rubric

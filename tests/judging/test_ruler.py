@@ -16,9 +16,8 @@ from harness.core.errors import UsageError
 from harness.core.records import Failure, Usage
 from harness.core.verdicts import VERDICT, Scored, Unscored
 from harness.endpoints.costs import Priced
-from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply
-from harness.judging.judges import RulerJudge
+from harness.judging.judges import EmbeddedAsk, RulerJudge
 from harness.judging.prompt import ListPrompt, ListTask, Task, make_list_prompt
 from harness.judging.rubric_files import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import CachedListJudge, ListLedger, VerdictCache

@@ -13,9 +13,8 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE, EstimatorName, TopologyName
 from harness.endpoints.costs import Priced
-from harness.judging.embedded import EmbeddedAsk
 from harness.judging.judge_model import JudgeModel
-from harness.judging.judges import PairwiseJudge
+from harness.judging.judges import EmbeddedAsk, PairwiseJudge
 from harness.judging.rubric_files import load_rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
 from harness.tournament.group import Rules
