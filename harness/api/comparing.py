@@ -9,10 +9,10 @@ from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_info import find_archived, list_comparisons
 from harness.core.clock import Clock, now
-from harness.core.compare_settings import OF_JUDGING
 from harness.core.comparisons import Comparison
 from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
+from harness.core.settings import OF_JUDGING
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.sync import in_step

@@ -9,7 +9,7 @@ import click
 
 from harness.cli import completion, options
 from harness.cli.start_options import comparison_files
-from harness.core.compare_settings import OF_JUDGING, OF_ROLLING_OUT, VARIED
+from harness.core.settings import OF_JUDGING, OF_ROLLING_OUT, VARIED
 
 VARIED_OPTIONS = (*VARIED, "config")
 """What one agent may be given several of: a side for each."""

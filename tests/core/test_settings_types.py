@@ -6,9 +6,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
-from harness.core.compare_settings import OF_JUDGING, OF_ROLLING_OUT, VARIED
 from harness.core.setting import Setting
-from harness.core.settings import SETTINGS
+from harness.core.settings import OF_JUDGING, OF_ROLLING_OUT, SETTINGS, VARIED
 
 PAGE = Path(__file__).resolve().parents[2] / "harness" / "core" / "settings_types.py"
 MARK = "# Generated below: python -m tests.cli.test_settings_table\n"
