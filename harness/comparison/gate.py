@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from harness.comparison.interim import critical_values, exits
 from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_value
 from harness.comparison.outcomes import cluster_name, paired_rollouts
-from harness.core.comparisons import ComparedQuery, Comparison
-from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
+from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.rounded import percent_half_up, round_number, whole_percent
 from harness.core.wording import counted
 

@@ -11,9 +11,8 @@ from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries
 from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt, reversals
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
-from harness.core.comparisons import ComparedQuery, Comparison
+from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateResult, InterimRule
 from harness.core.errors import UsageError
-from harness.core.gates import Forecast, GateResult, InterimRule
 from harness.core.records import Query
 from harness.core.wording import call, counted, option, switch
 from harness.pipeline.comparing.compare import AnySide

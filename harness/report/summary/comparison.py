@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.core.comparisons import ComparedQuery, Comparison, Interval, SideFigures, SideResult
-from harness.core.gates import InterimAnalysis
+from harness.core.comparisons import ComparedQuery, Comparison, InterimAnalysis, Interval, SideFigures, SideResult
 from harness.core.rounded import percent_half_up, round_number, whole_percent
 from harness.core.wording import counted
 from harness.report.text import count, fixed, signed
