@@ -22,7 +22,7 @@ import stamina
 from agents import ModelRetrySettings, RetryDecision, RetryPolicyContext
 from stamina.instrumentation import RetryDetails, RetryHook
 
-from harness.core.tracebacks import WithoutFrames
+from harness.core.errors import WithoutFrames
 
 
 class TimeLimit:

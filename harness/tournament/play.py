@@ -9,9 +9,9 @@ from itertools import product
 import anyio
 from anyio.abc import TaskGroup
 
+from harness.core.errors import start_child
 from harness.core.rankings import Match
 from harness.core.records import record_of
-from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging.verdict_cache import Averaging, average
 from harness.ranking.comparisons import Fit
