@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from harness.core.addresses import without_credentials
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting, declare, enough_tokens, pattern_word, profile_text, rollout_word
 from harness.core.shards import shard_word
+from harness.core.unicode import without_credentials
 
 Api = Literal["responses", "chat"]
 TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -96,3 +97,25 @@ def _has_use(match: re.Match[str]) -> bool:
 
 def _mark(character: str) -> str:
     return f"<U+{ord(character):04X}>"
+
+
+def without_credentials(url: str | None) -> str | None:
+    """Return `url` without user, password, query and fragment, fit to be written down; None for what is no URL."""
+    parts = _split(url)
+    return parts and urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def with_placeholder(url: str) -> str:
+    """Return `url` as it may be shown in a command to type: words in the place of user and password, and no query."""
+    parts = _split(url)
+    if parts is None:
+        return "URL"
+    _, at, host = parts.netloc.rpartition("@")
+    return urlunsplit((parts.scheme, ("USER:PASSWORD@" if at else "") + host, parts.path, "", ""))
+
+
+def _split(url: str | None) -> SplitResult | None:
+    try:
+        return None if url is None else urlsplit(url)
+    except ValueError:
+        return None

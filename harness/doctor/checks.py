@@ -9,11 +9,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal, cast
 
-from harness.core.addresses import with_placeholder
 from harness.core.clock import Clock
 from harness.core.errors import HarnessError
 from harness.core.settings import ADDRESSES, Settings
 from harness.core.settings_sources import load, merge_sources
+from harness.core.unicode import with_placeholder
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.secrets import secrets_in
 from harness.transcripts.clean_text import clean

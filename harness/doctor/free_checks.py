@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from agents import Agent, FunctionTool, Model
 
-from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, UsageError
 from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY
+from harness.core.unicode import without_credentials
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.local_servers import LOOPBACK, server_checks
 from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors

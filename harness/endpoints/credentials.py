@@ -15,8 +15,8 @@ import httpx2
 import openai
 from pydantic import SecretStr
 
-from harness.core.addresses import without_credentials
 from harness.core.errors import UsageError
+from harness.core.unicode import without_credentials
 from harness.core.wording import joined, switch
 
 

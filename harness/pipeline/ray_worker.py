@@ -14,11 +14,11 @@ import ray
 from ray.exceptions import RayActorError
 
 from harness.archive.store import MemoryStore
-from harness.core.addresses import without_credentials
 from harness.core.errors import HarnessError, OutOfQuota, Refused, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
+from harness.core.unicode import without_credentials
 from harness.endpoints.address import AGENT_KEY
 from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.endpoints.gate import GateLesson

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.addresses import without_credentials
 from harness.core.errors import ExitCode, UsageError
 from harness.core.settings import SETTINGS, Settings, as_written
 from harness.core.settings_sources import changed, load, merge_sources
+from harness.core.unicode import without_credentials
 from harness.endpoints import address
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import Credentials
