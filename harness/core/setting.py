@@ -1,11 +1,12 @@
 """What is declared of one setting: its words for people, its bounds, its option, and checks of its values."""
 
+import hashlib
 import re
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 T = TypeVar("T")
 _LONGEST_PATTERN = 10_000
@@ -129,3 +130,36 @@ def profile_text(value: Any) -> Any:
     """Return a judge's profile, as any record, as the text that is kept of it; anything else as it is."""
     as_text = getattr(value, "model_dump_json", None)  # the class itself would load pydantic for every `--help`
     return as_text() if callable(as_text) and not isinstance(value, type) else value
+
+
+_WRITTEN = re.compile(r"([0-9]{1,7})/([0-9]{1,7})")
+MOST_SHARDS = 100_000
+
+
+class Shard(NamedTuple):
+    """Part `number`, from 1, of so many parts `of` all queries."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        """Return it as a user writes it, `3/8`."""
+        return f"{self.number}/{self.of}"
+
+    def holds(self, query_id: str) -> bool:
+        """Tell whether a query falls into this part."""
+        return int.from_bytes(hashlib.sha256(query_id.encode()).digest()[:8]) % self.of == self.number - 1
+
+
+def shard_in(text: str) -> Shard:
+    """Return the part that a text such as `3/8` names. Raises ValueError."""
+    written = _WRITTEN.fullmatch(text)
+    shard = Shard(*map(int, written.groups())) if written else None
+    if shard is None or not 1 <= shard.number <= shard.of <= MOST_SHARDS:
+        raise ValueError(f"expected K/N, part K of N, such as 3/8: K from 1 to N, N up to {MOST_SHARDS:,}")
+    return shard
+
+
+def shard_word(text: str | None) -> str | None:
+    """Return a setting's text as it is kept: `03/8` is `3/8`; None: all queries. Raises ValueError as `shard_in`."""
+    return None if text is None else str(shard_in(text))

@@ -13,8 +13,7 @@ from typing import Any, Literal, cast
 
 from harness.core.prices import price_word, price_words
 from harness.core.sampled_tokens import TokenPolicy
-from harness.core.setting import Setting, declare, enough_tokens, pattern_word, profile_text, rollout_word
-from harness.core.shards import shard_word
+from harness.core.setting import Setting, declare, enough_tokens, pattern_word, profile_text, rollout_word, shard_word
 from harness.core.unicode import without_credentials
 
 Api = Literal["responses", "chat"]

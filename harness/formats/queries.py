@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from harness.core.errors import UsageError, on_a_line, quoted
 from harness.core.packed import Packed
 from harness.core.records import Query
-from harness.core.shards import shard_in
+from harness.core.setting import shard_in
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
 from harness.core.wording import option

@@ -30,8 +30,8 @@ from harness.archive.run_state import find_missing_work
 from harness.archive.typed_records import RankingHead, recorded_settings
 from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError, on_a_line, quoted
 from harness.core.rankings import GroupRanking
+from harness.core.setting import shard_in
 from harness.core.settings import SETTINGS
-from harness.core.shards import shard_in
 from harness.core.wording import call, option
 from harness.pipeline.resolve import RunEnvironment
 from harness.rollouts.raw import parts

@@ -10,9 +10,9 @@ import pytest
 import harness
 from harness.core.errors import UsageError
 from harness.core.records import Query
+from harness.core.setting import Shard
 from harness.core.settings import Settings, as_written
 from harness.core.settings_sources import load
-from harness.core.shards import Shard
 from harness.formats.queries import PackedQueries, in_shard
 from tests.fuzz.attempts import attempt
 
