@@ -69,11 +69,10 @@ if TYPE_CHECKING:
     )
     from harness.core.judge_profile import JudgeProfile
     from harness.core.progress import Progress, Silent
-    from harness.core.rankings import GroupRanking, Match, Ranked
+    from harness.core.rankings import GroupRanking, Judged, Match, Ranked, Unjudged
     from harness.core.records import Failure, Group, Query, Rollout, Step, Trajectory, Usage
     from harness.core.settings import Settings
     from harness.core.settings_types import CommonSettings, CompareSettings, ResumeSettings, RunSettings
-    from harness.core.verdicts import Judged, Unjudged
     from harness.doctor.checks import Check
     from harness.doctor.from_python import check_judge, check_judge_sync, check_setup, check_setup_sync
     from harness.endpoints.costs import CostBounds
@@ -240,7 +239,7 @@ _HOMES = {
     "Judge": "harness.judging.judges:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
     "JudgeProfile": "harness.core.judge_profile:JudgeProfile",
-    "Judged": "harness.core.verdicts:Judged",
+    "Judged": "harness.core.rankings:Judged",
     "Match": "harness.core.rankings:Match",
     "MemoryStore": "harness.archive.store:MemoryStore",
     "NeedsUpgrade": "harness.core.errors:NeedsUpgrade",
@@ -278,7 +277,7 @@ _HOMES = {
     "TrajectoryRank": "harness.api.message_tournament:TrajectoryRank",
     "TrajectoryScore": "harness.api.messages:TrajectoryScore",
     "Transcript": "harness.transcripts.transcript:Transcript",
-    "Unjudged": "harness.core.verdicts:Unjudged",
+    "Unjudged": "harness.core.rankings:Unjudged",
     "Usage": "harness.core.records:Usage",
     "UsageError": "harness.core.errors:UsageError",
     "Validation": "harness.pipeline.validation:Validation",

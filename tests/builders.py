@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.lowlevel
 from hypothesis import strategies as st
 
-from harness.core.rankings import GroupRanking, Match, Ranked
+from harness.core.rankings import GroupRanking, Judged, Match, Ranked, SideScores, Unjudged, Winner
 from harness.core.records import (
     Effective,
     Failure,
@@ -23,7 +23,6 @@ from harness.core.records import (
     Usage,
     digest,
 )
-from harness.core.verdicts import Judged, SideScores, Unjudged, Winner
 from harness.transcripts.transcript import Transcript, transcribe
 
 if TYPE_CHECKING:  # importing the judges imports the SDK, which a process of a test may do without

@@ -21,8 +21,8 @@ from harness.core.comparisons import (
     Slice,
     Strength,
 )
+from harness.core.rankings import Judged, SideScores
 from harness.core.records import FailureKind, digest
-from harness.core.verdicts import Judged, SideScores
 from tests.builders import AT, a_judged
 
 Margins = tuple[float, ...]

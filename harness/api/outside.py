@@ -20,11 +20,10 @@ from harness.archive.store import MemoryStore, Store, VerdictStore
 from harness.core.clock import Clock, now
 from harness.core.progress import Progress, Silent
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import AnyVerdict, GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
-from harness.core.verdicts import AnyVerdict
 from harness.core.wording import as_spoken, from_python, option
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import Credentials

@@ -31,8 +31,8 @@ from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.archive.run_info import LOCK
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
+from harness.core.rankings import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.core.wording import option
 
 SLOW_S = 0.002

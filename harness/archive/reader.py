@@ -27,9 +27,9 @@ from harness.archive.typed_records import (
     recorded_settings,
 )
 from harness.core.errors import ArchiveDamaged, UsageError, quoted
+from harness.core.rankings import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
-from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.wording import call
 
 T = TypeVar("T")

@@ -10,9 +10,8 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from harness.core.errors import UsageError
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import AnyVerdict, GroupRanking, Judged, Match, PairScores, Scored, SideScores
 from harness.core.settings_sources import check_known
-from harness.core.verdicts import AnyVerdict, Judged, PairScores, Scored, SideScores
 
 _YEARS = range(1900, 9000)
 MOST = 2**53

@@ -11,9 +11,8 @@ from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, Verdict
 from harness.core.records import Query, Rollout
-from harness.core.verdicts import Verdict
 
 _RECORDS: dict[str, Any] = {
     RUN_FILE: RunInfo,

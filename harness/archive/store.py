@@ -5,9 +5,9 @@ from typing import Protocol
 
 from harness.archive.blobs import blob_name
 from harness.archive.reader import FolderReader
+from harness.core.rankings import AnyVerdict, Judged, PairJudgment, Scored
 from harness.core.records import Query, Rollout
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.verdicts import AnyVerdict, Judged, PairJudgment, Scored
 
 
 class VerdictStore(Protocol):

@@ -16,11 +16,20 @@ from harness.archive import record_faults as faults
 from harness.archive.lines import LocatedRecord, RecordFiles, RecordPlace, begins_as_written, check_sum, decode
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import (
+    VERDICT,
+    AnyVerdict,
+    GroupRanking,
+    Judged,
+    PairScores,
+    Ranked,
+    Scored,
+    Unjudged,
+    Unscored,
+)
 from harness.core.records import Query, Record, Rollout, digest
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
-from harness.core.verdicts import VERDICT, AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 
 
 class RankedQuery(NamedTuple):

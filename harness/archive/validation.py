@@ -49,9 +49,8 @@ from harness.archive.typed_records import (
     recorded_settings,
 )
 from harness.core.errors import ArchiveDamaged, CannotWrite, TooOld, UsageError
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, Judged
 from harness.core.records import Rollout
-from harness.core.verdicts import Judged
 from harness.core.wording import counted
 
 _SHA256 = re.compile("[0-9a-f]{64}")

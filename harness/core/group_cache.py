@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, PairJudgment
 from harness.core.records import Group, Query, Role, Rollout
-from harness.core.verdicts import PairJudgment
 
 TITLE = 300
 """Characters of a query's text, and of what came with it, that a cached group keeps."""

@@ -9,7 +9,7 @@ from importlib.resources import files
 from harness.archive.store import MemoryStore
 from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
-from harness.core.verdicts import Judged, Unjudged, Winner
+from harness.core.rankings import Judged, Unjudged, Winner
 from harness.doctor.checks import DoctorRequest, printable
 from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text
 from harness.judging.judges import PairwiseJudge

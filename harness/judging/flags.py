@@ -9,7 +9,7 @@ from itertools import product
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from harness.core.verdicts import Flag, FlagKind
+from harness.core.rankings import Flag, FlagKind
 from harness.transcripts.clean_text import clean, hidden_marks, legible, without_marks
 from harness.transcripts.transcript import Transcript
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from harness.core.rankings import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.core.records import Failure, Usage, canonical_json, digest
-from harness.core.verdicts import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.flags import Assignment, transcript_flags
 from harness.judging.judge_model import Exchange, JudgeModel, ModelReply, Question

@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
+from harness.core.rankings import SideScores, Winner
 from harness.core.unicode import valid_unicode
-from harness.core.verdicts import SideScores, Winner
 from harness.judging.rubric import Rubric
 
 _OPENING = re.compile(r"\{|<(/?)think(?:ing)?>")

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from harness.core.errors import did_you_mean
+from harness.core.rankings import Cap, Flag, FlagKind, SideScores
 from harness.core.unicode import visible
-from harness.core.verdicts import Cap, Flag, FlagKind, SideScores
 from harness.core.wording import PLACE_IN_LINE
 from harness.rubric_text.bounded import TextReader
 from harness.rubric_text.front_matter import Fault, Faulty, Parts

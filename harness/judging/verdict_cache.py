@@ -18,10 +18,10 @@ from harness.archive.store import VerdictStore
 from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted, start_child
 from harness.core.progress import Progress, Silent, StopSign
+from harness.core.rankings import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.core.records import Failure, Usage
 from harness.core.rounded import sum_if_known
 from harness.core.turns import JUDGING, my_turn, until
-from harness.core.verdicts import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.endpoints.costs import Ceiling
 from harness.judging.batch_desk import BatchDesk
 from harness.judging.judge_model import IN_BATCH, UNANSWERED, WITH_PROVIDER

@@ -18,10 +18,9 @@ from harness.archive.validation import Finding, comparison_findings, findings, m
 from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.core.rankings import FIT_VERSION, GroupRanking
+from harness.core.rankings import FIT_VERSION, GroupRanking, Judged, Unjudged
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.core.settings import Api, Settings
-from harness.core.verdicts import Judged, Unjudged
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import PairJuror, PairJury, PairLedger
 from harness.pipeline.rank_groups import rank_part

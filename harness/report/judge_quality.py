@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.rankings import GroupRanking, Match
-from harness.core.verdicts import Unjudged
+from harness.core.rankings import GroupRanking, Match, Unjudged
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.tally import Tally, tally

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.core.verdicts import PairJudgment, Unjudged
+from harness.core.rankings import GroupRanking, Match, PairJudgment, Ranked, Unjudged
 from harness.judging.verdict_cache import PairLedger
 from harness.ranking.comparisons import (
     Comparisons,

@@ -16,9 +16,8 @@ from random import Random
 from anyio.abc import TaskGroup
 
 from harness.core.errors import ArchiveDamaged
-from harness.core.rankings import Agreement, GroupRanking, Ranked
+from harness.core.rankings import Agreement, GroupRanking, Ranked, Scored, Unscored
 from harness.core.records import Group
-from harness.core.verdicts import Scored, Unscored
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import RulerJudge
 from harness.judging.prompt import ListTask

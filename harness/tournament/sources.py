@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 from harness.core.group_cache import CachedGroup
-from harness.core.verdicts import PairJudgment, Unjudged
+from harness.core.rankings import PairJudgment, Unjudged
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import Averaging, PairJury, PairLedger
 from harness.transcripts.transcript import Transcript

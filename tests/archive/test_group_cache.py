@@ -11,9 +11,8 @@ import pytest
 from harness.archive import index_file
 from harness.archive.reader import RunReader
 from harness.core.group_cache import CachedGroup, cached_group
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import GroupRanking, Judged, Match
 from harness.core.records import Query
-from harness.core.verdicts import Judged
 from tests.archive.making import a_run, segment
 from tests.builders import a_group, a_judged, a_rollout
 

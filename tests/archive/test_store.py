@@ -21,10 +21,9 @@ from harness.archive.run_info import list_runs
 from harness.archive.run_store import RunStore
 from harness.archive.store import MemoryStore, Store
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, TooOld, UsageError
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, Judged, Unjudged
 from harness.core.records import Query, Rollout, Trajectory
 from harness.core.settings import SETTINGS
-from harness.core.verdicts import Judged, Unjudged
 from tests.archive.making import a_head, a_run, an_info, lines_of, segment
 from tests.builders import (
     AT,

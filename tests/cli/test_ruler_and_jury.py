@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.archive.reader import RunReader
-from harness.core.verdicts import Scored
+from harness.core.rankings import Scored
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Seen, fair_judge, list_judge
 

@@ -3,9 +3,9 @@
 import pytest
 
 from harness.core.progress import Silent, Stage
+from harness.core.rankings import Judged, Unjudged
 from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
-from harness.core.verdicts import Judged, Unjudged
 from harness.doctor.calibration import (
     Calibration,
     Trial,

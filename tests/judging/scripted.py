@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 
 from harness.archive.store import MemoryStore
+from harness.core.rankings import Judged, Unjudged
 from harness.core.records import Usage
-from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import JudgeModel, ModelReply, Question

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.verdicts import VERDICT, Judged, Unjudged
+from harness.core.rankings import VERDICT, Judged, Unjudged
 from tests.judging.replies import rubric_of
 from tests.judging.scripted import ScriptedAsk, judge
 

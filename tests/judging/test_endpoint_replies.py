@@ -14,8 +14,8 @@ from harness.archive.store import MemoryStore
 from harness.core.clock import now
 from harness.core.errors import Refused
 from harness.core.progress import Silent
+from harness.core.rankings import VERDICT, Judged, Unjudged
 from harness.core.settings import Api
-from harness.core.verdicts import VERDICT, Judged, Unjudged
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import Priced
 from harness.endpoints.gate import Gate, Patience

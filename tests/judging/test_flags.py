@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.rankings import Cap, FlagKind, Judged
 from harness.core.records import Step
-from harness.core.verdicts import Cap, FlagKind, Judged
 from harness.judging.flags import (
     ADDRESS,
     FENCE_IN_PATH,

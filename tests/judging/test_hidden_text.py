@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.rankings import Flag, Judged
 from harness.core.records import Step
 from harness.core.unicode import mark_hidden
-from harness.core.verdicts import Flag, Judged
 from harness.judging.flags import Assignment, find_flags
 from harness.judging.prompt import ListTask, Task, make_list_prompt, make_pair_prompt
 from harness.judging.rubric_files import load_list_rubric

@@ -8,8 +8,7 @@ import anyio
 import pytest
 
 from harness.archive.store import MemoryStore
-from harness.core.rankings import GroupRanking
-from harness.core.verdicts import Judged, Unjudged
+from harness.core.rankings import GroupRanking, Judged, Unjudged
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import average
 from harness.tournament.group import Rules

@@ -8,8 +8,8 @@ import pytest
 
 from harness.archive.store import MemoryStore
 from harness.core.errors import Refused
+from harness.core.rankings import Judged, Unjudged
 from harness.core.records import Failure, Step, Trajectory, Usage
-from harness.core.verdicts import Judged, Unjudged
 from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply, Question

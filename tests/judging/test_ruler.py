@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from harness.archive.store import MemoryStore
 from harness.core.errors import UsageError
+from harness.core.rankings import VERDICT, Scored, Unscored
 from harness.core.records import Failure, Usage
-from harness.core.verdicts import VERDICT, Scored, Unscored
 from harness.endpoints.costs import Priced
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply
 from harness.judging.judges import EmbeddedAsk, RulerJudge

@@ -15,7 +15,7 @@ from harness.archive.run_store import RunStore
 from harness.archive.store import MemoryStore
 from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
-from harness.core.verdicts import AnyVerdict, Judged, Unjudged
+from harness.core.rankings import AnyVerdict, Judged, Unjudged
 from harness.endpoints.costs import Ceiling
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache

@@ -12,9 +12,9 @@ import anyio
 from agents import Agent, function_tool
 
 from harness.archive.reader import RunReader
+from harness.core.rankings import AnyVerdict
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.core.verdicts import AnyVerdict
 from harness.pipeline.plan import prepare
 from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.runs import RunResult, run_queries

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import harness
-from harness.core.verdicts import AnyVerdict
+from harness.core.rankings import AnyVerdict
 from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.runs import RunResult, resume_run
 from harness.rollouts.loading import from_object

@@ -13,9 +13,9 @@ from harness.archive.reader import RunReader
 from harness.archive.run_state import find_missing_work
 from harness.core.errors import HarnessError, Refused, UsageError
 from harness.core.progress import Silent
+from harness.core.rankings import AnyVerdict
 from harness.core.records import Query
 from harness.core.settings_sources import load
-from harness.core.verdicts import AnyVerdict
 from harness.pipeline.plan import RescoreOptions, prepare
 from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.core.rankings import GroupRanking, Match
-from harness.core.verdicts import Judged
+from harness.core.rankings import GroupRanking, Judged, Match
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.orders import order_sums
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally

@@ -16,7 +16,7 @@ from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead
-from harness.core.rankings import GroupRanking, Match, Ranked, Signal
+from harness.core.rankings import GroupRanking, Judged, Match, Ranked, SideScores, Signal, Unjudged
 from harness.core.records import (
     Effective,
     Failure,
@@ -29,7 +29,6 @@ from harness.core.records import (
     Trajectory,
     Usage,
 )
-from harness.core.verdicts import Judged, SideScores, Unjudged
 from harness.ranking.estimators import tiers
 from harness.ranking.knockout import Arena, Single
 from harness.ranking.rewards import place

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from harness.archive.store import MemoryStore
 from harness.core.group_cache import CachedGroup, cached_group
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, Judged, Unjudged
 from harness.core.records import Group, Query, Rollout, to_json
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
-from harness.core.verdicts import Judged, Unjudged
 from harness.judging.prompt import Task
 from harness.ranking.reward_classes import learnt_from_queries
 from harness.tournament.cached import CachedRanker

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.store import MemoryStore
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, Scored, Unscored
 from harness.core.records import Group, digest
-from harness.core.verdicts import Scored, Unscored
 from harness.judging.prompt import ListTask
 from harness.judging.verdict_cache import CachedListJudge, ListJury, VerdictCache
 from harness.tournament.group import Rules

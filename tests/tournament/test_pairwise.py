@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.archive.store import MemoryStore
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import GroupRanking, Judged, Match, Unjudged
 from harness.core.records import AGENT_FAILURES, Group, Rollout
-from harness.core.verdicts import Judged, Unjudged
 from harness.judging.prompt import Task
 from harness.tournament.group import Rules, brief_task
 from harness.tournament.pairwise import rank_group

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.rankings import Match
+from harness.core.rankings import Judged, Match, Unjudged
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.core.verdicts import Judged, Unjudged
 from harness.judging.verdict_cache import Averaging
 from harness.ranking.topologies import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing

@@ -10,9 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from harness.core.rankings import Agreement, Match
+from harness.core.rankings import Agreement, Match, PairJudgment
 from harness.core.rounded import Addable
-from harness.core.verdicts import PairJudgment
 from harness.ranking.rewards import average_ranks
 
 _Z = 1.959963984540054

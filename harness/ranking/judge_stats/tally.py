@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from operator import mul
 from typing import NamedTuple
 
-from harness.core.rankings import GroupRanking
+from harness.core.rankings import GroupRanking, PairJudgment
 from harness.core.rounded import Addable
-from harness.core.verdicts import PairJudgment
 from harness.ranking.judge_stats.agreement import Share, centred_ranks
 from harness.ranking.judge_stats.orders import OrderSums, first_side, order_sums
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, Literal, TypeVar
 
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Rollout
-from harness.core.verdicts import Judged, SideScores
 from harness.ranking.knockout import seeded_order
 from harness.ranking.topology import exact
 from harness.report.summary.match_verdicts import (

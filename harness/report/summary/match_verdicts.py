@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from harness.core.rankings import GroupRanking, Match
-from harness.core.verdicts import Cap, Flag, Judged, PairJudgment, SideScores
+from harness.core.rankings import Cap, Flag, GroupRanking, Judged, Match, PairJudgment, SideScores
 from harness.report.text import enumeration, readable_name
 
 VerdictLookup = Callable[[str], Judged | None]

@@ -8,9 +8,8 @@ from functools import cache
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.errors import NothingRankable, UsageError
-from harness.core.rankings import GroupRanking, Match
+from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Query
-from harness.core.verdicts import Judged, SideScores
 from harness.core.wording import call
 from harness.ranking.pair_probability import pair_estimate, pair_of_fit
 from harness.report.summary.match_verdicts import (
