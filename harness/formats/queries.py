@@ -10,7 +10,7 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from harness.core.errors import UsageError, on_a_line, quoted
-from harness.core.packed import Packed
+from harness.core.group_cache import Packed
 from harness.core.records import Query
 from harness.core.setting import shard_in
 from harness.core.unicode import valid_unicode, visible

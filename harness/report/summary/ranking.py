@@ -16,8 +16,7 @@ from typing import get_args
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.errors import ArchiveDamaged
-from harness.core.group_cache import CachedGroup, cached_group
-from harness.core.packed import Packed
+from harness.core.group_cache import CachedGroup, Packed, cached_group
 from harness.core.rankings import Agreement, GroupRanking, Signal
 from harness.core.records import Group, Query
 from harness.core.settings import OFFLINE_JUDGE
