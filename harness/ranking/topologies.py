@@ -13,9 +13,8 @@ from typing import Literal, Protocol
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.core.wording import counted
 from harness.ranking.double import Double, judged_in_double
-from harness.ranking.fixed_pairs import Anchor, Cyclic, NoMatches, RoundRobin, spread
+from harness.ranking.fixed_pairs import Anchor, Cyclic, NoMatches, RoundRobin, Swiss, spread, usual_rounds
 from harness.ranking.knockout import Arena, Single, match_bounds
-from harness.ranking.swiss import Swiss, usual_rounds
 from harness.ranking.topology import Topology
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from harness.ranking.estimators import tiers
+from harness.ranking.fixed_pairs import Swiss
 from harness.ranking.rewards import place
-from harness.ranking.swiss import Swiss
 from tests.ranking.playing import Field, play, singles
 
 
