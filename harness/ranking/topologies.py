@@ -12,9 +12,8 @@ from typing import Literal, Protocol
 
 from harness.core.settings import OrderPolicy, TopologyName
 from harness.core.wording import counted
-from harness.ranking.double import Double, judged_in_double
 from harness.ranking.fixed_pairs import Anchor, Cyclic, NoMatches, RoundRobin, Swiss, spread, usual_rounds
-from harness.ranking.knockout import Arena, Single, match_bounds
+from harness.ranking.knockout import Arena, Double, Single, judged_in_double, match_bounds
 from harness.ranking.topology import Topology
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 
-from harness.ranking.double import Double
+from harness.ranking.knockout import Double
 from harness.ranking.topology import Played
 from tests.ranking.playing import Field, play, singles
 
