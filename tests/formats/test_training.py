@@ -30,7 +30,7 @@ from harness.formats.training.records import (
 from harness.formats.training.registry import LINES_OF
 from harness.formats.training.rules import ExportFormat, ExportRules, choose_split, read_split
 from harness.formats.turns import Message, NoMessages, Turn, join_turns
-from harness.ranking.pair_probability import probabilities_above
+from harness.ranking.conclusions import probabilities_above
 from harness.ranking.score_table import rank_scores
 from tests.builders import a_group, a_rollout
 

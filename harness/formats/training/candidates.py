@@ -10,7 +10,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
 from harness.formats.turns import NoMessages, Turn, TurnSequence, join_turns
-from harness.ranking.pair_probability import probabilities_above
+from harness.ranking.conclusions import probabilities_above
 
 Unit = Literal["group", "rollout", "pair", "line", "part of a line"]
 """What is left out. Of a line, a part: something in its calls that its format has no place for."""

@@ -12,7 +12,7 @@ from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
 from harness.ranking.comparisons import Fit
-from harness.ranking.pair_probability import probabilities_above, probabilities_of_fit
+from harness.ranking.conclusions import probabilities_above, probabilities_of_fit
 from harness.ranking.pooled import fit_by, without_level
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import lent_prior

@@ -11,7 +11,7 @@ from harness.core.errors import NothingRankable, UsageError
 from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Query
 from harness.core.wording import call
-from harness.ranking.pair_probability import pair_estimate, pair_of_fit
+from harness.ranking.conclusions import pair_estimate, pair_of_fit
 from harness.report.summary.match_verdicts import (
     VerdictLookup,
     judged_orders,
