@@ -10,9 +10,8 @@ from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking, Match, Ranked, SecondOpinion, Signal
 from harness.core.records import record_of
 from harness.core.settings import EstimatorName, RewardFrom
-from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.comparisons import WEAK, Comparisons, Fit, Prior
 from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence, secondary_fit
-from harness.ranking.judge_prior import WEAK, Prior
 from harness.ranking.margins import fit_margins
 from harness.ranking.posteriors import probability_above_zero, rounded
 from harness.ranking.profile import lent_prior

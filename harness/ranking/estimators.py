@@ -14,8 +14,7 @@ import numpy as np
 
 from harness.core.rankings import Match, SecondOpinion
 from harness.core.settings import EstimatorName
-from harness.ranking.comparisons import Comparisons, Fit, Floats, projected
-from harness.ranking.judge_prior import WEAK, Prior
+from harness.ranking.comparisons import WEAK, Comparisons, Fit, Floats, Prior, projected
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.posteriors import BILLION

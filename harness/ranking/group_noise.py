@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.ranking.comparisons import Floats
-from harness.ranking.judge_prior import NOISE_WIDTHS, Parameters
+from harness.ranking.comparisons import NOISE_WIDTHS, Floats, Parameters
 from harness.ranking.pooled_model import about_their_mean, posterior, prior_vars, squares
 from harness.ranking.pooled_sums import PoolSums
 

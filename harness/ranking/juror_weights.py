@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.ranking.comparisons import Comparisons, Floats, Ints
-from harness.ranking.judge_prior import Parameters
+from harness.ranking.comparisons import Comparisons, Floats, Ints, Parameters
 from harness.ranking.pooled_model import LEAST_NOISE
 from harness.ranking.pooled_sums import PoolSums
 

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.ranking.comparisons import Floats
-from harness.ranking.judge_prior import WEAK, Amount, Parameters, Prior
+from harness.ranking.comparisons import WEAK, Amount, Floats, Parameters, Prior
 from harness.ranking.pooled_sums import Block, PoolSums
 
 _NAMES = Parameters._fields

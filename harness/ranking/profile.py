@@ -7,8 +7,7 @@ import numpy as np
 
 from harness.core import judge_profile
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
-from harness.ranking.comparisons import Comparisons, share_at_ends
-from harness.ranking.judge_prior import WEAK, Parameters, Prior
+from harness.ranking.comparisons import WEAK, Comparisons, Parameters, Prior, share_at_ends
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_sums import pool_sums

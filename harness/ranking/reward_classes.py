@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.ranking.comparisons import Comparisons
+from harness.ranking.comparisons import Comparisons, Prior
 from harness.ranking.conclusions import Conclusion, collect_calls
-from harness.ranking.judge_prior import Prior
 from harness.ranking.pooled import learnt_from
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.rewards import place, split_by_reward

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.ranking.comparisons import Comparisons, Fit, Floats
-from harness.ranking.judge_prior import NOISE_WIDTHS
+from harness.ranking.comparisons import NOISE_WIDTHS, Comparisons, Fit, Floats
 from harness.ranking.pooled import fit_by, learnt_from
 
 PAIRS = [(i, j) if (i + j) % 2 else (j, i) for i in range(6) for j in range(i)]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import harness
-from harness.ranking.comparisons import Comparisons, Floats
-from harness.ranking.judge_prior import PRIOR_MEAN, PRIOR_SD, Parameters
+from harness.ranking.comparisons import PRIOR_MEAN, PRIOR_SD, Comparisons, Floats, Parameters
 from harness.ranking.many_tables import ScoreTable, rank_many
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 
 import harness
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge, profile_in
-from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.judge_prior import PRIOR_SD, WEAK, Parameters
+from harness.ranking.comparisons import PRIOR_SD, WEAK, Comparisons, Fit, Parameters
 from harness.ranking.many_tables import rank_many
 from harness.ranking.pooled import fit_alone, fit_pooled
 from harness.ranking.pooled_judge import learn_judge
