@@ -15,9 +15,8 @@ from figures import add_json_option, renew
 from simulated_judge import REGIMES, draw
 
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.early_stop import EarlyStop
 from harness.ranking.fixed_pairs import Cyclic
-from harness.ranking.margins import fit_margins
+from harness.ranking.margins import EarlyStop, fit_margins
 from harness.ranking.pooled import fit_alone
 
 N = 8

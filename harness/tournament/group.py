@@ -15,9 +15,8 @@ from harness.core.wording import option
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import Averaging
 from harness.ranking.conclusions import Rule
-from harness.ranking.early_stop import EarlyStop
 from harness.ranking.estimators import secondary_fit
-from harness.ranking.margins import fit_margins
+from harness.ranking.margins import EarlyStop, fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.profile import lent_prior
 from harness.ranking.rewards import split_by_reward

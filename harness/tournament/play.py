@@ -15,7 +15,7 @@ from harness.core.records import record_of
 from harness.core.turns import my_turn
 from harness.judging.verdict_cache import Averaging, average
 from harness.ranking.comparisons import Fit
-from harness.ranking.early_stop import EarlyStop
+from harness.ranking.margins import EarlyStop
 from harness.ranking.topology import (
     UNITS,
     Exact,

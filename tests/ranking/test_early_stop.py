@@ -9,9 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.early_stop import SPAN, EarlyStop, leads_for_certain
 from harness.ranking.fixed_pairs import Cyclic
-from harness.ranking.margins import fit_margins
+from harness.ranking.margins import SPAN, EarlyStop, fit_margins, leads_for_certain
 
 
 def play(decided: EarlyStop, strength: list[float], noise: random.Random) -> list[tuple[int, int, float]]:

@@ -10,8 +10,7 @@ import pytest
 from harness.core.rankings import GroupRanking
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.conclusions import Rule, collect_calls, conclude
-from harness.ranking.early_stop import EarlyStop
-from harness.ranking.margins import fit_margins
+from harness.ranking.margins import EarlyStop, fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.topology import count_points
 from harness.tournament.group import Rules
