@@ -16,7 +16,7 @@ from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.ranking.conclusions import ranks_by_estimator
 from harness.ranking.estimators import OF_A_GROUP
 from harness.ranking.judge_stats.agreement import Preference, count_right
-from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
+from harness.ranking.judge_stats.side_by_side import QueryFigure, mean_over_queries, over_queries, quotient
 from harness.ranking.score_table import Drawn, OrderedPair, ScorePair, play_table
 from harness.ranking.topologies import NEED_ANCHOR, TOPOLOGIES, Entry, make_topology
 from harness.ranking.topology import standings_in_units

@@ -9,7 +9,7 @@ from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.ranking.curve import CurvePoint
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.query_figures import QueryFigure
+from harness.ranking.judge_stats.side_by_side import QueryFigure
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.curve import MEASURE, JudgingCurve
 from harness.report.summary.group import AgentFigures, JudgeFigures

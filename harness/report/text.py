@@ -10,7 +10,7 @@ from harness.core.rounded import percent_half_up
 from harness.transcripts.clean_text import clean
 
 if TYPE_CHECKING:  # `ls` does without numbers
-    from harness.ranking.query_figures import QueryFigure
+    from harness.ranking.judge_stats.side_by_side import QueryFigure
 
 
 SIGNAL_WORDS = {"ok": "clear", "weak": "unclear", "none": "no difference"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from harness.ranking.query_figures import mean_over_queries, over_queries, quotient, students_t
+from harness.ranking.judge_stats.side_by_side import mean_over_queries, over_queries, quotient, students_t
 
 scipy_stats = cast("Any", stats)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.rankings import Judged, Ranked
-from harness.ranking.query_figures import QueryFigure
+from harness.ranking.judge_stats.side_by_side import QueryFigure
 from harness.report.html.run_page import render_page
 from harness.report.json import figures_json
 from harness.report.summary.group import JudgeFigures

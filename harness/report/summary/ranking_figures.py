@@ -12,9 +12,14 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.side_by_side import length_figure
+from harness.ranking.judge_stats.side_by_side import (
+    QueryFigure,
+    length_figure,
+    mean_over_queries,
+    over_queries,
+    quotient,
+)
 from harness.ranking.judge_stats.tally import Tally
-from harness.ranking.query_figures import QueryFigure, mean_over_queries, over_queries, quotient
 from harness.report.summary.group import AgentFigures, JudgeFigures, QualityFigure, tallies
 from harness.report.summary.labels import rollouts_by_answer
 from harness.report.summary.match_verdicts import VerdictLookup, verdict_keys

@@ -8,7 +8,7 @@ from rich.text import Text
 from harness.core.unicode import visible
 from harness.core.wording import counted
 from harness.ranking.curve import CurvePoint, frontier
-from harness.ranking.query_figures import QueryFigure
+from harness.ranking.judge_stats.side_by_side import QueryFigure
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.curve import MEASURE, JudgingCurve, calls_words, order_words
 from harness.report.summary.group import QualityFigure
