@@ -293,7 +293,7 @@ class Prior:
     precision: Floats
     """(9, 9)."""
     noise_widths: Floats
-    """(W,): how probable it is that noise differs so much from group to group (harness.ranking.group_noise)."""
+    """(W,): how probable it is that noise differs so much from group to group (harness.ranking.juror_weights)."""
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
-from harness.ranking.group_noise import on_groups
-from harness.ranking.juror_weights import JuryVoices, LearntJuror, learn_voices, of_jurors
+from harness.ranking.juror_weights import JuryVoices, LearntJuror, learn_voices, of_jurors, on_groups
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
 from harness.ranking.pooled_sums import PoolSums, pool_sums

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, PRIOR_MEAN, WEAK, Floats, Parameters, Prior
-from harness.ranking.group_noise import learnt_widths
-from harness.ranking.juror_weights import JuryVoices
+from harness.ranking.juror_weights import JuryVoices, learnt_widths
 from harness.ranking.pooled_model import at_a_time, log_evidence, log_probabilities
 from harness.ranking.pooled_sums import PoolSums, thinned
 
