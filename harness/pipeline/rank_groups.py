@@ -32,8 +32,7 @@ from harness.ranking.reward_classes import learnt_from_queries
 from harness.ranking.topologies import TOPOLOGIES
 from harness.report.learnt_judges import judge_profiles
 from harness.report.summary.ranking import RankingSummary
-from harness.tournament.cached import CachedRanker
-from harness.tournament.group_ranking import TournamentResult, refit
+from harness.tournament.group_ranking import CachedRanker, TournamentResult, refit
 from harness.tournament.pairwise import EarlyVerdicts
 from harness.tournament.ranker import Ranker
 from harness.transcripts.transcript import RENDERING

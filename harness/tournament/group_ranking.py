@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from harness.core.group_cache import CachedGroup
 from harness.core.rankings import GroupRanking, Match, PairJudgment, Ranked, Unjudged
 from harness.judging.verdict_cache import PairLedger
 from harness.ranking.comparisons import (
@@ -26,10 +27,21 @@ from harness.ranking.judge_stats.agreement import agreement, match_margins
 from harness.ranking.pooled import fit_by
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import lent_prior
-from harness.ranking.reward_classes import judge_behind, ranked_classes, stack_classes
+from harness.ranking.reward_classes import judge_behind, learnt_from_calls, ranked_classes, stack_classes
 from harness.ranking.topologies import NEED_ANCHOR
-from harness.tournament.group import Lineup, Rules, cuts, failed_last, has_anchor, jurors_missing
-from harness.tournament.play import PlayedTournament
+from harness.tournament.group import (
+    Contender,
+    Lineup,
+    Rules,
+    classes_to_judge,
+    cuts,
+    failed_last,
+    has_anchor,
+    jurors_missing,
+    open_tournaments,
+)
+from harness.tournament.play import PlayedTournament, play_cached
+from harness.tournament.sources import CacheSource
 
 
 @dataclass(frozen=True)
@@ -212,3 +224,34 @@ def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) ->
                 "notes": (*without_ceiling_note(ranking.notes), *([note] if note else [])),
             }
             yield ranking.model_copy(update=changes | conclusion.judge_figures)
+
+
+@dataclass(frozen=True)
+class CachedRanker:
+    """Ranks groups by tournaments of a single judge whose verdicts are in the groups' caches."""
+
+    rules: Rules
+
+    def play(self, group: CachedGroup) -> TournamentResult | None:
+        """Return the group's tournament; None where not all that it needs is cached."""
+        if any(rollout.status == "ok" and rollout.shown is None for rollout in group.rollouts):
+            return None  # whether its answer was cut is not known
+        cut = [rollout.number for rollout in group.rollouts if rollout.cut]
+        contenders = [Contender(r.number, r.role, r.status, r.verified, r.failure) for r in group.rollouts]
+        lineup = Lineup(group.query, contenders, cut)
+        classes, source = classes_to_judge(lineup.ok, self.rules), CacheSource(group, self.rules.repeats)
+        topologies = open_tournaments(lineup, classes, self.rules, self.rules.rng(group.query))
+        played = [tournament for topology in topologies if (tournament := play_cached(topology, source))]
+        if len(played) < len(topologies):
+            return None
+        return TournamentResult(lineup, classes, played, cached=len(source.used))
+
+    def learn(self, calls: Iterable[Comparisons]) -> LearntJudge:
+        """Return the judge as the calls of groups show them."""
+        return learnt_from_calls(calls, lent_prior(self.rules.profile))
+
+    def rank(self, results: Iterable[TournamentResult], judge: LearntJudge | None) -> Iterator[GroupRanking]:
+        """Yield the rankings of groups by a judge that is learnt from all of them; without one each by itself."""
+        if judge:
+            return rank_tournaments(results, judge, self.rules)
+        return (rank_tournament(result, PairLedger(), self.rules) for result in results)

@@ -22,7 +22,6 @@ from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache, all_at_once
 from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
-from harness.tournament.cached import CachedRanker
 from harness.tournament.group import (
     Entrants,
     Rules,
@@ -31,7 +30,7 @@ from harness.tournament.group import (
     open_tournaments,
     prepare_entrants,
 )
-from harness.tournament.group_ranking import TournamentResult, finalize, rank_tournament
+from harness.tournament.group_ranking import CachedRanker, TournamentResult, finalize, rank_tournament
 from harness.tournament.play import play
 from harness.tournament.sources import JurySource
 from harness.transcripts.transcript import Transcript

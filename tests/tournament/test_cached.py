@@ -16,9 +16,8 @@ from harness.core.records import Group, Query, Rollout, to_json
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.judging.prompt import Task
 from harness.ranking.reward_classes import learnt_from_queries
-from harness.tournament.cached import CachedRanker
 from harness.tournament.group import Rules
-from harness.tournament.group_ranking import finalize
+from harness.tournament.group_ranking import CachedRanker, finalize
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.transcript import Transcript
 from tests.builders import ScriptedJudge, a_rollout
