@@ -11,8 +11,7 @@ from harness.judging.prompt import Task
 from harness.judging.verdict_cache import PairJury, PairLedger
 from harness.ranking.fixed_pairs import GivenPairs
 from harness.tournament.group import Rules, brief_task
-from harness.tournament.play import play
-from harness.tournament.sources import JurySource
+from harness.tournament.play import JurySource, play
 from harness.transcripts.transcript import Transcript
 
 Place = tuple[int, int]

@@ -40,8 +40,7 @@ from harness.tournament.group import (
     jurors_missing,
     open_tournaments,
 )
-from harness.tournament.play import PlayedTournament, play_cached
-from harness.tournament.sources import CacheSource
+from harness.tournament.play import CacheSource, PlayedTournament, play_cached
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ from harness.tournament.group import (
     prepare_entrants,
 )
 from harness.tournament.group_ranking import CachedRanker, TournamentResult, finalize, rank_tournament
-from harness.tournament.play import play
-from harness.tournament.sources import JurySource
+from harness.tournament.play import JurySource, play
 from harness.transcripts.transcript import Transcript
 
 _Call = tuple[tuple[int, int], int]

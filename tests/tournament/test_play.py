@@ -15,8 +15,7 @@ from harness.core.settings import OrderPolicy, TopologyName
 from harness.judging.verdict_cache import Averaging
 from harness.ranking.topologies import Entry, calls_bounds, make_topology
 from harness.ranking.topology import Standing
-from harness.tournament.play import PlayedTournament, play
-from harness.tournament.sources import JurySource, VerdictScore, score_verdicts
+from harness.tournament.play import JurySource, PlayedTournament, VerdictScore, play, score_verdicts
 from tests.builders import a_judged, an_unjudged
 
 NAMES: tuple[TopologyName, ...] = get_args(TopologyName)
