@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import anyio
 
-from harness.endpoints.across_loops import LoopsEvent, LoopsQueue
+from harness.endpoints.breaker import LoopsEvent, LoopsQueue
 from harness.endpoints.retries import read_number
 
 _CALLS = 50

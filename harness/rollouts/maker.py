@@ -9,7 +9,7 @@ import anyio.lowlevel
 
 from harness.core.errors import Refused
 from harness.core.records import Failure, Query, Rollout
-from harness.endpoints.across_loops import LoopsEvent
+from harness.endpoints.breaker import LoopsEvent
 from harness.endpoints.errors import as_refusal
 from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit
