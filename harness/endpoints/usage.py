@@ -5,10 +5,12 @@ wrecked by it.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
+from agents import ModelBehaviorError, ModelResponse
 from agents import Usage as SdkUsage
-from openai.types.responses import ResponseUsage
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseUsage
 
 from harness.core.records import Usage
 
@@ -128,3 +130,60 @@ def from_sdk(counts: SdkUsage) -> ResponseUsage:
         input_tokens_details=cast("Any", counts.input_tokens_details),
         output_tokens_details=cast("Any", counts.output_tokens_details),
     )
+
+
+_FAILED = {"response.incomplete", "response.failed", "error", "response.error"}
+
+
+@dataclass
+class StreamedReply:
+    """What a stream's events come to. One of `response` and `error` is set once it has come to its end."""
+
+    model: str | None = None
+    response: ModelResponse | None = None
+    error: ModelBehaviorError | None = None
+    _items: list[Any] = field(default_factory=list[Any])
+
+    @property
+    def over(self) -> bool:
+        """Whether the end has come."""
+        return self.response is not None or self.error is not None
+
+    def add(self, event: Any) -> bool:
+        """Take in an event; return whether it was the end."""
+        kind = getattr(event, "type", None)
+        if kind == "response.output_item.done":
+            self._items.append(event.item)
+        elif kind == "response.completed":
+            response: Response = event.response
+            self.model = response.model or None
+            # Some servers leave the output empty at the end and send it item by item, as the SDK's runner knows too.
+            self.response = ModelResponse(
+                output=response.output or list(self._items),
+                usage=to_sdk(response.usage),
+                response_id=response.id or None,
+                request_id=getattr(response, "_request_id", None),
+            )
+        elif kind in _FAILED:
+            about: Any = getattr(event, "response", None) or event
+            cause, cut = getattr(about, "error", None) or about, getattr(about, "incomplete_details", None)
+            reasons = (getattr(cut, "reason", None), getattr(cause, "code", None), getattr(cause, "message", None))
+            why = "".join(f": {word}" for word in reasons if word)
+            self.error = ModelBehaviorError(f"the stream ended with {kind}{why}")
+        return self.over
+
+
+def completed(reply: ModelResponse) -> ResponseCompletedEvent:
+    """Return the one event that tells a whole reply."""
+    response = Response.model_construct(  # not validated: the items are to be the very ones that were recorded
+        id=reply.response_id or "",
+        object="response",
+        created_at=0.0,
+        model="",
+        output=reply.output,
+        usage=from_sdk(reply.usage),
+        tools=[],
+        tool_choice="auto",
+        parallel_tool_calls=True,
+    )
+    return ResponseCompletedEvent.model_construct(type="response.completed", sequence_number=0, response=response)

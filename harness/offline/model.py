@@ -22,7 +22,7 @@ from openai.types.responses import (
 from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
-from harness.endpoints.streams import completed
+from harness.endpoints.usage import completed
 from harness.offline.tool import (
     GENERAL_WORDS,
     NAME,

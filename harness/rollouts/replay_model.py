@@ -9,7 +9,7 @@ from agents import FunctionTool, Model, ModelResponse, ModelSettings, Tool, Tool
 from agents.tool import ToolOriginType, get_function_tool_origin
 
 from harness.core.records import Step
-from harness.endpoints.streams import completed
+from harness.endpoints.usage import completed
 from harness.rollouts.approval_gate import Decision, gated
 from harness.rollouts.model_request import build_request
 from harness.rollouts.recording import Recording

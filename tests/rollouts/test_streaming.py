@@ -16,7 +16,7 @@ import harness
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.state import EndpointState
-from harness.endpoints.streams import completed
+from harness.endpoints.usage import completed
 from harness.offline.tool import search_tool
 from harness.rollouts.models import RecordedModel
 from harness.rollouts.recorder import Recorder
