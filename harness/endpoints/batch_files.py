@@ -11,8 +11,7 @@ from harness.core.errors import HarnessError, Refused, UsageError
 from harness.core.wording import option, switch
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
-from harness.endpoints.errors import as_refusal, read_failure
-from harness.endpoints.retries import judge_retries
+from harness.endpoints.retries import as_refusal, judge_retries, read_failure
 
 MOST_BATCH_REQUESTS = 50_000
 MOST_BATCH_BYTES = 200_000_000

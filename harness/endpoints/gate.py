@@ -16,10 +16,9 @@ from harness.core.records import FailureKind
 from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker, EndpointDown, stays
-from harness.endpoints.errors import describe_trouble, is_quota
 from harness.endpoints.pace import Pace
 from harness.endpoints.reply_body import NoReply
-from harness.endpoints.retries import NO_LIMIT, TimeLimit, retry_after_s
+from harness.endpoints.retries import NO_LIMIT, TimeLimit, describe_trouble, is_quota, retry_after_s
 from harness.endpoints.usage import is_beyond_belief
 
 _Reply = TypeVar("_Reply")

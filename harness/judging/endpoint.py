@@ -21,11 +21,10 @@ from harness.core.wording import option
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client
-from harness.endpoints.errors import as_refusal, is_too_long, read_failure
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
-from harness.endpoints.retries import NO_LIMIT, TimeLimit, judge_retries
+from harness.endpoints.retries import NO_LIMIT, TimeLimit, as_refusal, is_too_long, judge_retries, read_failure
 from harness.endpoints.usage import read_usage
 from harness.judging.judge_model import (
     FORMS,

@@ -8,7 +8,7 @@ import openai
 from harness.core.records import Failure, FailureKind
 from harness.core.unicode import valid_unicode
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.errors import read_failure
+from harness.endpoints.retries import read_failure
 from harness.rollouts.model_request import input_items
 from harness.rollouts.recorder import Recorder
 

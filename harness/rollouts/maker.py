@@ -10,9 +10,8 @@ import anyio.lowlevel
 from harness.core.errors import Refused
 from harness.core.records import Failure, Query, Rollout
 from harness.endpoints.breaker import LoopsEvent
-from harness.endpoints.errors import as_refusal
 from harness.endpoints.refused_settings import OPENS_AFTER_S
-from harness.endpoints.retries import TimeLimit
+from harness.endpoints.retries import TimeLimit, as_refusal
 from harness.rollouts.approval_gate import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.capture import SPAN_LOG

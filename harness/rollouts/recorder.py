@@ -9,8 +9,7 @@ from typing import Any
 from agents import ModelResponse, ModelSettings, Tool
 from agents.tracing import get_trace_provider
 
-from harness.endpoints.errors import is_quota
-from harness.endpoints.retries import TimeLimit
+from harness.endpoints.retries import TimeLimit, is_quota
 from harness.endpoints.state import EndpointState
 from harness.rollouts.approval_gate import Approver, gated
 from harness.rollouts.hooks import ToolHooks

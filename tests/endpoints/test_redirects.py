@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from harness.doctor.local_servers import find_servers
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
-from harness.endpoints.errors import as_refusal, read_failure
+from harness.endpoints.retries import as_refusal, read_failure
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Say, Script, Seen, fair_judge
 
