@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from harness.ranking.topologies import Sampler
     from harness.report.summary.rankings import RankingChange
     from harness.report.summary.why_records import PairExplanation
-    from harness.rollouts.environment import AgentEnv
+    from harness.rollouts.loading import AgentEnv
     from harness.rollouts.replay import Replayed
     from harness.rollouts.request_diff import Divergence
     from harness.transcripts.transcript import Transcript
@@ -213,7 +213,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AgentEnv": "harness.rollouts.environment:AgentEnv",
+    "AgentEnv": "harness.rollouts.loading:AgentEnv",
     "AnyAgent": "harness.api.outside:AnyAgent",
     "AnyRun": "harness.api.archived:AnyRun",
     "ArchiveDamaged": "harness.core.errors:ArchiveDamaged",

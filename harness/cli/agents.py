@@ -25,9 +25,8 @@ from harness.core.unicode import visible_name
 from harness.endpoints.address import Endpoint, agent_endpoint
 from harness.endpoints.credentials import Credentials
 from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
-from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import connect, servers_to_connect
-from harness.rollouts.loading import agent_files, load_agent
+from harness.rollouts.loading import AgentEnv, agent_files, load_agent
 
 ToolType = Literal["function", "agent", "mcp", "hosted", "local"]
 _PATIENCE_S = 60

@@ -25,9 +25,8 @@ from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import load_rubric
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
 from harness.rollouts.capture import check_tracing
-from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import reachable
-from harness.rollouts.loading import LoadedAgent, NoSuchAgent, load_agent
+from harness.rollouts.loading import AgentEnv, LoadedAgent, NoSuchAgent, load_agent
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import Gates
 from harness.endpoints.secrets import secrets_in
 from harness.rollouts.approval_gate import ChosenApprover, check_approvals
-from harness.rollouts.environment import AgentEnv
-from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.models import has_own_model
 from harness.rollouts.reply_items import check_tools
 from harness.transcripts.tokens import ESTIMATE, counter_for

@@ -26,8 +26,7 @@ from harness.judging.verdict_cache import PairJuror, PairJury, PairLedger
 from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.trust import agent_of_run, trust_in
-from harness.rollouts.environment import AgentEnv
-from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
 from harness.tournament.cross import CrossPair, play_cross

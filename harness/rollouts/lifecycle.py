@@ -20,9 +20,8 @@ from agents import Agent
 from agents.mcp import MCPServer
 
 from harness.core.records import Query, Rollout
-from harness.rollouts.environment import AgentEnv
 from harness.rollouts.graph import Change, connect, copied, servers_to_connect
-from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.loading import AgentEnv, LoadedAgent
 
 _Value = TypeVar("_Value")
 

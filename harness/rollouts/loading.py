@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import random
 import sys
 import traceback
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -19,15 +20,40 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agents import Agent
+from agents import Agent, ModelSettings
+from openai.types.shared import Reasoning
 
 from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted, short_message
 from harness.core.run_folders import enclosing_run
+from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.core.wording import option
-from harness.rollouts.environment import AgentEnv
 from harness.rollouts.examples import examples_folder, is_example
+
+
+@dataclass(frozen=True)
+class AgentEnv:
+    """Handed to `build(env)`, once a rollout.
+
+    `api` is what the agent's models are spoken to by (hosted tools exist only on "responses"); `offline` is True on
+    the embedded model; `corpus` is the user's folder of texts, None for the packaged one; `model` is the name asked
+    for with --model; `rng` is this rollout's own.
+    """
+
+    api: Api
+    offline: bool
+    corpus: Path | None
+    model: str | None
+    rng: random.Random
+
+    def model_settings(self, default: str) -> ModelSettings:
+        """Return settings under which the run's model takes a temperature; `default` is the agent's, without --model.
+
+        gpt-5 models accept a temperature only without reasoning; other models may not know the setting at all.
+        """
+        is_gpt_5 = "gpt-5" in (self.model or default)
+        return ModelSettings(reasoning=Reasoning(effort="none")) if is_gpt_5 else ModelSettings()
 
 
 def agent_folders(here: Path) -> list[Path]:

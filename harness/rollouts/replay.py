@@ -19,10 +19,9 @@ from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.state import EndpointState
 from harness.rollouts.attempt import AgentOutcome, read_outcome
-from harness.rollouts.environment import AgentEnv
 from harness.rollouts.failures import failure_from
 from harness.rollouts.lifecycle import RolloutScope, set_up
-from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.mcp_servers import RecordedServers, without_servers
 from harness.rollouts.nested import as_config
 from harness.rollouts.raw import RawCall

@@ -9,8 +9,7 @@ from agents import Agent, WebSearchTool
 
 from harness.core.errors import UsageError
 from harness.rollouts import examples
-from harness.rollouts.environment import AgentEnv
-from harness.rollouts.loading import from_object, load_agent
+from harness.rollouts.loading import AgentEnv, from_object, load_agent
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.anyio
