@@ -27,7 +27,6 @@ from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel
 from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG
-from harness.rollouts.failures import failure_from, not_whole, timed_out
 from harness.rollouts.http_capture import stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import AgentEnv, LoadedAgent
@@ -35,7 +34,7 @@ from harness.rollouts.mcp_servers import mcp_errors
 from harness.rollouts.model_calls import capture_gaps, keep_calls, total_calls
 from harness.rollouts.models import RecordedModel, RecordedProvider, recorded
 from harness.rollouts.nested import LoopModels, RolloutRuns
-from harness.rollouts.recorder import Recorder
+from harness.rollouts.recorder import Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.reply_items import split_think
 from harness.rollouts.sdk_runner import runs_taken_over
 from harness.rollouts.steps import read_steps

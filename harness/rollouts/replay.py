@@ -19,13 +19,12 @@ from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.state import EndpointState
 from harness.rollouts.attempt import AgentOutcome, read_outcome
-from harness.rollouts.failures import failure_from
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.mcp_servers import RecordedServers, without_servers
 from harness.rollouts.nested import as_config
 from harness.rollouts.raw import RawCall
-from harness.rollouts.recorder import Recorder
+from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording
 from harness.rollouts.replay_model import ReplayModel
 from harness.rollouts.reply_items import split_think
