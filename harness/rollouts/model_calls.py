@@ -16,7 +16,7 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.usage import usage_from_sdk, usage_from_span
-from harness.rollouts.hooks import ToolHooks
+from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.raw import RawCall, pack, pack_tokens
 from harness.rollouts.steps import agent_around, span_around
 from harness.rollouts.witnessed_calls import WitnessedCall

@@ -11,7 +11,7 @@ from typing import Any, cast
 from agents.tracing import Span
 
 from harness.core.records import Step
-from harness.rollouts.hooks import ToolHooks
+from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.model_request import sent_output
 from harness.rollouts.reply_items import ReplyItem
 from harness.rollouts.witnessed_calls import WitnessedCall, span_error
