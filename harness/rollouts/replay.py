@@ -25,8 +25,7 @@ from harness.rollouts.mcp_servers import RecordedServers, without_servers
 from harness.rollouts.nested import as_config
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
-from harness.rollouts.recording import Recording
-from harness.rollouts.replay_model import ReplayModel
+from harness.rollouts.recording import Recording, ReplayModel
 from harness.rollouts.reply_items import split_think
 from harness.rollouts.request_diff import Divergence, Scrub, diff
 from harness.rollouts.sdk_runner import Options, TakenRun, runs_taken_over
