@@ -90,8 +90,8 @@ if TYPE_CHECKING:
     from harness.report.summary.rankings import RankingChange
     from harness.report.summary.why_records import PairExplanation
     from harness.rollouts.loading import AgentEnv
+    from harness.rollouts.model_request import Divergence
     from harness.rollouts.replay import Replayed
-    from harness.rollouts.request_diff import Divergence
     from harness.transcripts.transcript import Transcript
 
 __all__ = [
@@ -227,7 +227,7 @@ _HOMES = {
     "CompareSettings": "harness.core.settings_types:CompareSettings",
     "Comparison": "harness.core.comparisons:Comparison",
     "CostBounds": "harness.endpoints.costs:CostBounds",
-    "Divergence": "harness.rollouts.request_diff:Divergence",
+    "Divergence": "harness.rollouts.model_request:Divergence",
     "ExportResult": "harness.pipeline.exporting.export:ExportResult",
     "ExportRules": "harness.formats.training.rules:ExportRules",
     "Failure": "harness.core.records:Failure",

@@ -14,9 +14,18 @@ from harness.core.records import Rollout, Step
 from harness.core.wording import counted
 from harness.endpoints.usage import completed
 from harness.rollouts.approval_gate import Decision, gated
-from harness.rollouts.model_request import build_request, input_items, sent_output
+from harness.rollouts.model_request import (
+    Divergence,
+    Scrub,
+    as_archived,
+    build_request,
+    diff,
+    first_change,
+    input_items,
+    likeness,
+    sent_output,
+)
 from harness.rollouts.raw import RawCall
-from harness.rollouts.request_diff import Divergence, Scrub, as_archived, diff, first_change, likeness
 
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
 _ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "tool", "approval"})
