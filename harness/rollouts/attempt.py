@@ -37,9 +37,8 @@ from harness.rollouts.nested import LoopModels, RolloutRuns
 from harness.rollouts.recorder import Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.reply_items import split_think
 from harness.rollouts.sdk_runner import runs_taken_over
-from harness.rollouts.steps import read_steps
+from harness.rollouts.steps import read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
-from harness.rollouts.witnessed_calls import witnessed_calls
 
 ANCHOR_TEMPERATURE = 0.0
 

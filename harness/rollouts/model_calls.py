@@ -18,8 +18,7 @@ from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.usage import usage_from_sdk, usage_from_span
 from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.raw import RawCall, pack, pack_tokens
-from harness.rollouts.steps import agent_around, span_around
-from harness.rollouts.witnessed_calls import WitnessedCall
+from harness.rollouts.steps import WitnessedCall, agent_around, span_around
 
 
 def capture_gaps(
