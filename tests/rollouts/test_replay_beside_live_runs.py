@@ -19,10 +19,9 @@ from harness.core.settings_sources import environment
 from harness.offline.model import OfflineModel
 from harness.pipeline.validation import replay_run
 from harness.rollouts.loading import load_agent
-from harness.rollouts.mcp_servers import RecordedServers, without_servers
 from harness.rollouts.recording import Diverged, Recording
 from harness.rollouts.replay import Replayed, ReplayRuns
-from harness.rollouts.sdk_runner import runs_taken_over
+from harness.rollouts.sdk_runner import RecordedServers, runs_taken_over, without_servers
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_replay import archived
 
