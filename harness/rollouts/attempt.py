@@ -26,8 +26,7 @@ from harness.endpoints.retries import agent_retries
 from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel
 from harness.rollouts.approval_gate import waits_for
-from harness.rollouts.capture import SPAN_LOG
-from harness.rollouts.http_capture import stray_replies
+from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_calls import capture_gaps, keep_calls, total_calls

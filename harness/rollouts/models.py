@@ -22,7 +22,7 @@ from harness.endpoints.refused_settings import with_seed
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
 from harness.endpoints.state import EndpointState
 from harness.endpoints.usage import StreamedReply
-from harness.rollouts.http_capture import WireReply, collector, note_response, reply_captured
+from harness.rollouts.capture import WireReply, collector, note_response, reply_captured
 from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 

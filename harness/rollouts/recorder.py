@@ -17,7 +17,7 @@ from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.retries import TimeLimit, is_quota, read_failure
 from harness.endpoints.state import EndpointState
 from harness.rollouts.approval_gate import Approver, ToolHooks, gated
-from harness.rollouts.http_capture import WireReply
+from harness.rollouts.capture import WireReply
 from harness.rollouts.model_request import input_items
 
 
