@@ -12,10 +12,10 @@ from harness.core.clock import Clock, now
 from harness.core.comparisons import Comparison
 from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
-from harness.core.python_door import in_step
 from harness.core.settings import OF_JUDGING
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
+from harness.core.sync import in_step
 from harness.core.wording import call, option
 from harness.formats.queries import Asked, make_queries
 from harness.pipeline.comparing.compare import AnySide

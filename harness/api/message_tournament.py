@@ -11,12 +11,12 @@ from harness.api.outside import door, named_credentials, read_rubric_aside, read
 from harness.archive.store import MemoryStore, Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
-from harness.core.python_door import in_step
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Query, Record, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, load
 from harness.core.settings_types import CommonSettings
+from harness.core.sync import in_step
 from harness.endpoints.costs import Ceiling
 from harness.formats.chat_turns import read_messages
 from harness.formats.imported import ImportedRun

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.python_door import in_step
+from harness.core.sync import in_step
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.reader import RunReader
-from harness.core.python_door import in_step
 from harness.core.records import Step
+from harness.core.sync import in_step
 from harness.core.wording import set_program
 from harness.pipeline.rescoring import offer_match
 from harness.pipeline.resolve import RunEnvironment
