@@ -6,19 +6,14 @@ A message says what is wrong, which value, and what to do. `ExitCode` is the doc
 import difflib
 import re
 import reprlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack, cast
-
-import anyio
-from anyio.abc import TaskGroup
+from typing import TYPE_CHECKING, Any
 
 from harness.core.unicode import visible
 
 if TYPE_CHECKING:
     from harness.core.records import Group
-
 
 _MOST_QUOTED = 200
 """Characters of an input that a message quotes."""
@@ -161,44 +156,3 @@ def first_error(group: BaseExceptionGroup[Any]) -> Any:
     """Return the first error in a group, however deep: concurrent tasks refused for one reason say it several times."""
     first: Any = group.exceptions[0]
     return first_error(first) if isinstance(first, BaseExceptionGroup) else first  # pyright: ignore[reportUnknownArgumentType]
-
-
-Args = TypeVarTuple("Args")
-
-
-def forget_frames(exc: BaseException | None) -> None:
-    """Take the tracebacks away from an exception, from those that it was raised from, and from those of a group."""
-    waiting, seen = [exc], set[int]()
-    while waiting:
-        if (one := waiting.pop()) is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        one.__traceback__ = None
-        waiting += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
-
-
-class WithoutFrames:
-    """A block that exceptions leave without the frames they passed in it; inside a scope that may end them."""
-
-    def __enter__(self) -> None:
-        """Enter the block."""
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        """Let the exception go on."""
-        forget_frames(exc)
-
-
-def start_child(tasks: TaskGroup, work: Callable[[Unpack[Args]], Awaitable[None]], *args: *Args) -> None:
-    """Start `work(*args)` in `tasks` as `start_soon` does; where it is cancelled, its frames are forgotten."""
-    tasks.start_soon(_without_frames, work, args)
-
-
-async def _without_frames(work: Callable[..., Awaitable[None]], args: tuple[object, ...]) -> None:
-    try:
-        await work(*args)
-    except anyio.get_cancelled_exc_class() as exc:
-        del work, args
-        forget_frames(exc)
-        raise

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from harness.core.clock import Clock
-from harness.core.errors import forget_frames
 from harness.core.records import Failure, Usage
 from harness.core.rounded import sum_if_known
 from harness.core.settings import Api
+from harness.core.tracebacks import forget_frames
 from harness.core.unicode import valid_unicode
 from harness.endpoints.costs import Priced
 from harness.endpoints.reply_body import as_list, as_object, message_text

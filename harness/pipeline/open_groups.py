@@ -9,8 +9,8 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
-from harness.core.errors import start_child
 from harness.core.records import Group, Rollout, Step
+from harness.core.tracebacks import start_child
 from harness.core.wording import PLACE_IN_LINE
 
 _IN_LINE = 2

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import anyio
 
-from harness.core.errors import OutOfQuota, start_child
+from harness.core.errors import OutOfQuota
 from harness.core.records import Group, Query, Rollout
+from harness.core.tracebacks import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.rollouts.attempt import Attempt, RunContext
 from harness.rollouts.capture import SPAN_LOG, check_tracing

@@ -12,9 +12,10 @@ from random import Random
 
 from anyio.abc import TaskGroup
 
-from harness.core.errors import JudgeFailed, Refused, first_error, start_child
+from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, digest
+from harness.core.tracebacks import start_child
 from harness.core.turns import my_turn
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import PairwiseJudge
