@@ -17,39 +17,8 @@ from openai._models import FinalRequestOptions
 from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import only_to_origin
+from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.reply_tokens import ReplyTokens
-
-IN_A_POOL = 16
-"""Requests that one pool has under way at a time; a further pool is made once all others have as many."""
-
-
-class PooledClient(openai.DefaultAsyncHttpxClient):
-    """Sends each request through the first pool that has room; all pools share the options and the cookies."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._options = options
-        self._pools: dict[httpx2.AsyncClient, int] = {}
-
-    async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
-        """Send a request."""
-        pool = next((pool for pool, under_way in self._pools.items() if under_way < IN_A_POOL), None)
-        pool = pool or openai.DefaultAsyncHttpxClient(**self._options)
-        self._pools[pool] = self._pools.get(pool, 0) + 1
-        try:
-            response = await pool.send(request, **more)
-        finally:
-            self._pools[pool] -= 1
-        for answer in (*response.history, response):
-            self.cookies.extract_cookies(answer)
-        return response
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        for pool in self._pools:
-            await pool.aclose()
-        await super().aclose()
-
 
 _READ_BY_THE_MODEL = ("messages", "input", "tools")
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import httpx2
 from pydantic_core import from_json, to_json
 
-from harness.endpoints.client import PooledClient
+from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.reply_body import checked_reply, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens, read_body
 

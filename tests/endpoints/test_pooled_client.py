@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-from harness.endpoints.client import IN_A_POOL, PooledClient
+from harness.endpoints.pooled_client import IN_A_POOL, PooledClient
 
 AT_A_TIME = 8 * IN_A_POOL
 """More than the 100 free connections that the openai client would keep."""
