@@ -10,14 +10,13 @@ from harness.api.outside import door_at_once, handed_out, ranking_handed_out
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo, find_run, list_runs
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError, as_spoken, counted, did_you_mean, from_python, quoted
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import environment
 from harness.core.sync import in_step
-from harness.core.wording import as_spoken, counted, from_python
 from harness.pipeline.labelling import answer_labels
 from harness.pipeline.rescoring import offer_match
 from harness.pipeline.resolve import RunEnvironment

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.core.errors import NothingRankable
+from harness.core.errors import NothingRankable, as_spoken, counted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout, Usage
 from harness.core.rounded import sum_if_known
-from harness.core.wording import as_spoken, counted
 
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""

@@ -10,13 +10,12 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_info import find_archived, list_comparisons
 from harness.core.clock import Clock, now
 from harness.core.comparisons import Comparison
-from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, on_a_line, quoted
+from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, call, on_a_line, option, quoted
 from harness.core.progress import Progress
 from harness.core.settings import OF_JUDGING
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.sync import in_step
-from harness.core.wording import call, option
 from harness.formats.queries import Asked, make_queries
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.outcome import comparison_of

@@ -13,14 +13,13 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from harness.api.outside import door, named_credentials
 from harness.archive.store import MemoryStore
-from harness.core.errors import JudgeFailed, Refused, UsageError, did_you_mean, first_error, on_a_line, quoted
+from harness.core.errors import JudgeFailed, Refused, UsageError, calling, did_you_mean, first_error, on_a_line, quoted
 from harness.core.rankings import Unscored
 from harness.core.records import Record
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment, load
 from harness.core.sync import in_step
 from harness.core.unicode import visible
-from harness.core.wording import calling
 from harness.formats.chat_turns import checked_messages
 from harness.judging.judges import RulerJudge
 from harness.judging.prompt import ListTask, Task

@@ -30,7 +30,7 @@ from harness.api.outside import (
 )
 from harness.archive.store import MemoryStore, Store
 from harness.core.clock import NO_DEADLINE, Deadline
-from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, first_error, quoted
+from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, as_spoken, counted, first_error, quoted
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, build_records
@@ -40,7 +40,6 @@ from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
 from harness.core.tracebacks import forget_frames
 from harness.core.turns import my_turn
-from harness.core.wording import as_spoken, counted
 from harness.endpoints.address import Certificates, Endpoint
 from harness.endpoints.client import openai_client
 from harness.endpoints.costs import Ceiling, Priced, agent_tokens

@@ -18,13 +18,13 @@ from harness.archive.folder_store import VerdictFolder
 from harness.archive.run_store import RunStore
 from harness.archive.store import MemoryStore, Store, VerdictStore
 from harness.core.clock import Clock, now
+from harness.core.errors import as_spoken, from_python, option
 from harness.core.progress import Progress, Silent
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.rankings import AnyVerdict, GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
-from harness.core.wording import as_spoken, from_python, option
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import Credentials
 from harness.formats.trajectory_files import Format

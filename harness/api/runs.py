@@ -13,14 +13,13 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import find_archived
 from harness.archive.run_state import last_unfinished
 from harness.core.clock import Clock, now
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, option
 from harness.core.progress import Progress
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, environment, load
 from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.sync import in_step
-from harness.core.wording import option
 from harness.endpoints.costs import CostBounds
 from harness.formats.queries import Asked, in_shard, make_queries
 from harness.formats.training.rules import WHOLE, ExportRules, read_split

@@ -30,10 +30,9 @@ from harness.archive.reader import FolderReader
 from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.archive.run_info import LOCK
-from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError
+from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError, option
 from harness.core.rankings import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
-from harness.core.wording import option
 
 SLOW_S = 0.002
 """From here on the loop must not wait for the disk."""

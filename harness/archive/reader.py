@@ -26,11 +26,10 @@ from harness.archive.typed_records import (
     read_record,
     recorded_settings,
 )
-from harness.core.errors import ArchiveDamaged, UsageError, quoted
+from harness.core.errors import ArchiveDamaged, UsageError, call, quoted
 from harness.core.rankings import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
-from harness.core.wording import call
 
 T = TypeVar("T")
 VerdictT = TypeVar("VerdictT", bound=AnyVerdict | PairScores)

@@ -14,10 +14,9 @@ from harness.archive.raw_lines import LONGEST
 from harness.archive.record_faults import settings_faults
 from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.archive.typed_records import check_rubric_text, checked
-from harness.core.errors import ArchiveDamaged, TooOld, UsageError, did_you_mean, on_a_line, quoted
+from harness.core.errors import ArchiveDamaged, TooOld, UsageError, call, did_you_mean, on_a_line, quoted
 from harness.core.records import Record
 from harness.core.settings import Api
-from harness.core.wording import call
 
 RUN_FILE = "run.json"
 COMPARISON_FILE = "compare.json"

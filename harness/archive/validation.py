@@ -48,10 +48,9 @@ from harness.archive.typed_records import (
     read_record,
     recorded_settings,
 )
-from harness.core.errors import ArchiveDamaged, CannotWrite, TooOld, UsageError
+from harness.core.errors import ArchiveDamaged, CannotWrite, TooOld, UsageError, counted
 from harness.core.rankings import GroupRanking, Judged
 from harness.core.records import Rollout
-from harness.core.wording import counted
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 

@@ -8,11 +8,10 @@ from rich.panel import Panel
 
 from harness.cli.console import stderr
 from harness.cli.output import Caller, print_json, say
-from harness.core.errors import did_you_mean, quoted
+from harness.core.errors import counted, did_you_mean, quoted
 from harness.core.prices import prices_of
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
-from harness.core.wording import counted
 from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline.comparing.compare import ComparisonQuote, RollOutQuote
 from harness.pipeline.costs import prices_by_name

@@ -18,8 +18,7 @@ import click
 from harness.cli import completion
 from harness.cli.options import OrderedGroup
 from harness.cli.output import guard_output, say
-from harness.core.errors import ExitCode, HarnessError, short_message
-from harness.core.wording import as_called, call, set_command, set_program
+from harness.core.errors import ExitCode, HarnessError, as_called, call, set_command, set_program, short_message
 
 _GROUPS = {
     "Start": ("start_options", ("run", "best", "resume", "doctor", "agents")),

@@ -10,10 +10,9 @@ import click
 from harness.archive.reader import RunReader
 from harness.archive.run_info import find_archived, find_run
 from harness.cli.output import Caller
-from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+from harness.core.errors import UsageError, counted, did_you_mean, on_a_line, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
-from harness.core.wording import counted
 
 if TYPE_CHECKING:  # most commands are about runs
     from harness.archive.comparison_reader import ComparisonReader

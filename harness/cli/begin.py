@@ -14,9 +14,8 @@ from harness.cli.compare_options import GateAsked, SidesAsked
 from harness.cli.output import Caller, say, while_loading
 from harness.cli.show import say_finished, say_nothing_unfinished
 from harness.cli.start_options import ComparisonFiles
-from harness.core.errors import ExitCode, on_a_line, quoted
+from harness.core.errors import ExitCode, on_a_line, option, quoted
 from harness.core.settings_sources import load, merge_sources
-from harness.core.wording import option
 
 
 def begin_run(caller: Caller, query: str | None, agent: str, queries: str | None, flags: Mapping[str, Any]) -> ExitCode:

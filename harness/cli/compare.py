@@ -18,9 +18,8 @@ from harness.cli.process import run_silently, run_under_bars, silence_logs
 from harness.cli.start_options import ComparisonFiles
 from harness.comparison.gate import forecast_sentences
 from harness.core.comparisons import Comparison
-from harness.core.errors import CannotWrite, ExitCode, UsageError
+from harness.core.errors import CannotWrite, ExitCode, UsageError, call, counted
 from harness.core.settings import ADDRESSES
-from harness.core.wording import call, counted
 from harness.pipeline.comparing.compare import ComparisonQuote, ComparisonResult, RollOutQuote
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison, power_check
 from harness.pipeline.comparing.resuming import compare_sides, describe_resuming, quote_sides, resume_comparison

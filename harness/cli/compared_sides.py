@@ -11,12 +11,11 @@ from harness.cli.archived_run import runs_folder
 from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
 from harness.cli.output import Caller
 from harness.cli.process import silence_logs, stdout_for_results
-from harness.core.errors import ArchiveDamaged, UsageError, quoted
+from harness.core.errors import ArchiveDamaged, UsageError, option, quoted
 from harness.core.records import Query
 from harness.core.settings import OF_JUDGING, Settings
 from harness.core.settings_sources import load, merge_sources
 from harness.core.user_files import read_text
-from harness.core.wording import option
 from harness.formats.queries import PackedQueries, read_queries
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.plan import CompareOptions

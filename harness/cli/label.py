@@ -11,9 +11,8 @@ from harness.archive.run_info import append_label
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import stdout
 from harness.cli.output import Caller
-from harness.core.errors import Interrupted, UsageError
+from harness.core.errors import Interrupted, UsageError, counted
 from harness.core.settings_sources import load, merge_sources
-from harness.core.wording import counted
 from harness.formats.labelled_pairs import Label
 from harness.pipeline.labelling import BlindPair, blind_pairs
 from harness.report.terminal.table import on_one_line, visible_text

@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 
 from harness.cli.output import say
-from harness.core.errors import CannotWrite, UsageError, on_a_line, quoted
+from harness.core.errors import CannotWrite, UsageError, command, on_a_line, quoted
 from harness.core.run_folders import enclosing_run
-from harness.core.wording import command
 from harness.rollouts.examples import copy_of_example
 
 IS_NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,99}")

@@ -10,8 +10,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.cli.console import stderr
 from harness.cli.progress_bars import LINE_EVERY_S
-from harness.core.errors import Interrupted
-from harness.core.wording import call
+from harness.core.errors import Interrupted, call
 from harness.report.summary.ranking import RankingSummary
 
 QUICK_S = 0.5

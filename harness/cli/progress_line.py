@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from harness.core.errors import counted
 from harness.core.progress import Stage
 from harness.core.records import Usage
-from harness.core.wording import counted
 
 _NAMES: dict[Stage, str] = {"rollouts": "rollout", "judging": "verdict"}
 

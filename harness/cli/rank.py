@@ -9,9 +9,8 @@ from rich.text import Text
 
 from harness.cli.console import print_lines, stdout
 from harness.cli.output import Caller, print_json
-from harness.core.errors import UsageError, on_a_line, quoted
+from harness.core.errors import UsageError, counted, on_a_line, quoted
 from harness.core.user_files import read_text
-from harness.core.wording import counted
 from harness.ranking.score_table import RankedScores, rank_scores
 from harness.report.terminal.table import Column, TableRow, table_lines
 from harness.report.text import probability

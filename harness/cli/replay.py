@@ -11,8 +11,7 @@ from harness.cli.archived_run import runs_folder
 from harness.cli.console import stdout
 from harness.cli.output import Caller, print_json, say
 from harness.cli.process import silence_logs, stdout_for_results
-from harness.core.errors import ExitCode, Interrupted
-from harness.core.wording import counted
+from harness.core.errors import ExitCode, Interrupted, counted
 from harness.pipeline.validation import replay_run
 from harness.report.terminal.table import visible_text
 from harness.rollouts.loading import load_agent

@@ -21,12 +21,11 @@ from harness.cli.process import run_silently, run_under_bars, silence_logs, stdo
 from harness.cli.run_result import deliver, say_given_up, say_partial
 from harness.cli.show import say_finished
 from harness.core.clock import NO_DEADLINE, Deadline
-from harness.core.errors import ExitCode, UsageError
+from harness.core.errors import ExitCode, UsageError, counted
 from harness.core.records import Query
 from harness.core.settings import ADDRESSES, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import text_lines
-from harness.core.wording import counted
 from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring

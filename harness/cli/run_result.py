@@ -12,9 +12,8 @@ from harness.cli.console import stdout
 from harness.cli.output import Caller, say
 from harness.cli.piece_progress import draw_pages
 from harness.cli.show import print_run
-from harness.core.errors import ExitCode
+from harness.core.errors import ExitCode, call, command, counted
 from harness.core.unicode import with_placeholder
-from harness.core.wording import call, command, counted
 from harness.pipeline.runs import RunResult
 from harness.pipeline.trust import what_is_kept
 from harness.report.summary.ranking import RankingSummary, summarize

@@ -16,9 +16,8 @@ from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.new_files import check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.cli.start_options import ShownPart
-from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, on_a_line, quoted
+from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted, on_a_line, quoted
 from harness.core.records import Query, Rollout
-from harness.core.wording import call, counted
 from harness.report.summary.pair_table import pair_table
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
 from harness.report.summary.rankings import design_of, ranking_line

@@ -13,9 +13,8 @@ from harness.cli.archived_run import open_archived, open_run, refuse_parts_of_ru
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import Caller, print_json, say
-from harness.core.errors import NothingRankable, UsageError
+from harness.core.errors import NothingRankable, UsageError, call, counted
 from harness.core.settings_sources import load, merge_sources
-from harness.core.wording import call, counted
 from harness.pipeline.labelling import answer_labels
 from harness.report import learnt_judges
 from harness.report.csv import curve_csv

@@ -12,9 +12,8 @@ from harness.cli.archived_run import runs_folder
 from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress
 from harness.core.clock import now
-from harness.core.errors import ExitCode, NothingRankable, UsageError, did_you_mean, quoted
+from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
 from harness.core.settings_sources import load, merge_sources
-from harness.core.wording import call, command, counted
 from harness.formats.training.rules import (
     EXPORT_FORMATS,
     PAIR_CHOICES,

@@ -21,9 +21,9 @@ from harness.core.comparisons import (
     Strength,
     leaves_out_half,
 )
+from harness.core.errors import counted
 from harness.core.records import AGENT_FAILURES
 from harness.core.rounded import round_number, whole_percent
-from harness.core.wording import counted
 
 _STEPS, _ENOUGH, _LONGEST_STEP = 60, 1e-10, 2.0
 _ADDED_TIE = 0.5

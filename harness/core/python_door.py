@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from functools import cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, get_args
 
-from harness.core.errors import HarnessError, UsageError, first_error, quoted
+from harness.core.errors import HarnessError, UsageError, as_spoken, first_error, from_python, joined, option, quoted
 from harness.core.settings import SETTINGS
-from harness.core.wording import as_spoken, from_python, joined, option
 
 P = ParamSpec("P")
 T = TypeVar("T")

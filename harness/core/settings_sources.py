@@ -10,13 +10,21 @@ from typing import Annotated, Any, cast
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+from harness.core.errors import (
+    UsageError,
+    before_colon,
+    did_you_mean,
+    joined,
+    on_a_line,
+    option,
+    quoted,
+    where_choices_are,
+)
 from harness.core.prices import added_prices
 from harness.core.setting import Setting
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import read_text
-from harness.core.wording import before_colon, joined, option, where_choices_are
 
 _LARGEST = 100_000
 _MOST_MERGED = 1_000

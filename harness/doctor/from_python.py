@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from harness.core.clock import now
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, as_spoken, option
 from harness.core.progress import Progress, Silent
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind
 from harness.core.settings import JUDGE_KEY
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
-from harness.core.wording import as_spoken, option
 from harness.doctor.calibration import Calibration, bundled_pairs, calibrate, calibration_json
 from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks

@@ -12,10 +12,9 @@ from agents import Agent, FunctionTool, ModelSettings, RunConfig, Runner, functi
 from agents.exceptions import UserError
 
 from harness.archive.store import MemoryStore
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, counted
 from harness.core.rankings import Judged, Unjudged
 from harness.core.settings import Settings
-from harness.core.wording import counted
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.free_checks import CheckedAgent, Findings
 from harness.endpoints.address import Endpoint

@@ -14,10 +14,9 @@ from urllib.parse import SplitResult, urlsplit
 import httpx2
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, before_colon, joined, option
 from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
 from harness.core.unicode import without_credentials
-from harness.core.wording import before_colon, joined, option
 from harness.endpoints.credentials import AGENT_URL, NO_KEY, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
 
 _LONGEST = 2048

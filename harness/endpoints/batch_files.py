@@ -7,8 +7,7 @@ from typing import IO, Any, TypeVar, cast
 
 import openai
 
-from harness.core.errors import HarnessError, Refused, UsageError
-from harness.core.wording import option, switch
+from harness.core.errors import HarnessError, Refused, UsageError, option, switch
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
 from harness.endpoints.retries import as_refusal, judge_retries, read_failure

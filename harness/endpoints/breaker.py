@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import anyio
 
+from harness.core.errors import as_spoken
 from harness.core.records import FailureKind
-from harness.core.wording import as_spoken
 
 
 class LoopsEvent:

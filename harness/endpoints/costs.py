@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import anyio
 
+from harness.core.errors import option
 from harness.core.prices import Price, prices_of
 from harness.core.records import Usage
 from harness.core.settings import Settings
-from harness.core.wording import option
 from harness.endpoints.credentials import OPENAI_URL
 
 UNKNOWN_ADDRESS = "unknown:"

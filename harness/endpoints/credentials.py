@@ -15,9 +15,8 @@ import httpx2
 import openai
 from pydantic import SecretStr
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, joined, switch
 from harness.core.unicode import without_credentials
-from harness.core.wording import joined, switch
 
 
 class RedirectRefused(openai.OpenAIError):

@@ -9,8 +9,7 @@ import anyio
 import openai
 from agents import ModelSettings
 
-from harness.core.errors import Refused
-from harness.core.wording import option, switch
+from harness.core.errors import Refused, option, switch
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 

@@ -20,9 +20,8 @@ import openai
 from agents import ModelSettings
 from pydantic_core import from_json
 
-from harness.core.errors import Refused
+from harness.core.errors import Refused, option
 from harness.core.sampled_tokens import SampledTokens, TokenPolicy
-from harness.core.wording import option
 from harness.endpoints.refused_settings import with_body
 from harness.endpoints.reply_body import as_list, as_object
 

@@ -24,11 +24,10 @@ import stamina
 from agents import ModelRetrySettings, RetryDecision, RetryPolicyContext
 from stamina.instrumentation import RetryDetails, RetryHook
 
-from harness.core.errors import OutOfQuota, Refused
+from harness.core.errors import OutOfQuota, Refused, option
 from harness.core.records import Failure, FailureKind
 from harness.core.redaction import Redactor
 from harness.core.tracebacks import WithoutFrames
-from harness.core.wording import option
 from harness.endpoints.credentials import RedirectRefused
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.secrets import secrets_sent

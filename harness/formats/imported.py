@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from harness.archive.typed_records import checked
+from harness.core.errors import counted
 from harness.core.rankings import GroupRanking, ImportedLine, Ranked
 from harness.core.records import BUILT_LATER, Effective, Query, Record, Rollout, Sampling, Trajectory, basis_of
 from harness.core.sampled_tokens import SampledTokens
-from harness.core.wording import counted
 from harness.formats.json_values import length_in_common
 from harness.formats.queries import query_from
 from harness.formats.training.origins import ImportedTrajectory, LineOrigin

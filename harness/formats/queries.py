@@ -9,13 +9,12 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from harness.core.errors import UsageError, on_a_line, quoted
+from harness.core.errors import UsageError, on_a_line, option, quoted
 from harness.core.group_cache import Packed
 from harness.core.records import Query
 from harness.core.setting import shard_in
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
-from harness.core.wording import option
 from harness.formats.json_values import (
     JsonObject,
     csv_rows,

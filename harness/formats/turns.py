@@ -13,10 +13,10 @@ from typing import Any, cast
 from agents.exceptions import AgentsException
 from agents.models.chatcmpl_converter import Converter
 
+from harness.core.errors import counted
 from harness.core.records import ModelCall
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
-from harness.core.wording import counted
 from harness.rollouts.raw import RawCall
 
 Message = dict[str, Any]

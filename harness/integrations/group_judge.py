@@ -9,12 +9,11 @@ from typing import Any
 
 from harness.api.message_tournament import RankMessagesSettings, ranked_messages
 from harness.api.outside import SharedJudging, share_judging
-from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, on_a_line
+from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, from_python, on_a_line
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import GroupRanking
 from harness.core.records import Usage
 from harness.core.settings_sources import check_names, load
-from harness.core.wording import from_python
 
 _Message = Mapping[str, Any]
 Chat = list[_Message]

@@ -20,11 +20,10 @@ from harness.archive.batch_log import (
 )
 from harness.archive.run_store import RunStore
 from harness.core.clock import Clock
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError, counted
 from harness.core.progress import Progress
 from harness.core.rankings import Unjudged, Unscored
 from harness.core.settings import Api
-from harness.core.wording import counted
 from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS, BatchFiles, BatchStatus
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import (

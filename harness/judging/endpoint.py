@@ -13,11 +13,10 @@ import anyio
 import openai
 from pydantic_core import to_json
 
-from harness.core.errors import Refused
+from harness.core.errors import Refused, option
 from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
 from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
-from harness.core.wording import option
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client

@@ -15,10 +15,9 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from harness.core.errors import did_you_mean
+from harness.core.errors import PLACE_IN_LINE, did_you_mean
 from harness.core.rankings import Cap, Flag, FlagKind, SideScores
 from harness.core.unicode import visible
-from harness.core.wording import PLACE_IN_LINE
 from harness.rubric_text.bounded import TextReader
 from harness.rubric_text.front_matter import Fault, Faulty, Parts
 from harness.rubric_text.template import PlainDimension, Variables

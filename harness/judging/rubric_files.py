@@ -8,9 +8,8 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted
+from harness.core.errors import UsageError, did_you_mean, on_a_line, option, quoted
 from harness.core.records import digest
-from harness.core.wording import option
 from harness.judging.rubric import Rubric, RubricFaults, read_by
 from harness.rubric_text.bounded import TRUSTED, in_child
 from harness.rubric_text.front_matter import Faulty

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from agents import FunctionTool, function_tool
 
-from harness.core.errors import UsageError, on_a_line
+from harness.core.errors import UsageError, on_a_line, option
 from harness.core.user_files import is_folder
-from harness.core.wording import option
 
 _WORD = re.compile(r"[^\W_][\w+#'-]*")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z]|\d)")

@@ -4,12 +4,11 @@ import shlex
 from dataclasses import dataclass
 from statistics import fmean
 
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, option, switch
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.settings import Settings
-from harness.core.wording import option, switch
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, CostBounds, Priced, agent_tokens, judge_tokens, price_list
 from harness.pipeline.resolve import AgentSpec, JudgeSpec
 from harness.tournament.ranker import Ranker

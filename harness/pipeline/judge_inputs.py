@@ -11,12 +11,11 @@ from harness.archive.comparison_reader import ComparisonInfo
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, find_run
 from harness.archive.typed_records import RankingHead
-from harness.core.errors import UsageError, on_a_line
+from harness.core.errors import UsageError, before_colon, call, on_a_line, option
 from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.redaction import Redactor
 from harness.core.settings import DEFAULT_RUBRIC, Settings
 from harness.core.user_files import is_file, read_text
-from harness.core.wording import before_colon, call, option
 from harness.pipeline.resolve import JudgeSpec
 from harness.report.learnt_judges import judge_profiles
 from harness.rollouts.loading import LoadedAgent

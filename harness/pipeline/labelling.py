@@ -15,9 +15,9 @@ from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo, new_run_id, read_labels
 from harness.archive.run_store import RunStore
 from harness.archive.typed_records import RankingHead
+from harness.core.errors import before_colon
 from harness.core.rankings import GroupRanking
 from harness.core.settings import Settings, as_written
-from harness.core.wording import before_colon
 from harness.formats.imported import ImportedRun
 from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
 from harness.formats.trajectory_files import Format, read_trajectories

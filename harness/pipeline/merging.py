@@ -28,11 +28,10 @@ from harness.archive.run_files import write_file
 from harness.archive.run_info import LABELS, RUN_FILE, RunInfo, new_run_id, read_labels
 from harness.archive.run_state import find_missing_work
 from harness.archive.typed_records import RankingHead, recorded_settings
-from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError, on_a_line, quoted
+from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError, call, on_a_line, option, quoted
 from harness.core.rankings import GroupRanking
 from harness.core.setting import shard_in
 from harness.core.settings import SETTINGS
-from harness.core.wording import call, option
 from harness.pipeline.resolve import RunEnvironment
 from harness.rollouts.raw import parts
 from harness.tournament.group import rules_of

@@ -12,12 +12,11 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, new_run_id
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.clock import Clock
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError, call, did_you_mean, option, quoted
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load
 from harness.core.unicode import without_credentials
-from harness.core.wording import call, option
 from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials

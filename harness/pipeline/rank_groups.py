@@ -13,13 +13,12 @@ from harness.archive.group_cache import GroupCache
 from harness.archive.reader import RunReader
 from harness.archive.run_store import RankingWriter, RunStore
 from harness.archive.typed_records import RankingHead
-from harness.core.errors import ArchiveDamaged, JudgeFailed, Refused, first_error
+from harness.core.errors import ArchiveDamaged, JudgeFailed, Refused, counted, first_error
 from harness.core.group_cache import CachedGroup, cached_group
 from harness.core.progress import Progress
 from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
-from harness.core.wording import counted
 from harness.judging.verdict_cache import PairLedger, VerdictCache
 from harness.pipeline.costs import JudgeCalls, Size
 from harness.pipeline.judge_inputs import whole_text

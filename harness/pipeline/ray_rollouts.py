@@ -22,10 +22,9 @@ from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness.core.errors import UsageError, quoted
+from harness.core.errors import UsageError, option, quoted
 from harness.core.progress import Progress
 from harness.core.unicode import without_credentials
-from harness.core.wording import option
 from harness.endpoints.credentials import AGENT_URL
 from harness.endpoints.gate import GateLesson, Gates
 from harness.endpoints.refused_settings import SettingLesson

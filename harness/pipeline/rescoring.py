@@ -11,8 +11,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.store import ReadStore
 from harness.archive.typed_records import RankingHead
-from harness.core.errors import HarnessError, UsageError, first_error
-from harness.core.wording import call, command
+from harness.core.errors import HarnessError, UsageError, call, command, first_error
 from harness.endpoints.costs import CostBounds
 from harness.endpoints.credentials import OPENAI_URL, Credentials
 from harness.judging.verdict_cache import VerdictCache

@@ -10,14 +10,13 @@ from importlib.util import find_spec
 from agents.models import get_default_model
 
 from harness.core.clock import NO_DEADLINE, Clock, Deadline, now
-from harness.core.errors import UsageError, on_a_line
+from harness.core.errors import UsageError, before_colon, on_a_line, option, switch
 from harness.core.progress import Progress, Silent, StopSign
 from harness.core.records import Record
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.unicode import without_credentials
 from harness.core.user_files import read_text
-from harness.core.wording import before_colon, option, switch
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Priced, PriceList
 from harness.endpoints.credentials import Credentials

@@ -10,9 +10,8 @@ from typing import Any
 from harness.archive.batch_log import BatchLog
 from harness.archive.run_store import RunStore
 from harness.archive.store import VerdictStore
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, option, switch
 from harness.core.settings import OFFLINE_JUDGE, Settings
-from harness.core.wording import option, switch
 from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.batch_files import BatchFiles
 from harness.endpoints.costs import Priced, price_list

@@ -18,11 +18,21 @@ from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo, find_archived
 from harness.archive.run_state import find_missing_work
 from harness.archive.run_store import ComparisonStore, RunStore
-from harness.core.errors import CannotWrite, HarnessError, Refused, UsageError, first_error, quoted
+from harness.core.errors import (
+    CannotWrite,
+    HarnessError,
+    Refused,
+    UsageError,
+    call,
+    counted,
+    first_error,
+    option,
+    quoted,
+    switch,
+)
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
-from harness.core.wording import call, counted, option, switch
 from harness.endpoints.credentials import Credentials
 from harness.pipeline.resolve import RunEnvironment
 from harness.rollouts.loading import LoadedAgent, is_plain_name, load_agent

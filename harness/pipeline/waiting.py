@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 
 from harness.archive.reader import RunReader
-from harness.core.errors import UsageError
-from harness.core.wording import call, switch
+from harness.core.errors import UsageError, call, switch
 from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.runs import RunResult, resume_run
 from harness.rollouts.loading import LoadedAgent

@@ -7,11 +7,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError, counted, did_you_mean, quoted
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
-from harness.core.wording import counted
 from harness.ranking.conclusions import Conclusion, Rule, conclude
 from harness.ranking.topologies import TOPOLOGIES, Entry, Sampler, make_topology
 from harness.ranking.topology import UNITS, Played, Topology, exact_mean, in_units, standings_in_units, winner

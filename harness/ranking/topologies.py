@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import chain, combinations
 from typing import Literal, Protocol
 
+from harness.core.errors import counted
 from harness.core.settings import OrderPolicy, TopologyName
-from harness.core.wording import counted
 from harness.ranking.fixed_pairs import Anchor, Cyclic, NoMatches, RoundRobin, Swiss, spread, usual_rounds
 from harness.ranking.knockout import Arena, Double, Single, judged_in_double, match_bounds
 from harness.ranking.topology import Topology

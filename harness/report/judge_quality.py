@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.errors import counted
 from harness.core.rankings import GroupRanking, Match, Unjudged
-from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.tally import Tally, tally
 from harness.report.summary.group import QualityFigure, Tallies, add_tallies, calls_by_judge

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.core.comparisons import ComparedQuery, Comparison, GateResult, SideResult
+from harness.core.errors import counted
 from harness.core.unicode import visible
-from harness.core.wording import counted
 from harness.report.summary.comparison import losses, pairing_cells, rate, result_figures, sides_rows, win_rate
 from harness.report.text import count, signed
 

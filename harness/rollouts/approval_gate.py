@@ -17,9 +17,8 @@ from agents.tool import default_tool_timeout_error_message, invoke_function_tool
 from agents.tracing import get_current_span, get_trace_provider
 from agents.util._approvals import evaluate_function_tool_approval  # the SDK's own reading of `needs_approval`
 
-from harness.core.errors import UsageError, quoted
+from harness.core.errors import UsageError, option, quoted
 from harness.core.records import Step
-from harness.core.wording import option
 from harness.rollouts.graph import in_sight
 
 ALL, NONE = "all", "none"

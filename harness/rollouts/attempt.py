@@ -15,11 +15,10 @@ from pydantic import TypeAdapter
 
 from harness.archive.store import Store
 from harness.core.clock import NO_DEADLINE, Clock, Deadline
-from harness.core.errors import Refused
+from harness.core.errors import Refused, option
 from harness.core.progress import Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
-from harness.core.wording import option
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
 from harness.endpoints.retries import agent_retries

@@ -23,12 +23,11 @@ from typing import Any
 from agents import Agent, ModelSettings
 from openai.types.shared import Reasoning
 
-from harness.core.errors import UsageError, did_you_mean, on_a_line, quoted, short_message
+from harness.core.errors import UsageError, did_you_mean, on_a_line, option, quoted, short_message
 from harness.core.run_folders import enclosing_run
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
-from harness.core.wording import option
 from harness.rollouts.examples import examples_folder, is_example
 
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 
 from agents import AgentOutputSchemaBase, FunctionTool, Handoff, ModelSettings
 
+from harness.core.errors import counted
 from harness.core.records import Record, digest
-from harness.core.wording import counted
 
 _SAMPLING = {"temperature", "top_p", "extra_body"}
 

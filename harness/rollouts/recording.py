@@ -10,8 +10,8 @@ import anyio
 from agents import FunctionTool, Model, ModelResponse, ModelSettings, Tool, ToolApprovalItem
 from agents.tool import ToolOriginType, get_function_tool_origin
 
+from harness.core.errors import counted
 from harness.core.records import Rollout, Step
-from harness.core.wording import counted
 from harness.endpoints.usage import completed
 from harness.rollouts.approval_gate import Decision, gated
 from harness.rollouts.model_request import (

@@ -10,8 +10,7 @@ from agents import Agent, Model, OpenAIChatCompletionsModel, UserError
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.chatcmpl_converter import Converter
 
-from harness.core.errors import UsageError
-from harness.core.wording import option
+from harness.core.errors import UsageError, option
 from harness.endpoints.address import Endpoint
 from harness.rollouts.graph import in_sight
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal
 
+from harness.core.errors import option
 from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import AnyVerdict
 from harness.core.records import AGENT_FAILURES, Group, Role, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
-from harness.core.wording import option
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import Averaging
 from harness.ranking.conclusions import Rule

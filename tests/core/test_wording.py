@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.core.wording import as_spoken, call, calling, from_python, joined, option, switch
+from harness.core.errors import as_spoken, call, calling, from_python, joined, option, switch
 from tests.conftest import ROOT
 
 

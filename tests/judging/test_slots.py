@@ -3,7 +3,7 @@
 import anyio
 import anyio.lowlevel
 
-from harness.core.wording import PLACE_IN_LINE
+from harness.core.errors import PLACE_IN_LINE
 from harness.judging.rubric import Beginning, Slots
 
 

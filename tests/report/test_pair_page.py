@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.reader import RunReader
+from harness.core.errors import set_program
 from harness.core.records import Step
 from harness.core.sync import in_step
-from harness.core.wording import set_program
 from harness.pipeline.rescoring import offer_match
 from harness.pipeline.resolve import RunEnvironment
 from harness.report.html.diffs import word_diff

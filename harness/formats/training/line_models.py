@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, Strict, StrictStr, ValidationError, model_validator
 
+from harness.core.errors import counted
 from harness.core.rankings import Signal
 from harness.core.records import FailureKind, Role
-from harness.core.wording import counted
 
 FEWEST_LINES = 10
 """OpenAI takes no smaller file."""

@@ -7,11 +7,10 @@ from typing import Any, get_args
 
 from pydantic import JsonValue
 
-from harness.core.errors import quoted
+from harness.core.errors import counted, quoted
 from harness.core.rankings import Signal
 from harness.core.records import Failure, FailureKind, Role
 from harness.core.sampled_tokens import SampledTokens
-from harness.core.wording import counted
 from harness.formats.chat_turns import (
     SYSTEM_ROLES,
     checked_messages,

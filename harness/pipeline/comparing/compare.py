@@ -18,8 +18,7 @@ from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_store import ComparisonStore, ComparisonWriter
 from harness.archive.store import ReadStore
 from harness.core.comparisons import ComparedQuery
-from harness.core.errors import HarnessError, UsageError, first_error
-from harness.core.wording import counted, option
+from harness.core.errors import HarnessError, UsageError, counted, first_error, option
 from harness.endpoints.costs import CostBounds, total_bounds
 from harness.judging.verdict_cache import PairLedger, VerdictCache
 from harness.pipeline.comparing.plan import (

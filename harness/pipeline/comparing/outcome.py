@@ -12,9 +12,8 @@ from harness.comparison.conclusions import compare_queries
 from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt, reversals
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
 from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateResult, InterimRule
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, call, counted, option, switch
 from harness.core.records import Query
-from harness.core.wording import call, counted, option, switch
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.plan import CompareOptions, clusters_by_key, plan_judging, queries_of_run
 from harness.pipeline.comparing.resuming import find_side

@@ -14,11 +14,10 @@ from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import list_comparisons, new_run_id
 from harness.comparison.interim import InterimPlan
 from harness.core.comparisons import ComparedQuery, ComparedSide, InterimRule
-from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError
+from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, option, switch
 from harness.core.records import Group, Query
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written
-from harness.core.wording import option, switch
 from harness.judging.judges import PairwiseJudge
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache

@@ -14,12 +14,11 @@ from harness.archive.run_state import find_missing_work
 from harness.archive.run_store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
-from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, UsageError, on_a_line
+from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, UsageError, call, on_a_line, option
 from harness.core.progress import PartOfWork
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import changed, load
-from harness.core.wording import call, option
 from harness.pipeline.comparing.compare import (
     AnySide,
     ComparisonQuote,

@@ -13,12 +13,11 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import CannotWrite, NothingRankable, UsageError
+from harness.core.errors import CannotWrite, NothingRankable, UsageError, call, counted
 from harness.core.rankings import GroupRanking, ImportedLine
 from harness.core.records import Rollout, to_json
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.unicode import valid_unicode
-from harness.core.wording import call, counted
 from harness.formats.imported import unpack_turns
 from harness.formats.training.atif_trajectory import atif_lines
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in

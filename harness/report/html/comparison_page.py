@@ -18,7 +18,7 @@ from harness.core.comparisons import (
     Interval,
     SideResult,
 )
-from harness.core.wording import counted
+from harness.core.errors import counted
 from harness.report.html.diffs import BESIDE_A_MATCH, DiffLine, ExcerptText, cut_excerpt, instruction_diff
 from harness.report.html.facts import Fact, versions_fact
 from harness.report.summary.comparison import (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.core.wording import counted
+from harness.core.errors import counted
 from harness.ranking.curve import KEEP, CurvePoint, frontier
 from harness.report.summary.curve import JudgingCurve, counted_calls, design_words
 from harness.report.text import as_sentence, fixed

@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.unicode import mark_hidden
-from harness.core.wording import counted
 from harness.report import text
 from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, TimeSpan
 from harness.report.summary.match_details import MarkRow

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.core.rounded import sum_if_known
-from harness.core.wording import counted
 from harness.report import text
 from harness.report.html.diffs import Excerpt, ExcerptText, answer_excerpt, excerpt
 from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words

@@ -13,7 +13,7 @@ from harness.archive.page_folder import opened_pages, page_name, remove_pages
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_files import write_file
-from harness.core.wording import counted
+from harness.core.errors import counted
 from harness.report.html.facts import query_page_facts, run_facts, summary_facts
 from harness.report.html.query_section import SectionMaker
 from harness.report.judge_quality import judge_qualities

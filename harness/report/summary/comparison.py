@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery, Comparison, InterimAnalysis, Interval, SideFigures, SideResult
+from harness.core.errors import counted
 from harness.core.rounded import percent_half_up, round_number, whole_percent
-from harness.core.wording import counted
 from harness.report.text import count, fixed, signed
 
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import NothingRankable, UsageError
-from harness.core.wording import call, counted, option
+from harness.core.errors import NothingRankable, UsageError, call, counted, option
 from harness.ranking.curve import (
     KEEP,
     CurveDesign,

@@ -8,9 +8,9 @@ from itertools import combinations
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.side_by_side import (
     QueryFigure,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.core.errors import counted
 from harness.core.rankings import Agreement, AnyVerdict, GroupRanking, Match, Ranked, Unjudged, Unscored
 from harness.core.records import Group, Rollout, Step
-from harness.core.wording import counted
 from harness.ranking.rewards import split_by_reward
 from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, opponent_of, score_of
 from harness.report.text import probability

@@ -7,10 +7,9 @@ from functools import cache
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import NothingRankable, UsageError
+from harness.core.errors import NothingRankable, UsageError, call
 from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Query
-from harness.core.wording import call
 from harness.ranking.conclusions import pair_estimate, pair_of_fit
 from harness.report.summary.match_verdicts import (
     VerdictLookup,

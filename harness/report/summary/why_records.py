@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from harness.core.errors import counted
 from harness.core.rankings import Signal
 from harness.core.records import Query, Role, Step
-from harness.core.wording import counted
 from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.text import beginning, fixed, probability
 

@@ -8,8 +8,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from harness.core.comparisons import ComparedQuery, Comparison, SideResult, Slice
+from harness.core.errors import call, counted
 from harness.core.unicode import visible_name
-from harness.core.wording import call, counted
 from harness.report.summary.comparison import chance_words, losses, pairing_cells, rate, result_figures, sides_rows
 from harness.report.terminal.table import Column, columns_that_fit, line_of_text, on_one_line, table_lines, visible_text
 from harness.report.text import count, signed

@@ -6,9 +6,9 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.core.wording import counted
 from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.pair_table import PairTable, cycles_sentence

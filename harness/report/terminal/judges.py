@@ -5,8 +5,8 @@ from textwrap import wrap
 
 from rich.text import Text
 
+from harness.core.errors import counted
 from harness.core.unicode import visible
-from harness.core.wording import counted
 from harness.ranking.curve import CurvePoint, frontier
 from harness.ranking.judge_stats.side_by_side import QueryFigure
 from harness.report.judge_quality import JudgeQuality

@@ -12,9 +12,8 @@ from rich.text import Text
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.run_state import RunState, find_comparison_state, find_run_state
-from harness.core.errors import HarnessError, NeedsUpgrade, TooOld
+from harness.core.errors import HarnessError, NeedsUpgrade, TooOld, counted
 from harness.core.unicode import visible_name
-from harness.core.wording import counted
 from harness.report.summary.rollouts import provisional_words
 from harness.report.terminal.table import Column, on_one_line, table_lines, visible_text
 from harness.report.text import count, dollars, enumeration, money

@@ -18,11 +18,10 @@ from harness.archive.batch_log import with_provider
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
-from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.errors import UsageError, counted, did_you_mean, quoted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.core.unicode import visible_name
-from harness.core.wording import counted
 from harness.ranking.judge_stats.agreement import mean_agreement
 from harness.report import text
 from harness.report.judge_quality import judge_lines
