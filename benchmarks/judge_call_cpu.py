@@ -26,7 +26,7 @@ from overhead import CONCURRENCY, bare_client, cpu, interleaved, print_ratio
 
 from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RunStore
-from harness.core.clock import now
+from harness.core.progress import now
 from harness.core.records import Effective, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import Settings, as_written
 from harness.pipeline.plan import RescoreOptions

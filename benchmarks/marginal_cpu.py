@@ -21,7 +21,7 @@ from pathlib import Path
 import anyio
 from overhead import CONCURRENCY, TURNS, bare, print_ratio, serve
 
-from harness.core.clock import now
+from harness.core.progress import now
 
 HERE = Path(__file__).parent
 FEW, MANY = 8, 40

@@ -31,7 +31,7 @@ from looking_agent import AGENT
 from harness.api.one_group import rollout
 from harness.archive.run_info import RunInfo
 from harness.archive.run_store import RunStore
-from harness.core.clock import now
+from harness.core.progress import now
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen

@@ -24,7 +24,7 @@ import anyio
 from pydantic import SecretStr
 
 from harness.archive.store import MemoryStore
-from harness.core.clock import now
+from harness.core.progress import now
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import Priced
 from harness.endpoints.gate import Gate

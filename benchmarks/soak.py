@@ -36,8 +36,7 @@ import anyio
 from agents import Agent
 
 from harness.archive.reader import RunReader
-from harness.core.clock import now
-from harness.core.progress import Silent, Stage
+from harness.core.progress import Silent, Stage, now
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare

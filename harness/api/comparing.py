@@ -8,10 +8,9 @@ from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_info import find_archived, list_comparisons
-from harness.core.clock import Clock, now
 from harness.core.comparisons import Comparison
 from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, call, on_a_line, option, quoted
-from harness.core.progress import Progress
+from harness.core.progress import Clock, Progress, now
 from harness.core.settings import OF_JUDGING
 from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings

@@ -29,9 +29,8 @@ from harness.api.outside import (
     why_missing,
 )
 from harness.archive.store import MemoryStore, Store
-from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, as_spoken, counted, first_error, quoted
-from harness.core.progress import Progress
+from harness.core.progress import NO_DEADLINE, Deadline, Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query, build_records
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Settings

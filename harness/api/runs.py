@@ -12,9 +12,8 @@ from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read
 from harness.archive.reader import RunReader
 from harness.archive.run_info import find_archived
 from harness.archive.run_state import last_unfinished
-from harness.core.clock import Clock, now
 from harness.core.errors import UsageError, option
-from harness.core.progress import Progress
+from harness.core.progress import Clock, Progress, now
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import check_names, environment, load

@@ -17,9 +17,8 @@ from rich.console import Console
 from harness.cli.console import stderr
 from harness.cli.output import Caller, say
 from harness.cli.progress_bars import ProgressBars
-from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import Interrupted
-from harness.core.progress import StopSign
+from harness.core.progress import NO_DEADLINE, Deadline, StopSign
 from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.trust import what_is_kept
 

@@ -20,8 +20,8 @@ from harness.cli.output import Caller, print_json, say
 from harness.cli.process import run_silently, run_under_bars, silence_logs, stdout_for_results
 from harness.cli.run_result import deliver, say_given_up, say_partial
 from harness.cli.show import say_finished
-from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import ExitCode, UsageError, counted
+from harness.core.progress import NO_DEADLINE, Deadline
 from harness.core.records import Query
 from harness.core.settings import ADDRESSES, Settings
 from harness.core.settings_sources import load

@@ -9,8 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal, cast
 
-from harness.core.clock import Clock
 from harness.core.errors import HarnessError
+from harness.core.progress import Clock
 from harness.core.settings import ADDRESSES, Settings
 from harness.core.settings_sources import load, merge_sources
 from harness.core.unicode import with_placeholder

@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from harness.core.clock import now
 from harness.core.errors import UsageError, as_spoken, option
-from harness.core.progress import Progress, Silent
+from harness.core.progress import Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind
 from harness.core.settings import JUDGE_KEY
 from harness.core.settings_sources import environment

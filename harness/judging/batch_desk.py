@@ -19,9 +19,8 @@ from harness.archive.batch_log import (
     BatchUploaded,
 )
 from harness.archive.run_store import RunStore
-from harness.core.clock import Clock
 from harness.core.errors import HarnessError, UsageError, counted
-from harness.core.progress import Progress
+from harness.core.progress import Clock, Progress
 from harness.core.rankings import Unjudged, Unscored
 from harness.core.settings import Api
 from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS, BatchFiles, BatchStatus

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from harness.core.clock import Clock
+from harness.core.progress import Clock
 from harness.core.records import Failure, Usage
 from harness.core.rounded import sum_if_known
 from harness.core.settings import Api

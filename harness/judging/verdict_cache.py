@@ -15,9 +15,8 @@ import anyio
 
 from harness.archive.reader import FolderReader
 from harness.archive.store import VerdictStore
-from harness.core.clock import NO_DEADLINE, Deadline
 from harness.core.errors import JudgeFailed, quoted
-from harness.core.progress import Progress, Silent, StopSign
+from harness.core.progress import NO_DEADLINE, Deadline, Progress, Silent, StopSign
 from harness.core.rankings import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.core.records import Failure, Usage
 from harness.core.rounded import sum_if_known

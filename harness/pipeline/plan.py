@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, new_run_id
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
-from harness.core.clock import Clock
 from harness.core.errors import UsageError, call, did_you_mean, option, quoted
+from harness.core.progress import Clock
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load

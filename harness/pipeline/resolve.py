@@ -9,9 +9,8 @@ from importlib.util import find_spec
 
 from agents.models import get_default_model
 
-from harness.core.clock import NO_DEADLINE, Clock, Deadline, now
 from harness.core.errors import UsageError, before_colon, on_a_line, option, switch
-from harness.core.progress import Progress, Silent, StopSign
+from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, Silent, StopSign, now
 from harness.core.records import Record
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings

@@ -15,9 +15,9 @@ from harness.archive.result_files import RankingFile
 from harness.archive.run_store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import Finding, comparison_findings, findings, move_aside
-from harness.core.clock import Clock
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.progress import Clock
 from harness.core.rankings import FIT_VERSION, GroupRanking, Judged, Unjudged
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.core.settings import Api, Settings

@@ -14,9 +14,8 @@ from agents.tracing import gen_trace_id, trace
 from pydantic import TypeAdapter
 
 from harness.archive.store import Store
-from harness.core.clock import NO_DEADLINE, Clock, Deadline
 from harness.core.errors import Refused, option
-from harness.core.progress import Progress, StopSign
+from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, StopSign
 from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint

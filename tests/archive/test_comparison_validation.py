@@ -10,7 +10,7 @@ import pytest
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.lines import encode
 from harness.archive.validation import Finding
-from harness.core.clock import now
+from harness.core.progress import now
 from harness.pipeline.validation import validate_comparison
 from tests.archive.comparing import a_filled_comparison
 from tests.archive.making import lines_of, segment

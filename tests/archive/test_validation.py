@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.archive.lines import encode, read_lines
 from harness.archive.reader import RunReader
 from harness.archive.run_info import ASIDE
-from harness.core.clock import now
+from harness.core.progress import now
 from harness.pipeline.validation import Validation, validate_run
 from tests.archive.making import lines_of
 

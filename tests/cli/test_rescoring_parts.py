@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.clock import now
+from harness.core.progress import now
 from harness.pipeline.trust import what_is_kept
 from harness.pipeline.validation import validate_run
 from tests.cli.test_buying_once import priced

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.clock import now
+from harness.core.progress import now
 from harness.pipeline.validation import validate_run
 from tests.cli.test_buying_once import DEAR, priced
 from tests.conftest import Harness

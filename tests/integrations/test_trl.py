@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from harness.archive.folder_store import VerdictFolder
-from harness.core.clock import now
+from harness.core.progress import now
 from harness.integrations import trl
 from tests.fake_endpoint import FakeEndpoint, Refuse, block, list_judge
 from tests.integrations.conftest import TrlTrainer

@@ -7,9 +7,8 @@ import pytest
 from pydantic import SecretStr
 
 from harness.archive.store import MemoryStore
-from harness.core.clock import now
 from harness.core.errors import Refused
-from harness.core.progress import Silent
+from harness.core.progress import Silent, now
 from harness.core.rankings import VERDICT, Judged, Unjudged
 from harness.core.settings import Api, JudgeTier
 from harness.endpoints.address import Endpoint

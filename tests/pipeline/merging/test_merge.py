@@ -16,9 +16,8 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import list_runs
 from harness.archive.run_store import RunStore
 from harness.cli.app import app
-from harness.core.clock import now
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
-from harness.core.progress import Silent
+from harness.core.progress import Silent, now
 from harness.pipeline.validation import validate_run
 from tests.api.test_runs import contents, settled
 
