@@ -8,8 +8,7 @@ from typing import Any
 
 from harness.core.errors import NothingRankable, as_spoken, counted
 from harness.core.rankings import GroupRanking, Ranked
-from harness.core.records import Group, Rollout, Usage
-from harness.core.rounded import sum_if_known
+from harness.core.records import Group, Rollout, Usage, sum_if_known
 
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""

@@ -36,8 +36,7 @@ from harness.archive.run_counts import RolloutPlace, RunCounts, count_records
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import QUERY_NAME, ROLLOUT_MARK, SEGMENT_HEAD, VERDICT_MARK, read_record
 from harness.core.errors import ArchiveDamaged
-from harness.core.records import BUILT_LATER
-from harness.core.rounded import sum_if_known
+from harness.core.records import BUILT_LATER, sum_if_known
 
 INDEXED = ("queries", "rollouts", "verdicts")
 """The folders of a run whose records are found by the index."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from harness.archive.lines import RecordPlace
-from harness.core.rounded import sum_if_known
+from harness.core.records import sum_if_known
 
 
 class RolloutPlace(NamedTuple):

@@ -22,8 +22,7 @@ from harness.core.comparisons import (
     leaves_out_half,
 )
 from harness.core.errors import counted
-from harness.core.records import AGENT_FAILURES
-from harness.core.rounded import round_number, whole_percent
+from harness.core.records import AGENT_FAILURES, round_number, whole_percent
 
 _STEPS, _ENOUGH, _LONGEST_STEP = 60, 1e-10, 2.0
 _ADDED_TIE = 0.5

@@ -9,7 +9,7 @@ from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_val
 from harness.comparison.outcomes import cluster_name, paired_rollouts
 from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.errors import counted
-from harness.core.rounded import percent_half_up, round_number, whole_percent
+from harness.core.records import percent_half_up, round_number, whole_percent
 
 _ONE_PAIR = 0.5
 """Standard deviation of a query's win rate over one pair that is won or lost."""

@@ -6,6 +6,7 @@ what the archive keeps, so a field that is added needs a default and none is eve
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
@@ -313,3 +314,37 @@ class Group(Record):
 def basis_of(rollouts: Iterable[tuple[int, str, datetime]]) -> str:
     """Return a hash of the index, status and start of rollouts, in index order: another attempt is another start."""
     return digest([[index, status, at.isoformat()] for index, status, at in rollouts])
+
+
+class Addable:
+    """The base of dataclasses of sums, which add up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the sums of both."""
+        return type(self)(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+
+def sum_if_known(figures: Iterable[float | None]) -> float | None:
+    """Return the sum, 0 of no figures, or None if any figure is None: part of a bill is not the bill."""
+    known: list[float] = []
+    for figure in figures:
+        if figure is None:
+            return None
+        known.append(figure)
+    return math.fsum(known)
+
+
+def whole_percent(share: float) -> int:
+    """Return whole per cent; half a per cent goes away from 50, so that B against A mirrors A against B."""
+    return 100 - math.floor((1 - share) * 100 + 0.5) if share < 0.5 else math.floor(share * 100 + 0.5)
+
+
+def percent_half_up(share: float) -> int:
+    """Return whole per cent of a share that has no mirror image: half a per cent goes up."""
+    return math.floor(round(share * 100, 9) + 0.5)
+
+
+def round_number(count: int) -> str:
+    """Return a count to two digits, upwards: more would claim a precision that an estimate has not."""
+    step = 10 ** max(0, len(str(count)) - 2)
+    return f"{math.ceil(count / step) * step:,}"

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from harness.core.progress import Clock
-from harness.core.records import Failure, Usage
-from harness.core.rounded import sum_if_known
+from harness.core.records import Failure, Usage, sum_if_known
 from harness.core.settings import Api
 from harness.core.tracebacks import forget_frames
 from harness.core.unicode import valid_unicode

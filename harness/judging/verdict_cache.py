@@ -18,8 +18,7 @@ from harness.archive.store import VerdictStore
 from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import NO_DEADLINE, Deadline, Progress, Silent, StopSign
 from harness.core.rankings import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
-from harness.core.records import Failure, Usage
-from harness.core.rounded import sum_if_known
+from harness.core.records import Failure, Usage, sum_if_known
 from harness.core.tracebacks import start_child
 from harness.core.turns import JUDGING, my_turn, until
 from harness.endpoints.costs import Ceiling

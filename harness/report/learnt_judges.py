@@ -10,7 +10,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.errors import counted
 from harness.core.judge_profile import JudgeProfile
-from harness.core.rounded import percent_half_up
+from harness.core.records import percent_half_up
 from harness.ranking.comparisons import CEILING_FROM, Comparisons
 from harness.ranking.pooled_judge import GROUPS_LEARNT_FROM
 from harness.ranking.profile import calls_of_judge, learn_profile, single_call_right, single_call_right_sd

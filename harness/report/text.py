@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from harness.core.rounded import percent_half_up
+from harness.core.records import percent_half_up
 from harness.transcripts.clean_text import clean
 
 if TYPE_CHECKING:  # `ls` does without numbers

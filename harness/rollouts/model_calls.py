@@ -10,8 +10,7 @@ from typing import Any
 from agents.tracing import Span
 
 from harness.archive.store import Store
-from harness.core.records import Effective, ModelCall, Usage
-from harness.core.rounded import sum_if_known
+from harness.core.records import Effective, ModelCall, Usage, sum_if_known
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.refused_settings import seed_in

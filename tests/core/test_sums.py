@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.core.rounded import sum_if_known
+from harness.core.records import sum_if_known
 
 
 @pytest.mark.parametrize(

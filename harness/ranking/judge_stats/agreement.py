@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from harness.core.rankings import Agreement, Match, PairJudgment
-from harness.core.rounded import Addable
+from harness.core.records import Addable
 from harness.ranking.rewards import average_ranks
 
 _Z = 1.959963984540054

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from harness.core.rounded import sum_if_known
+from harness.core.records import sum_if_known
 from harness.ranking.judge_stats.agreement import Preference, count_right
 from harness.ranking.judge_stats.tally import Tally
 from harness.ranking.rewards import tau_b

@@ -8,7 +8,7 @@ from operator import mul
 from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking, PairJudgment
-from harness.core.rounded import Addable
+from harness.core.records import Addable
 from harness.ranking.judge_stats.agreement import Share, centred_ranks
 from harness.ranking.judge_stats.orders import OrderSums, first_side, order_sums
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Rollout
-from harness.core.rounded import sum_if_known
+from harness.core.records import Group, Rollout, sum_if_known
 from harness.report import text
 from harness.report.html.diffs import Excerpt, ExcerptText, answer_excerpt, excerpt
 from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words

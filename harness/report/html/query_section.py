@@ -8,8 +8,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.group_cache import cached_group
 from harness.core.rankings import GroupRanking, Unjudged, Unscored
-from harness.core.records import Group, Query, Rollout
-from harness.core.rounded import sum_if_known
+from harness.core.records import Group, Query, Rollout, sum_if_known
 from harness.report.html.diffs import ALONE
 from harness.report.html.facts import Fact, group_facts
 from harness.report.html.outcome import Outcome, RolloutCard, StandingsLine, outcome, rollout_cards, standings

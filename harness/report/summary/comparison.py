@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery, Comparison, InterimAnalysis, Interval, SideFigures, SideResult
 from harness.core.errors import counted
-from harness.core.rounded import percent_half_up, round_number, whole_percent
+from harness.core.records import percent_half_up, round_number, whole_percent
 from harness.report.text import count, fixed, signed
 
 

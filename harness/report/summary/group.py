@@ -8,8 +8,7 @@ from operator import add, attrgetter
 
 from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict
 from harness.core.rankings import GroupRanking, Match, Scored
-from harness.core.records import Group, Role
-from harness.core.rounded import sum_if_known
+from harness.core.records import Group, Role, sum_if_known
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
 from harness.report.summary.rollouts import last_meeting, samples_above_anchor, score_name

@@ -7,7 +7,7 @@ from functools import cached_property
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.errors import counted
-from harness.core.rounded import sum_if_known
+from harness.core.records import sum_if_known
 from harness.ranking.judge_stats import side_by_side
 from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.group import tallies
