@@ -21,11 +21,10 @@ from harness.endpoints.costs import Ceiling
 from harness.formats.chat_turns import read_messages
 from harness.formats.imported import ImportedRun
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.costs import check_prices, make_ceiling
 from harness.pipeline.judge_inputs import with_profile
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_part
-from harness.pipeline.resolve import RunEnvironment, make_redactor, resolve_judge
+from harness.pipeline.resolve import RunEnvironment, check_prices, make_ceiling, make_redactor, resolve_judge
 from harness.pipeline.stages import open_ranker
 from harness.ranking.topologies import NEED_ANCHOR
 

@@ -45,12 +45,19 @@ from harness.endpoints.costs import Ceiling, Priced, agent_tokens
 from harness.formats.queries import make_queries
 from harness.judging.judges import Judge
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
-from harness.pipeline.costs import check_prices, make_ceiling
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
-from harness.pipeline.resolve import AgentSpec, RunEnvironment, make_redactor, resolve_agent, resolve_judge
+from harness.pipeline.resolve import (
+    AgentSpec,
+    RunEnvironment,
+    check_prices,
+    make_ceiling,
+    make_redactor,
+    resolve_agent,
+    resolve_judge,
+)
 from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of

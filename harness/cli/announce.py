@@ -14,9 +14,9 @@ from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import misspelt
 from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
 from harness.pipeline.comparing.compare import ComparisonQuote, RollOutQuote
-from harness.pipeline.costs import prices_by_name
 from harness.pipeline.plan import Prepared, describe_calls
 from harness.pipeline.rescoring import Quote
+from harness.pipeline.resolve import prices_by_name
 from harness.pipeline.stages import describe_batches
 from harness.report.text import dollars
 from harness.tournament.ranker import METHODS

@@ -20,12 +20,13 @@ from harness.core.unicode import without_credentials
 from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
-from harness.pipeline.costs import check_prices, judge_cost
 from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rubric_for_run, whole_text, with_profile
 from harness.pipeline.resolve import (
     AgentSpec,
     JudgeSpec,
     check_engine,
+    check_prices,
+    judge_cost,
     make_redactor,
     package_versions,
     resolve_agent,

@@ -21,7 +21,6 @@ from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL
 from harness.judging.batch_desk import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
-from harness.pipeline.costs import Size, check_prices, make_ceiling
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
@@ -31,7 +30,10 @@ from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import (
     AgentSpec,
     RunEnvironment,
+    Size,
     check_engine,
+    check_prices,
+    make_ceiling,
     make_redactor,
     package_versions,
     resolve_agent,
