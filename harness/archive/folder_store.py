@@ -24,9 +24,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import anyio
 from filelock import FileLock, Timeout
 
-from harness.archive.blobs import blob_body, blob_name
 from harness.archive.lines import Appender, RecordPlace, disk_errors
-from harness.archive.reader import FolderReader
+from harness.archive.reader import FolderReader, blob_body, blob_name
 from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.archive.run_info import LOCK

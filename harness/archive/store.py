@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from harness.archive.blobs import blob_name
-from harness.archive.reader import FolderReader
+from harness.archive.reader import FolderReader, blob_name
 from harness.core.rankings import AnyVerdict, Judged, PairJudgment, Scored
 from harness.core.records import Query, Rollout
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor

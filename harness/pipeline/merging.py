@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.archive.attestations import Attestation, attest, read_attestation
-from harness.archive.blobs import Blobs
 from harness.archive.folder_store import make_folder, segment_names
 from harness.archive.merging import at_rest, copy_records, refuse_damage, write_ranking
-from harness.archive.reader import RunReader
+from harness.archive.reader import Blobs, RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_files import write_file
 from harness.archive.run_info import LABELS, RUN_FILE, RunInfo, new_run_id, read_labels

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import anyio
 
-from harness.archive.blobs import Blobs
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.reader import RunReader
+from harness.archive.reader import Blobs, RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings

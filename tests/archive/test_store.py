@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.archive.blobs import blob_body, blob_name
 from harness.archive.lines import Appender, read_lines
-from harness.archive.reader import RunReader
+from harness.archive.reader import RunReader, blob_body, blob_name
 from harness.archive.run_info import list_runs
 from harness.archive.run_store import RunStore
 from harness.archive.store import MemoryStore, Store
