@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.archive.run_info import RunInfo
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.records import Effective, Group, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
 from harness.endpoints.costs import Priced

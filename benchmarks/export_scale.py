@@ -18,7 +18,7 @@ from agents import ModelResponse, Usage
 from archive_scale import N, generate, timed
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.records import Failure, ModelCall, Rollout
 from harness.rollouts.raw import RawCall, pack
 

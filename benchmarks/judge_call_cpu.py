@@ -25,7 +25,7 @@ from archive_scale import AT, WORDS, N
 from overhead import CONCURRENCY, bare_client, cpu, interleaved, print_ratio
 
 from harness.archive.run_info import RunInfo
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.progress import now
 from harness.core.records import Effective, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import Settings, as_written

@@ -30,7 +30,7 @@ from looking_agent import AGENT
 
 from harness.api.one_group import rollout
 from harness.archive.run_info import RunInfo
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.progress import now
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

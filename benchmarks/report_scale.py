@@ -19,7 +19,7 @@ from pathlib import Path
 
 from archive_scale import AT, N, generate, rollout, used_by
 
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 
 CHANGED = 10
 

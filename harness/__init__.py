@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from harness.archive.reader import RunReader
     from harness.archive.result_files import RankingFile
     from harness.archive.run_info import RunInfo
-    from harness.archive.run_store import RunStore
     from harness.archive.schema import schemas
-    from harness.archive.store import MemoryStore, Store
+    from harness.archive.store import MemoryStore, RunStore, Store
     from harness.archive.typed_records import RankingHead
     from harness.archive.validation import Finding
     from harness.comparison.side_results import compare_scores
@@ -265,7 +264,7 @@ _HOMES = {
     "RunInfo": "harness.archive.run_info:RunInfo",
     "RunReader": "harness.archive.reader:RunReader",
     "RunSettings": "harness.core.settings_types:RunSettings",
-    "RunStore": "harness.archive.run_store:RunStore",
+    "RunStore": "harness.archive.store:RunStore",
     "Sampler": "harness.ranking.topologies:Sampler",
     "Settings": "harness.core.settings:Settings",
     "SideResult": "harness.core.comparisons:SideResult",

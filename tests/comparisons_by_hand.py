@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo, ComparisonReader
-from harness.archive.run_store import ComparisonStore
+from harness.archive.store import ComparisonStore
 from harness.core.comparisons import (
     ComparedQuery,
     ComparedRollout,

@@ -15,8 +15,7 @@ import anyio
 from agents import Agent
 
 from harness.archive.folder_store import VerdictFolder
-from harness.archive.run_store import RunStore
-from harness.archive.store import MemoryStore, Store, VerdictStore
+from harness.archive.store import MemoryStore, RunStore, Store, VerdictStore
 from harness.core.errors import as_spoken, from_python, option
 from harness.core.progress import Clock, Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door

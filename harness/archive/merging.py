@@ -14,7 +14,7 @@ from harness.archive.lines import disk_errors
 from harness.archive.raw_lines import raw_lines
 from harness.archive.run_files import create_file, files_in, open_file, strange_things
 from harness.archive.run_info import SEGMENTS
-from harness.archive.run_store import RankingWriter
+from harness.archive.store import RankingWriter
 from harness.archive.typed_records import RankingHead
 from harness.archive.validation import findings
 from harness.core.errors import ArchiveDamaged, CannotWrite

@@ -18,7 +18,7 @@ from harness.archive.batch_log import (
     BatchSubmitted,
     BatchUploaded,
 )
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.errors import HarnessError, UsageError, counted
 from harness.core.progress import Clock, Progress
 from harness.core.rankings import Unjudged, Unscored

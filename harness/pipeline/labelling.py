@@ -13,7 +13,7 @@ from typing import Literal
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo, new_run_id, read_labels
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import before_colon
 from harness.core.rankings import GroupRanking

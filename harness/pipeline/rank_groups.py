@@ -11,7 +11,7 @@ import anyio.lowlevel
 
 from harness.archive.group_cache import GroupCache
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RankingWriter, RunStore
+from harness.archive.store import RankingWriter, RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, JudgeFailed, Refused, counted, first_error
 from harness.core.group_cache import CachedGroup, cached_group

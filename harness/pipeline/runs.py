@@ -14,7 +14,7 @@ import anyio
 
 from harness.archive.reader import RunReader
 from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.errors import UsageError, call, option, switch
 from harness.core.records import Group, Query, Rollout
 from harness.endpoints.costs import Ceiling

@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from harness.archive.batch_log import BatchLog
-from harness.archive.run_store import RunStore
-from harness.archive.store import VerdictStore
+from harness.archive.store import RunStore, VerdictStore
 from harness.core.errors import UsageError, option, switch
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.endpoints.address import Endpoint, judge_endpoint

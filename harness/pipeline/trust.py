@@ -17,7 +17,7 @@ from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo, find_archived
 from harness.archive.run_state import find_missing_work
-from harness.archive.run_store import ComparisonStore, RunStore
+from harness.archive.store import ComparisonStore, RunStore
 from harness.core.errors import (
     CannotWrite,
     HarnessError,

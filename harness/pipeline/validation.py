@@ -11,7 +11,7 @@ import anyio
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import Blobs, RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_store import ComparisonStore, RunStore
+from harness.archive.store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import Finding, comparison_findings, findings, move_aside
 from harness.core.comparisons import ComparedQuery, CrossMatch

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo
-from harness.archive.run_store import ComparisonStore
+from harness.archive.store import ComparisonStore
 from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_judged

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.run_info import RunInfo
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.archive.typed_records import RankingHead
 from tests.builders import AT
 

@@ -11,8 +11,7 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.lines import encode
 from harness.archive.reader import RunReader
 from harness.archive.run_info import find_archived, find_run, list_archived, list_comparisons, list_runs
-from harness.archive.run_store import ComparisonStore
-from harness.archive.store import MemoryStore, VerdictStore
+from harness.archive.store import ComparisonStore, MemoryStore, VerdictStore
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
 from harness.core.records import to_json

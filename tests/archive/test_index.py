@@ -17,7 +17,7 @@ from harness.archive.index import Index
 from harness.archive.lines import RecordPlace, encode
 from harness.archive.reader import RunReader
 from harness.archive.run_counts import RolloutPlace, RunCounts
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment

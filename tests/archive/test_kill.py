@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment
 from tests.builders import AT, a_judged, a_rollout
@@ -60,7 +60,7 @@ FOREIGN = """
 import sys
 from pathlib import Path
 from tests.archive.making import an_info
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 
 RunStore.create(Path(sys.argv[1]), an_info(settings={"corpus": "\\u6587\\u66f8"})).close()
 """
@@ -130,7 +130,7 @@ from pathlib import Path
 from tests.archive.making import a_run
 from tests.builders import AT
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.errors import CannotWrite
 
 a_run(Path(sys.argv[1])).close()

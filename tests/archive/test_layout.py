@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.run_info import find_run, list_runs, new_run_id
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.errors import UsageError
 from tests.archive.making import a_run, an_info
 from tests.builders import AT, texts

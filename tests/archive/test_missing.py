@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from harness.archive.run_state import last_unfinished
-from harness.archive.run_store import ComparisonStore, RunStore
+from harness.archive.store import ComparisonStore, RunStore
 from harness.core.records import FailureKind, Query
 from harness.core.redaction import Redactor
 from tests.archive.comparing import a_comparison, a_comparison_head, compared_query, fill

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 from harness.archive.lines import Appender, read_lines
 from harness.archive.reader import RunReader, blob_body, blob_name
 from harness.archive.run_info import list_runs
-from harness.archive.run_store import RunStore
-from harness.archive.store import MemoryStore, Store
+from harness.archive.store import MemoryStore, RunStore, Store
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, ExitCode, TooOld, UsageError
 from harness.core.rankings import GroupRanking, Judged, Unjudged
 from harness.core.records import Query, Rollout, Trajectory

@@ -13,7 +13,7 @@ import pytest
 from harness.archive.batch_log import BatchEnded, BatchMade
 from harness.archive.lines import encode
 from harness.archive.run_info import SEGMENTS
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from tests.builders import AT
 from tests.fuzz.attacks import CANARY, Room
 from tests.fuzz.attempts import Outcome, attempt

@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 QUERIES = ("Why was Lisp first?", "Who made C?", "When did Prolog come?")
 KILLED = """
 import os, signal, sys
-from harness.archive.run_store import RunStore
-from harness.archive.run_store import RankingWriter
+from harness.archive.store import RunStore
+from harness.archive.store import RankingWriter
 
 add, finish, left = RankingWriter.add, RankingWriter.finish, int(sys.argv.pop(1))
 

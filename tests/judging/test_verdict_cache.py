@@ -11,8 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
-from harness.archive.store import MemoryStore
+from harness.archive.store import MemoryStore, RunStore
 from harness.core.errors import Refused
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import AnyVerdict, Judged, Unjudged

@@ -14,7 +14,7 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.archive.typed_records import RankingHead
 from harness.core.rankings import GroupRanking, Judged, Match, Ranked, SideScores, Signal, Unjudged
 from harness.core.records import (

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from harness.archive.reader import RunReader
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.records import Query
 from harness.report.html.run_page import render_page
 from harness.report.summary.ranking import summarize

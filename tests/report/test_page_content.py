@@ -6,7 +6,7 @@ import pytest
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.core.records import Effective
 from harness.report.html.run_page import render_page
 from harness.report.terminal.show import group_lines

@@ -15,8 +15,7 @@ import anyio.lowlevel
 
 from harness.archive.comparison_reader import ComparisonHead
 from harness.archive.reader import FolderReader, RunReader
-from harness.archive.run_store import ComparisonStore, ComparisonWriter
-from harness.archive.store import ReadStore
+from harness.archive.store import ComparisonStore, ComparisonWriter, ReadStore
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import HarnessError, UsageError, counted, first_error, option
 from harness.endpoints.costs import CostBounds, total_bounds

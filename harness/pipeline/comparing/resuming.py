@@ -11,7 +11,7 @@ from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.run_info import list_runs
 from harness.archive.run_state import find_missing_work
-from harness.archive.run_store import ComparisonStore, RunStore
+from harness.archive.store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
 from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, UsageError, call, on_a_line, option

@@ -14,7 +14,7 @@ from harness.archive.attestations import read_attestation
 from harness.archive.lines import encode
 from harness.archive.reader import RunReader
 from harness.archive.run_info import list_runs
-from harness.archive.run_store import RunStore
+from harness.archive.store import RunStore
 from harness.cli.app import app
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
 from harness.core.progress import Silent, now
