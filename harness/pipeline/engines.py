@@ -23,8 +23,7 @@ from harness.rollouts.capture import LOG_GUARD
 from harness.rollouts.engine import Engine
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
-from harness.rollouts.models import provider_for
-from harness.rollouts.nested import LoopModels
+from harness.rollouts.models import LoopModels, provider_for
 from harness.rollouts.sdk_runner import RUNNER_GUARD
 from harness.rollouts.servers import RolloutsOnServers
 from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
