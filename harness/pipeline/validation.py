@@ -28,10 +28,9 @@ from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
-from harness.tournament.cross import CrossPair, play_cross
 from harness.tournament.group import rules_of
 from harness.tournament.group_ranking import learnt_from_all, refit
-from harness.tournament.pairwise import TournamentRanker
+from harness.tournament.pairwise import CrossPair, TournamentRanker, play_cross
 from harness.tournament.ranker import METHODS
 from harness.transcripts.tokens import ESTIMATE, can_count_by
 from harness.transcripts.transcript import RENDERING, Transcript

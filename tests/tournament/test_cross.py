@@ -7,7 +7,7 @@ from harness.core.comparisons import CrossMatch
 from harness.core.records import Rollout
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache
-from harness.tournament.cross import CrossPair, Place, PlayedPairs, play_cross
+from harness.tournament.pairwise import CrossPair, Place, PlayedPairs, play_cross
 from tests.builders import ScriptedJudge, a_rollout, a_transcript, by_strength
 
 TASK = Task("q", "Why?")

@@ -34,8 +34,8 @@ from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec, RunEnvironment, make_redactor, package_versions
 from harness.pipeline.stages import open_judge_models
 from harness.pipeline.trust import Trust
-from harness.tournament.cross import play_cross, shared_task
 from harness.tournament.group import Rules, rules_of
+from harness.tournament.pairwise import play_cross, shared_task
 from harness.transcripts.transcript import RENDERING
 
 _CROSS = {"judge": "pairwise", "topology": "arena", "order": "both", "include": (), "exclude": (), "judge_batch": False}

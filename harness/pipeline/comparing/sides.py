@@ -15,7 +15,7 @@ from harness.core.comparisons import ComparedRollout, ComparedSide
 from harness.core.errors import UsageError
 from harness.core.rankings import Match
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout, digest
-from harness.tournament.cross import CrossPair
+from harness.tournament.pairwise import CrossPair
 from harness.transcripts.transcript import Transcript
 
 

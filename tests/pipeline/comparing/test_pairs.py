@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.records import FailureKind, Query, Rollout
 from harness.pipeline.comparing.sides import Draw, SharedQuery, by_content, hash_content, met, shared
-from harness.tournament.cross import CrossPair
+from harness.tournament.pairwise import CrossPair
 from tests.builders import a_rollout
 
 sizes = st.integers(0, 6)
