@@ -19,10 +19,9 @@ from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_pri
 from harness.doctor.free_checks import CheckedAgent, Findings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.gate import Gate
+from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings, refused_setting
 from harness.endpoints.retries import as_refusal, read_failure
-from harness.endpoints.state import EndpointState
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric

@@ -13,10 +13,9 @@ from harness.archive.store import Store
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import Ceiling
-from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.gate import EndpointState, Gate, Gates, Patience
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.reply_tokens import TokenRequests
-from harness.endpoints.state import EndpointState
 from harness.pipeline.resolve import AgentSpec, RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import LOG_GUARD

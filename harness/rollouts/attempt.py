@@ -20,8 +20,8 @@ from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajec
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
+from harness.endpoints.gate import EndpointState
 from harness.endpoints.retries import agent_retries
-from harness.endpoints.state import EndpointState
 from harness.offline.model import OfflineModel
 from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG, stray_replies

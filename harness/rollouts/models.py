@@ -21,10 +21,9 @@ from harness.core.errors import Refused
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import openai_client
-from harness.endpoints.gate import Gate
+from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import with_seed
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
-from harness.endpoints.state import EndpointState
 from harness.endpoints.usage import StreamedReply
 from harness.rollouts.capture import WireReply, collector, note_response, reply_captured
 from harness.rollouts.graph import copied, hands_off_unseen, reachable

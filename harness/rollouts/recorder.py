@@ -14,8 +14,8 @@ from agents.tracing import get_trace_provider
 from harness.core.records import Failure, FailureKind
 from harness.core.unicode import valid_unicode
 from harness.endpoints.breaker import EndpointDown
+from harness.endpoints.gate import EndpointState
 from harness.endpoints.retries import TimeLimit, is_quota, read_failure
-from harness.endpoints.state import EndpointState
 from harness.rollouts.approval_gate import Approver, ToolHooks, gated
 from harness.rollouts.capture import WireReply
 from harness.rollouts.model_request import input_items

@@ -15,9 +15,8 @@ from agents import ModelSettings, RunConfig, Runner
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
-from harness.endpoints.gate import Gate
+from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
-from harness.endpoints.state import EndpointState
 from harness.rollouts.attempt import AgentOutcome, read_outcome
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent

@@ -13,9 +13,8 @@ from agents import Agent, Model, ModelResponse, ModelSettings, ModelTracing, Usa
 from openai.types.responses import ResponseOutputMessage
 
 import harness
-from harness.endpoints.gate import Gate
+from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
-from harness.endpoints.state import EndpointState
 from harness.endpoints.usage import completed
 from harness.offline.tool import search_tool
 from harness.rollouts.models import RecordedModel
