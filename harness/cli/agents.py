@@ -16,7 +16,7 @@ from rich.console import RenderableType
 
 from harness.cli.console import print_lines
 from harness.cli.output import Caller, print_json
-from harness.cli.process import stdout_for_results
+from harness.cli.progress_bars import stdout_for_results
 from harness.core.errors import UsageError, first_error
 from harness.core.records import Record
 from harness.core.settings import Settings

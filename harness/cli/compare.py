@@ -14,7 +14,7 @@ from harness.cli.compared_sides import FoundSides
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import Caller, print_json, say
-from harness.cli.process import run_silently, run_under_bars, silence_logs
+from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs
 from harness.cli.start_options import ComparisonFiles
 from harness.comparison.gate import forecast_sentences
 from harness.core.comparisons import Comparison

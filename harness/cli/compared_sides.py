@@ -9,7 +9,7 @@ import anyio
 from harness.archive.run_info import find_run, list_archived
 from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
 from harness.cli.output import Caller, runs_folder
-from harness.cli.process import silence_logs, stdout_for_results
+from harness.cli.progress_bars import silence_logs, stdout_for_results
 from harness.core.errors import ArchiveDamaged, UsageError, option, quoted
 from harness.core.records import Query
 from harness.core.settings import OF_JUDGING, Settings

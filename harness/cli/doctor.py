@@ -12,8 +12,7 @@ from rich.console import Console
 
 from harness.cli.console import stderr, stdout
 from harness.cli.output import Caller, print_json
-from harness.cli.process import silence_logs, stdout_for_results
-from harness.cli.progress_bars import ProgressBars
+from harness.cli.progress_bars import ProgressBars, silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted, UsageError, command, counted
 from harness.core.progress import now
 from harness.doctor.calibration import (

@@ -9,7 +9,7 @@ from rich.text import Text
 from harness.archive.run_info import find_run
 from harness.cli.console import stdout
 from harness.cli.output import Caller, print_json, runs_folder, say
-from harness.cli.process import silence_logs, stdout_for_results
+from harness.cli.progress_bars import silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted, counted
 from harness.pipeline.validation import replay_run
 from harness.report.terminal.table import visible_text

@@ -268,7 +268,7 @@ def why(
     pair = find_pair(reader, chosen, find_query(reader, query), *numbers)
     explanation = explain_pair(reader, chosen, pair)
     if not (explanation.matches or explanation.listwise):  # what would make the two meet
-        from harness.cli.process import run_silently
+        from harness.cli.progress_bars import run_silently
         from harness.pipeline.rescoring import offer_match
 
         offer = partial(offer_match, reader, chosen, explanation, reader.typed_name)

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from harness.cli.process import little_garbage
+from harness.cli.progress_bars import little_garbage
 
 
 @pytest.fixture

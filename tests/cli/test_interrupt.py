@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.console import stderr
-from harness.cli.process import run_interruptible
-from harness.cli.progress_bars import ProgressBars
+from harness.cli.progress_bars import ProgressBars, run_interruptible
 from harness.core.errors import Interrupted
 from harness.core.progress import StopSign
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen, verdict
