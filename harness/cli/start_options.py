@@ -131,7 +131,7 @@ _new_agent = options.declared(
     options.overwrite_option,
 )
 agents_command = options.declared(
-    "agents:agents",
+    "rubric:agents",
     """List the agents there are: here in agents_config/, packaged, and installed entry points.
 
     Each is loaded as a run would load it now, with the same key and address; one that cannot be loaded is listed with
