@@ -30,7 +30,7 @@ from harness.core.errors import (
 from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
 from harness.formats.labelled_pairs import Label
-from harness.formats.training.rules import (
+from harness.formats.training.candidates import (
     EXPORT_FORMATS,
     PAIR_CHOICES,
     SFT_STYLES,
