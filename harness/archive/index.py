@@ -24,15 +24,17 @@ from harness.archive.index_file import (
     FileEnds,
     IndexFile,
     Money,
+    RolloutPlace,
     RowOfIndex,
+    RunCounts,
     cache_errors,
+    count_records,
     file_name,
     is_worth_keeping,
     private_database,
     replaced_index,
 )
 from harness.archive.lines import LocatedRecord, RecordPlace, read_lines
-from harness.archive.run_counts import RolloutPlace, RunCounts, count_records
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import QUERY_NAME, ROLLOUT_MARK, SEGMENT_HEAD, VERDICT_MARK, read_record
 from harness.core.errors import ArchiveDamaged

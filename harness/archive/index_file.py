@@ -10,8 +10,11 @@ import sqlite3
 import tempfile
 import weakref
 import zlib
-from collections.abc import Generator, Iterable, Mapping
+from array import array
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -20,7 +23,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from harness.archive.lines import RecordPlace
 from harness.archive.run_files import open_file
 from harness.core.errors import CannotWrite
-from harness.core.records import BUILT_LATER
+from harness.core.records import BUILT_LATER, sum_if_known
 from harness.core.user_files import cache_folder
 
 TABLES = """
@@ -231,3 +234,63 @@ def replaced_index(path: Path, *, is_there: bool) -> Generator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+class RolloutPlace(NamedTuple):
+    """Where a rollout's record begins, and what must be known of it without reading it."""
+
+    place: RecordPlace
+    status: str
+    kind: str | None
+    """What it failed of."""
+    started_at: datetime
+    price: float | None
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """How many records a run has, and what became of its rollouts; of a rollout the newest record counts."""
+
+    queries: int
+    rollouts: int
+    failed: int
+    kinds: frozenset[str]
+    """What rollouts failed of."""
+    fewest: int
+    """Rollouts of the query that has the fewest; 0 without a query."""
+    cancelled: bool
+    """Whether a rollout of one of the queries was cancelled."""
+    usd: float | None
+    """What rollouts and verdicts cost; None if any price is unknown."""
+    first: RecordPlace | None
+    """Where the record of the first rollout of the first query that has any begins."""
+
+
+def count_records(
+    queries: Collection[str], rollouts: Mapping[str, Mapping[int, RolloutPlace]], spent: float | None
+) -> RunCounts:
+    """Count the records, one query after the other: the places of a large run do not fit into memory."""
+    begun = count = failed = 0
+    fewest, cancelled, first, prices = 0, False, None, array("d")
+    kinds = set[str]()
+    for query, places in rollouts.items():
+        of_query = {place.kind for place in places.values() if place.kind is not None}
+        prices.extend(place.price for place in places.values() if place.price is not None)
+        count += len(places)
+        failed += sum(place.status == "failed" for place in places.values())
+        kinds |= of_query
+        first = first or places[min(places)].place
+        if query in queries:
+            fewest = min(fewest, len(places)) if begun else len(places)
+            begun += 1
+            cancelled |= "cancelled" in of_query
+    return RunCounts(
+        queries=len(queries),
+        rollouts=count,
+        failed=failed,
+        kinds=frozenset(kinds),
+        fewest=fewest if begun == len(queries) else 0,
+        cancelled=cancelled,
+        usd=sum_if_known([*prices, spent]) if len(prices) == count else None,
+        first=first,
+    )

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from harness.archive.batch_log import with_provider
+from harness.archive.index_file import RolloutPlace, RunCounts
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_counts import RolloutPlace, RunCounts
 from harness.archive.run_files import files_in
 from harness.archive.run_info import LOCK, Archived, RunInfo, list_archived
 from harness.archive.typed_records import RankingHead

@@ -14,9 +14,9 @@ import pytest
 
 from harness.archive import index, index_file
 from harness.archive.index import Index
+from harness.archive.index_file import RolloutPlace, RunCounts
 from harness.archive.lines import RecordPlace, encode
 from harness.archive.reader import RunReader
-from harness.archive.run_counts import RolloutPlace, RunCounts
 from harness.archive.store import RunStore
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query
