@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.archive.attestations import Attestation, attest, read_attestation
 from harness.archive.folder_store import make_folder, segment_names
 from harness.archive.merging import at_rest, copy_records, refuse_damage, write_ranking
 from harness.archive.reader import Blobs, RunReader
@@ -25,7 +26,6 @@ from harness.archive.result_files import RankingFile
 from harness.archive.run_files import write_file
 from harness.archive.run_info import LABELS, RUN_FILE, RunInfo, new_run_id, read_labels
 from harness.archive.run_state import find_missing_work
-from harness.archive.run_store import Attestation, attest, read_attestation
 from harness.archive.typed_records import RankingHead, recorded_settings
 from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError, call, on_a_line, option, quoted
 from harness.core.rankings import GroupRanking

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from harness.archive.attestations import Attestation, attest, attest_addresses, read_attestation, withdraw
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo, find_archived
 from harness.archive.run_state import find_missing_work
-from harness.archive.run_store import Attestation, attest, attest_addresses, read_attestation, withdraw
 from harness.archive.store import ComparisonStore, RunStore
 from harness.core.errors import (
     CannotWrite,

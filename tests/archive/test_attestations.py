@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.archive import run_store
+from harness.archive import attestations
+from harness.archive.attestations import attest, attest_addresses, read_attestation, withdraw
 from harness.archive.reader import RunReader
-from harness.archive.run_store import attest, attest_addresses, read_attestation, withdraw
 from harness.core.errors import CannotWrite
 from tests.archive.making import a_run
 
@@ -101,7 +101,7 @@ def test_a_damaged_or_hostile_record_does_not_count(run: RunReader, environ: dic
 def test_no_id_of_an_archive_leads_out_of_the_folder_of_records(run_id: str):
     home = Path("/state/arena-harness/runs")
     for id_ in (run_id, f"../../{run_id}", f"/{run_id}", f"{run_id}\0", "\ud800", "." * len(run_id), "x" * 300):
-        path = run_store._path(id_, {"XDG_STATE_HOME": "/state"})
+        path = attestations._path(id_, {"XDG_STATE_HOME": "/state"})
         assert path.parent == home
         assert Path(os.path.normpath(path)) == path
         assert len(path.name) < 120

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.archive.attestations import withdraw
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.run_info import list_runs
 from harness.archive.run_state import find_missing_work
-from harness.archive.run_store import withdraw
 from harness.archive.store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide

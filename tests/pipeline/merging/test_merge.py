@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import harness
+from harness.archive.attestations import read_attestation
 from harness.archive.lines import encode
 from harness.archive.reader import RunReader
 from harness.archive.run_info import list_runs
-from harness.archive.run_store import read_attestation
 from harness.archive.store import RunStore
 from harness.cli.app import app
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
