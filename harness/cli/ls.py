@@ -5,10 +5,8 @@ from pathlib import Path
 from harness.archive.reader import RunReader
 from harness.archive.run_info import linked_runs, list_archived
 from harness.cli.console import print_lines
-from harness.cli.output import Caller, open_archived, print_json, refuse_parts_of_runs, runs_folder, say
-from harness.cli.piece_progress import draw_pages
-from harness.cli.start_options import ComparisonFiles
-from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld, UsageError, call
+from harness.cli.output import Caller, print_json, runs_folder, say
+from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld, call
 from harness.report.terminal.runs import RunLine, comparison_line, run_line, runs_table, unreadable_lines
 
 
@@ -50,23 +48,3 @@ def ls(caller: Caller) -> None:
             say(f"{path.name} is damaged: {call('validate', path)} tells more", err=True)
     else:
         say(f"no runs in {folder}/ yet; make one with {call('run', agent='search')}")
-
-
-def report(caller: Caller, run: str, ranking: str | None, files: ComparisonFiles) -> None:
-    """Write the page, of a comparison the files too, and print where it is. Raises UsageError, CannotWrite."""
-    reader = open_archived(run, caller)
-    if isinstance(reader, RunReader):
-        if files.markdown or files.csv:
-            flag = "--markdown" if files.markdown else "--csv"
-            raise UsageError(f"{flag} writes a comparison, and {reader.info.id} is a run")
-        draw_pages(reader, reader.ranking(ranking), anew=True)
-        say(str(reader.folder / "report.html"))
-        return
-    refuse_parts_of_runs(reader, {"--ranking": ranking is not None})
-    from harness.cli.compare import write_files
-    from harness.pipeline.comparing.outcome import comparison_of
-    from harness.report.html.comparison_page import write_comparison_page
-
-    comparison = comparison_of(reader)
-    write_files(files, reader, comparison)
-    say(str(write_comparison_page(reader, comparison)))

@@ -261,7 +261,7 @@ stats_command = options.declared(
     options.caller("runs_dir", "json", "wide"),
 )
 report_command = options.declared(
-    "ls:report",
+    "report:report",
     "Write the report.html of a run, or of a comparison, from its archive, and print where it is.",
     options.run_argument,
     options.ranking_option(),
