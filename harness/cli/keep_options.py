@@ -102,7 +102,7 @@ validate_command = options.declared(
     options.caller("runs_dir", "json"),
 )
 replay_command = options.declared(
-    "doctor:replay",
+    "replay:replay",
     """Drive the agent's own code on the model replies that a run recorded. To judge a run again use rescore.
 
     No model is asked and nothing is written. Every request (instructions, input, tools, handoffs, output schema) is
