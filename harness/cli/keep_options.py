@@ -189,7 +189,7 @@ judges_command = options.declared(
     options.caller("runs_dir", "json", "wide"),
 )
 label_command = options.declared(
-    "train:label",
+    "label:label",
     """Show two answers of a run, blind, and ask which is better; keep what you say in the run's labels.jsonl.
 
     The pairs come first of which the judge is least sure; one in ten is drawn at random. Nothing tells which rollout an

@@ -1,35 +1,18 @@
 """The commands that move data: export, import, merge, validate."""
 
-import random
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
-
-from rich.console import Console
-from rich.rule import Rule
+from typing import Any
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import ASIDE, append_label, find_archived, find_run
-from harness.cli.console import stdout
-from harness.cli.output import Caller, find_query, open_run, print_json, runs_folder, say
+from harness.archive.run_info import ASIDE, find_archived, find_run
+from harness.cli.output import Caller, print_json, runs_folder, say
 from harness.cli.piece_progress import draw_pages, shown_progress
-from harness.core.errors import (
-    ExitCode,
-    Interrupted,
-    NothingRankable,
-    UsageError,
-    call,
-    command,
-    counted,
-    did_you_mean,
-    quoted,
-)
+from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
 from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
-from harness.formats.labelled_pairs import Label
 from harness.formats.training.candidates import (
     EXPORT_FORMATS,
     PAIR_CHOICES,
@@ -41,12 +24,11 @@ from harness.formats.training.candidates import (
 )
 from harness.formats.trajectory_files import FORMATS
 from harness.pipeline.exporting.export import ExportOptions, export_runs
-from harness.pipeline.labelling import BlindPair, blind_pairs, import_trajectories
+from harness.pipeline.labelling import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.validation import validate_comparison, validate_run
 from harness.report.summary.ranking import summarize
-from harness.report.terminal.table import on_one_line, visible_text
 
 _ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
     (("pairs", "per_query", "confidence", "least_margin"), ("dpo", "openai-preference")),
@@ -203,54 +185,3 @@ def validate_archived(caller: Caller, run: str, *, repair: bool) -> ExitCode:
         else:
             say(f"{folder}: whole")
     return ExitCode.DAMAGED if validation.damaged else ExitCode.DONE
-
-
-_LABELS = {"1": "a", "2": "b", "t": "tie"}
-_QUESTION = "Which is better? 1, 2, t for a tie, s to skip, q to end, then Enter: "
-
-
-def label(caller: Caller, run: str, ranking: str | None, query: str | None, seed: int | None, *, paths: bool) -> None:
-    """Ask a person about the pairs of which the judge is least sure; keep what they say. Raises Interrupted."""
-    reader = open_run(run, caller)
-    chosen, only = reader.ranking(ranking), None if query is None else find_query(reader, query).id
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("label asks a person: run it in a terminal, with nothing piped in or out")
-    rng = random.Random(load(merge_sources({"seed": seed}, caller.environ, None)).seed)
-    console, form, kept = stdout(), "paths" if paths else "answers", 0
-    file = on_one_line(str(reader.folder / "labels.jsonl"), 1000)
-    try:
-        for number, pair in enumerate(blind_pairs(reader, chosen, rng, form, only), 1):
-            _show(pair, number, console, paths=paths)
-            if (said := _said(console)) == "q":
-                break
-            if said in _LABELS:
-                append_label(reader.folder, pair.line(cast("Label", _LABELS[said]), form))
-                kept += 1
-        else:
-            console.print("There is no further pair to ask about.")
-    except KeyboardInterrupt:
-        raise Interrupted(f"interrupted: {counted(kept, 'label')} kept now in {file}") from None
-    console.print(f"{counted(kept, 'label')} kept now in {file}", soft_wrap=True)
-
-
-def _show(pair: BlindPair, number: int, console: Console, *, paths: bool) -> None:
-    console.print(Rule(f"pair {number}", align="left"))
-    console.print(visible_text(pair.query, style="bold"))
-    for name, text in zip("12", pair.texts, strict=True):
-        console.print()
-        console.print(Rule(f" {name}", align="left", style="dim"))
-        if paths:
-            console.print(visible_text(text.path, style="dim"))
-            console.print()
-        console.print(visible_text(text.answer))
-    console.print()
-
-
-def _said(console: Console) -> str:
-    """Return what the person typed, once that is an answer; q at the end of the input."""
-    while True:
-        console.print(_QUESTION, end="")
-        line = sys.stdin.readline()
-        said = line.strip().lower()
-        if not line or said in {*_LABELS, "s", "q"}:
-            return said or "q"
