@@ -152,7 +152,7 @@ rescore_command = options.declared(
     options.caller("runs_dir", "json", "wide", "quiet", "report", "verbose"),
 )
 rank_command = options.declared(
-    "stats:rank",
+    "rank:rank",
     """Rank any table of pairwise scores, a judge's or people's, as a run's rollouts are ranked.
 
     Entrant 0 is the anchor. Scores are best on a scale of 0 to 10, greater is better.
