@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from harness.doctor.from_python import check_judge, check_judge_sync, check_setup, check_setup_sync
     from harness.endpoints.costs import CostBounds
     from harness.formats.queries import Asked
-    from harness.formats.training.candidates import ExportRules
+    from harness.formats.training.rules import ExportRules
     from harness.judging.judges import Judge
     from harness.judging.prompt import Task
     from harness.judging.rubric_files import packaged_rubrics
@@ -228,7 +228,7 @@ _HOMES = {
     "CostBounds": "harness.endpoints.costs:CostBounds",
     "Divergence": "harness.rollouts.model_request:Divergence",
     "ExportResult": "harness.pipeline.exporting.export:ExportResult",
-    "ExportRules": "harness.formats.training.candidates:ExportRules",
+    "ExportRules": "harness.formats.training.rules:ExportRules",
     "Failure": "harness.core.records:Failure",
     "Finding": "harness.archive.validation:Finding",
     "Group": "harness.core.records:Group",

@@ -21,7 +21,7 @@ from harness.core.settings_types import ResumeSettings, RunSettings
 from harness.core.sync import in_step
 from harness.endpoints.costs import CostBounds
 from harness.formats.queries import Asked, in_shard, make_queries
-from harness.formats.training.candidates import WHOLE, ExportRules, read_split
+from harness.formats.training.rules import WHOLE, ExportRules, read_split
 from harness.formats.trajectory_files import Format
 from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
 from harness.pipeline.labelling import import_trajectories

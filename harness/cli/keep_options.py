@@ -4,7 +4,7 @@ import click
 
 from harness.cli import completion, options
 from harness.core.settings import SETTINGS
-from harness.formats.training.candidates import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
+from harness.formats.training.rules import EXPORT_FORMATS, PAIR_CHOICES, SFT_STYLES
 
 export_command = options.declared(
     "train:export_ranked",

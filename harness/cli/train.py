@@ -13,7 +13,7 @@ from harness.cli.piece_progress import draw_pages, shown_progress
 from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
 from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
-from harness.formats.training.candidates import (
+from harness.formats.training.rules import (
     EXPORT_FORMATS,
     PAIR_CHOICES,
     SFT_STYLES,

@@ -11,17 +11,13 @@ from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.formats.training.candidates import (
     Candidate,
-    ExportFormat,
-    ExportRules,
     LeftOut,
     Losses,
     RankedGroup,
     candidates,
-    choose_split,
     chosen_pairs,
     group_may_go_in,
     preference_pairs,
-    read_split,
 )
 from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults
 from harness.formats.training.records import (
@@ -32,6 +28,7 @@ from harness.formats.training.records import (
     trl_messages,
 )
 from harness.formats.training.registry import LINES_OF
+from harness.formats.training.rules import ExportFormat, ExportRules, choose_split, read_split
 from harness.formats.turns import Message, NoMessages, Turn, join_turns
 from harness.ranking.conclusions import probabilities_above
 from harness.ranking.score_table import rank_scores

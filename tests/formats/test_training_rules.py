@@ -6,10 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from harness.formats.training.candidates import ExportRules, LeftOut, Losses
+from harness.formats.training.candidates import LeftOut, Losses
 from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults, line_faults
 from harness.formats.training.records import group_records, trl_messages
 from harness.formats.training.registry import line_model
+from harness.formats.training.rules import ExportRules
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, records, result, rules, said
 
 

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, StrictStr, Tag, model_validator
 
-from harness.formats.training.candidates import Candidate, ExportRules, Losses, RankedGroup, rewards_teach
+from harness.formats.training.candidates import Candidate, Losses, RankedGroup, rewards_teach
 from harness.formats.training.line_models import ChatRole, ClosedPart, ExactNumber, OpenAICall, Part
 from harness.formats.training.records import TrainingLine, tools_of, unplaced_parts
+from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, TokenCounts, Turn, TurnSequence
 
 _WITHOUT_LOGPROBS = "logprobs of a reply, which are not recorded: ART trains no Choice without them"

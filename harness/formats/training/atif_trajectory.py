@@ -12,9 +12,10 @@ from harness.core.rankings import Ranked
 from harness.core.records import Rollout
 from harness.formats.chat_turns import SYSTEM_ROLES
 from harness.formats.json_values import parse_json
-from harness.formats.training.candidates import ExportRules, Losses, RankedGroup, TurnsOf
+from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
 from harness.formats.training.line_models import ClosedPart, Part, Whole
 from harness.formats.training.records import TrainingLine
+from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, NoMessages, TokenCounts, Tool, Turn, join_turns, without_reasoning
 
 AtifStep = dict[str, Any]

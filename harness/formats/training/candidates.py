@@ -1,86 +1,16 @@
 """What of a ranked group may go into an export, which pairs are made of it, and the count of what is left out."""
 
-import hashlib
-import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise
-from typing import Literal, get_args
+from typing import Literal
 
-from harness.core.errors import UsageError, quoted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
+from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
 from harness.formats.turns import NoMessages, Turn, TurnSequence, join_turns
 from harness.ranking.conclusions import probabilities_above
-
-_NAME = re.compile(r"[A-Za-z0-9_]{1,50}")
-WHOLE = {"train": 1.0}
-"""All queries in one file."""
-
-
-def read_split(text: str) -> dict[str, float]:
-    """Return shares by name from `train=0.9,test=0.1`. Raises UsageError."""
-    shares: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = (word.strip() for word in part.partition("="))
-        try:
-            share = float(number)
-        except ValueError:
-            share = math.nan
-        if not _NAME.fullmatch(name) or name in shares or not 0 < share <= 1:
-            raise UsageError(f"--split {quoted(text)}: expected names with shares, such as train=0.9,test=0.1")
-        shares[name] = share
-    if abs(sum(shares.values()) - 1) > 1e-6:
-        raise UsageError(f"--split {quoted(text)}: the shares add up to {sum(shares.values()):g}, not to 1")
-    return shares
-
-
-def choose_split(query_id: str, shares: Mapping[str, float]) -> str:
-    """Return the name of the part that a query belongs to."""
-    hashed = hashlib.sha256(query_id.encode("utf-8", "surrogatepass")).digest()
-    place, total = int.from_bytes(hashed[:8], "big") / 2**64, 0.0
-    for name, share in shares.items():
-        total += share
-        if place < total:
-            return name
-    return list(shares)[-1]  # the shares add up to a little less than 1
-
-
-ExportFormat = Literal["groups", "sft", "dpo", "openai-preference", "art", "atif", "parquet", "csv"]
-PairChoice = Literal["best-worst", "best-all", "adjacent", "all"]
-SftStyle = Literal["trl", "trl-turns", "openai"]
-Included = Literal["anchor", "failed", "flagged", "cut"]
-EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
-PAIR_CHOICES: tuple[PairChoice, ...] = get_args(PairChoice)
-SFT_STYLES: tuple[SftStyle, ...] = get_args(SftStyle)
-USUAL_CONFIDENCE = 0.95
-"""The least p(better above worse) of a pair, in runs that were judged in one order."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportRules:
-    """What may go into an export, and in which form."""
-
-    format: ExportFormat
-    pairs: PairChoice = "best-worst"
-    per_query: int | None = None
-    """The most pairs of a query."""
-    confidence: float | None = None
-    """The least p(better above worse) of a pair without both orders; None: 0.95, in runs judged in one order only."""
-    least_margin: float = 0.0
-    """The least difference of two rollouts in score points."""
-    weak: bool = True
-    """Whether groups with a weak signal may go in."""
-    included: frozenset[Included] = frozenset()
-    """What may go in although it is left out by default."""
-    mixed: bool = False
-    """Whether a group of several models may go in."""
-    style: SftStyle = "trl"
-    final_answer: bool = False
-    """Pairs hold the final answers alone, with the tool exchange that both share in the prompt."""
-
 
 Unit = Literal["group", "rollout", "pair", "line", "part of a line"]
 """What is left out. Of a line, a part: something in its calls that its format has no place for."""

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import yaml
 
 from harness.core.errors import on_a_line
-from harness.formats.training.candidates import USUAL_CONFIDENCE, ExportFormat, ExportRules, Losses
+from harness.formats.training.candidates import Losses
+from harness.formats.training.rules import USUAL_CONFIDENCE, ExportFormat, ExportRules
 from harness.formats.turns import NO_TOKENS, TokenCounts
 
 DatasetsType: TypeAlias = "str | Mapping[str, DatasetsType] | Sequence[DatasetsType]"

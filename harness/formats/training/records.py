@@ -9,16 +9,15 @@ from harness.formats.json_values import parse_json
 from harness.formats.training import line_models
 from harness.formats.training.candidates import (
     Candidate,
-    ExportRules,
     LeftOut,
     Losses,
     RankedGroup,
     RankedPair,
-    SftStyle,
     preference_pairs,
     rewards_teach,
 )
 from harness.formats.training.line_models import Part, faults
+from harness.formats.training.rules import ExportRules, SftStyle
 from harness.formats.turns import NO_TOKENS, Message, TokenCounts, TurnSequence, token_fields
 from harness.ranking.rewards import advantages
 

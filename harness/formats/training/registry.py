@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from harness.formats.training import line_models
 from harness.formats.training.art import ArtGroup, art_records
 from harness.formats.training.atif_trajectory import AtifTrajectory
-from harness.formats.training.candidates import ExportFormat, ExportRules, SftStyle
 from harness.formats.training.line_models import Part
 from harness.formats.training.records import LinesOf, group_records, preference_records, sft_records
+from harness.formats.training.rules import ExportFormat, ExportRules, SftStyle
 
 LINES_OF: Mapping[ExportFormat, LinesOf] = {
     "groups": group_records,
