@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio
 
 from harness.archive.run_info import find_run, list_archived
+from harness.cli.archived_run import runs_folder
 from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
-from harness.cli.output import Caller, runs_folder
+from harness.cli.output import Caller
 from harness.cli.progress_bars import silence_logs, stdout_for_results
 from harness.core.errors import ArchiveDamaged, UsageError, option, quoted
 from harness.core.records import Query

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.rule import Rule
 
 from harness.archive.run_info import append_label
+from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import stdout
-from harness.cli.output import Caller, find_query, open_run
+from harness.cli.output import Caller
 from harness.core.errors import Interrupted, UsageError, counted
 from harness.core.settings_sources import load, merge_sources
 from harness.formats.labelled_pairs import Label

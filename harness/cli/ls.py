@@ -4,8 +4,9 @@ from pathlib import Path
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import linked_runs, list_archived
+from harness.cli.archived_run import runs_folder
 from harness.cli.console import print_lines
-from harness.cli.output import Caller, print_json, runs_folder, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld, call
 from harness.report.terminal.runs import RunLine, comparison_line, run_line, runs_table, unreadable_lines
 

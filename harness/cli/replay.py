@@ -7,8 +7,9 @@ import anyio
 from rich.text import Text
 
 from harness.archive.run_info import find_run
+from harness.cli.archived_run import runs_folder
 from harness.cli.console import stdout
-from harness.cli.output import Caller, print_json, runs_folder, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.progress_bars import silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted, counted
 from harness.pipeline.validation import replay_run

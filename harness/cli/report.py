@@ -1,7 +1,8 @@
 """`harness report`: write the page of a run or a comparison anew."""
 
 from harness.archive.reader import RunReader
-from harness.cli.output import Caller, open_archived, refuse_parts_of_runs, say
+from harness.cli.archived_run import open_archived, refuse_parts_of_runs
+from harness.cli.output import Caller, say
 from harness.cli.piece_progress import draw_pages
 from harness.cli.start_options import ComparisonFiles
 from harness.core.errors import UsageError

@@ -14,8 +14,9 @@ from harness.api.one_group import for_best
 from harness.archive.reader import RunReader
 from harness.archive.run_state import MissingWork
 from harness.cli import announce
+from harness.cli.archived_run import open_folder
 from harness.cli.console import stderr
-from harness.cli.output import Caller, open_folder, print_json, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs, stdout_for_results
 from harness.cli.run_result import deliver, say_given_up, say_partial
 from harness.cli.show import say_finished

@@ -11,9 +11,10 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import list_archived
 from harness.archive.typed_records import RankingHead
+from harness.cli.archived_run import find_query, open_archived, open_run, refuse_parts_of_runs
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.new_files import check_writable, write_new
-from harness.cli.output import Caller, find_query, open_archived, open_run, print_json, refuse_parts_of_runs, say
+from harness.cli.output import Caller, print_json, say
 from harness.cli.start_options import ShownPart
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted, on_a_line, quoted
 from harness.core.records import Query, Rollout

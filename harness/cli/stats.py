@@ -9,9 +9,10 @@ from rich.console import Console
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.cli.archived_run import open_archived, open_run, refuse_parts_of_runs
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import refuse_existing, write_new
-from harness.cli.output import Caller, open_archived, open_run, print_json, refuse_parts_of_runs, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import NothingRankable, UsageError, call, counted
 from harness.core.settings_sources import load, merge_sources
 from harness.pipeline.labelling import answer_labels

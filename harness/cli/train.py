@@ -8,7 +8,8 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import ASIDE, find_archived, find_run
-from harness.cli.output import Caller, print_json, runs_folder, say
+from harness.cli.archived_run import runs_folder
+from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress
 from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
 from harness.core.progress import now

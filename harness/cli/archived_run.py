@@ -1,0 +1,75 @@
+"""The run or comparison that a command is about: where runs are, and what RUN and --query name."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.archive.reader import RunReader
+from harness.archive.run_info import find_archived, find_run
+from harness.cli.output import Caller
+from harness.core.errors import UsageError, counted, did_you_mean, on_a_line, quoted
+from harness.core.records import Query
+from harness.core.settings_sources import load, merge_sources
+
+if TYPE_CHECKING:  # most commands are about runs
+    from harness.archive.comparison_reader import ComparisonReader
+
+
+def runs_folder(caller: Caller) -> Path:
+    """Return where runs are: --runs-dir, else HARNESS_RUNS_DIR, else the default."""
+    return load(merge_sources({"runs_dir": caller.runs_dir}, caller.environ, None)).runs_dir
+
+
+def open_run(run: str, caller: Caller) -> RunReader:
+    """Return a reader of the run that a user named; it is closed when the command ends. Raises UsageError."""
+    return open_folder(find_run(run, runs_folder(caller)))
+
+
+def open_archived(run: str, caller: Caller) -> "RunReader | ComparisonReader":
+    """Return a reader of the run or the comparison that a user named; as `open_run` otherwise."""
+    folder, kind = find_archived(run, runs_folder(caller))
+    return open_comparison_folder(folder) if kind == "comparison" else open_folder(folder)
+
+
+def open_comparison_folder(folder: Path) -> "ComparisonReader":
+    """Return a reader of the comparison in a folder; it is closed when the command ends."""
+    from harness.archive.comparison_reader import ComparisonReader
+
+    return click.get_current_context().with_resource(ComparisonReader(folder))
+
+
+def refuse_parts_of_runs(reader: "ComparisonReader", options: Mapping[str, bool]) -> None:
+    """Raise UsageError for an option, of those that a user may have given, that only a run has a use for."""
+    if given := next((flag for flag, is_given in options.items() if is_given), None):
+        side = reader.info.sides[0]
+        raise UsageError(
+            f"{given} is about a run, and {reader.info.id} is a comparison: leave it out, or name a run, such as side "
+            f"{side.label}, {on_a_line(side.run)}"
+        )
+
+
+def open_folder(folder: Path) -> RunReader:
+    """Return a reader of the run in a folder; it is closed when the command ends."""
+    return click.get_current_context().with_resource(RunReader(folder))
+
+
+def find_query(reader: RunReader, query_id: str | None) -> Query:
+    """Return a query of a run; without an id, its only one. Raises UsageError."""
+    ids = list(reader.index.queries)
+    if not ids:
+        raise UsageError(
+            f"run {reader.info.id} holds no query: it was stopped before its first, or lost it; "
+            f"`harness validate {shlex.quote(str(reader.folder))}` tells"
+        )
+    some_ids = f"{', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}"
+    if query_id is None and len(ids) > 1:
+        queries = counted(len(ids), "query", "queries")
+        raise UsageError(f"run {reader.info.id} has {queries}: name one with --query; there are: {some_ids}")
+    query = reader.query(ids[0] if query_id is None else query_id)
+    if query is None:
+        hint = did_you_mean(str(query_id), ids) or f"; there are: {some_ids}"
+        raise UsageError(f"no query {quoted(query_id)} in run {reader.info.id}{hint}")
+    return query
