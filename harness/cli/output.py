@@ -14,15 +14,11 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from harness.core.errors import Interrupted
 from harness.core.unicode import escape_json, visible
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
