@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
+from harness.core.config_file import read_config
 from harness.core.errors import (
     UsageError,
     before_colon,
@@ -24,41 +24,6 @@ from harness.core.prices import added_prices
 from harness.core.setting import Setting
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
 from harness.core.unicode import valid_unicode
-from harness.core.user_files import read_text
-
-_LARGEST = 100_000
-_MOST_MERGED = 1_000
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe against `<<`: merges of merges of merges can stand for more keys than memory holds."""
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(node)
-        if len(cast("list[Any]", node.value)) > _MOST_MERGED:
-            raise yaml.constructor.ConstructorError(None, None, f"more than {_MOST_MERGED} keys", node.start_mark)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """Return what a config file says, by the names of settings. Raises UsageError for one that cannot be used."""
-    name = f"--config {on_a_line(path)}"
-    text = read_text(path, name, most=_LARGEST)
-    try:
-        loaded: Any = yaml.load(text, _Loader) or {}  # noqa: S506 - a SafeLoader
-    except RecursionError:
-        raise UsageError(f"{name} is not YAML that can be read: nested too deep") from None
-    except (yaml.YAMLError, ValueError, OverflowError) as exc:  # ValueError: a date like 2026-13-45
-        fault = on_a_line(str(exc).partition("\n")[0])
-        if isinstance(exc, yaml.MarkedYAMLError) and exc.problem and exc.problem_mark:
-            fault = f"{on_a_line(exc.problem)}, line {exc.problem_mark.line + 1}"
-        raise UsageError(f"{name} is not YAML: {fault}") from None
-    if not isinstance(loaded, dict):
-        raise UsageError(f"{name}: expected `setting: value` lines, found a {type(loaded).__name__}")
-    settings = cast("dict[Any, Any]", loaded)
-    if strange := [key for key in settings if not isinstance(key, str)]:
-        raise UsageError(f"{name}: {quoted(strange[0])} is no name of a setting")
-    return {key.replace("-", "_"): value for key, value in settings.items()}
-
 
 _MOST_COMPLAINTS = 3
 _LEAST_INTEGER, _MOST_INTEGER = -(2**63), 2**63 - 1
