@@ -24,7 +24,7 @@ from harness.formats.trajectory_files import Format, read_trajectories
 from harness.pipeline.resolve import RunEnvironment, make_redactor, package_versions
 from harness.pipeline.trust import attested
 from harness.report.summary.labels import AnswerLabel
-from harness.report.summary.pair_table import pair_odds
+from harness.report.summary.pooled_fit import pair_odds
 from harness.transcripts.transcript import Transcript, TranscriptForm
 
 CONTROL_EVERY = 10

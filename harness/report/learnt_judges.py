@@ -15,7 +15,7 @@ from harness.ranking.comparisons import CEILING_FROM, Comparisons
 from harness.ranking.pooled_judge import GROUPS_LEARNT_FROM
 from harness.ranking.profile import calls_of_judge, learn_profile, single_call_right, single_call_right_sd
 from harness.report.summary.group import calls_by_judge
-from harness.report.summary.pair_table import is_by_pooled, learnt_judge
+from harness.report.summary.pooled_fit import is_by_pooled, learnt_judge
 from harness.report.text import fixed
 
 

@@ -10,7 +10,7 @@ import harness as arena
 from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.judge_profile import JudgeProfile, hash_of_judge, profile_in
-from harness.report.summary.pair_table import pooled_fit
+from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.why import find_pair, judged_ranking
 from harness.transcripts.transcript import RENDERING
 from tests.conftest import Harness

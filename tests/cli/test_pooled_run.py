@@ -14,7 +14,7 @@ import pytest
 
 from harness.archive.reader import RunReader
 from harness.report.learnt_judges import judge_profiles
-from harness.report.summary.pair_table import pair_odds
+from harness.report.summary.pooled_fit import pair_odds
 from harness.report.summary.why import explain_pair, find_pair
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Done, Harness

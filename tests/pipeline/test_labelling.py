@@ -13,7 +13,7 @@ from harness.core.errors import ArchiveDamaged
 from harness.formats.labelled_pairs import pairs_in_text
 from harness.pipeline.labelling import BlindPair, answer_labels, blind_pairs
 from harness.report.summary.labels import label_agreement
-from harness.report.summary.pair_table import pair_odds
+from harness.report.summary.pooled_fit import pair_odds
 from tests.fuzz.attacks import Room
 
 ARCHIVES = ("offline-arena", "offline-cyclic", "online-ruler", "online-jury")

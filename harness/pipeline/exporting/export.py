@@ -31,7 +31,7 @@ from harness.formats.training.tables import COLUMNS, csv_line, table_rows
 from harness.formats.turns import TokenCounts, Turn, recorded_turns
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.report.judge_quality import judge_qualities
-from harness.report.summary.pair_table import pair_odds
+from harness.report.summary.pooled_fit import pair_odds
 from harness.report.summary.ranking import by_signal, group_of, is_offline, summarize
 from harness.report.summary.rankings import design_of
 from harness.report.summary.rollouts import provisional_words

@@ -1,22 +1,13 @@
 """Who beat whom: the score differences of all pairs of a group that met, and the circles of wins among them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import combinations
 from typing import Any
 
-from harness.archive.result_files import RankingFile
-from harness.core.judge_profile import profile_in
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
-from harness.ranking.comparisons import Fit
-from harness.ranking.conclusions import probabilities_above, probabilities_of_fit
-from harness.ranking.pooled import fit_by, without_level
-from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.profile import lent_prior
-from harness.ranking.reward_classes import judge_behind, ranked_classes
 from harness.ranking.topology import exact
 from harness.report.summary.match_verdicts import VerdictLookup, judged_orders
 from harness.report.summary.rollouts import placed_rollouts
@@ -200,64 +191,3 @@ def cycles_sentence(cycles: Sequence[Cycle]) -> str:
     more = len(cycles) - _NAMED
     words = "; ".join(" beats ".join(map(str, (*cycle, cycle[0]))) for cycle in cycles[:_NAMED])
     return f"wins go in circles: {words}" + (f"; and {more} more" if more > 0 else "")
-
-
-_ROUNDING = 1e-6
-
-
-@dataclass(frozen=True)
-class PooledFit:
-    """The fit behind the probabilities of rollouts that may have met."""
-
-    fit: Fit
-    by_differences: Fit
-    """What the same calls say if marks carry no absolute level."""
-    entrants: list[int]
-
-
-def is_by_pooled(ranked: GroupRanking) -> bool:
-    """Tell whether the probabilities of a group come from `pooled`, and rest on scores of calls."""
-    by_pooled = "pooled" in {ranked.estimator, ranked.secondary_fit}
-    return by_pooled and not ranked.provisional and any(match.scores for match in ranked.matches)
-
-
-def learnt_judge(ranking: RankingFile) -> LearntJudge:
-    """Return the judge as all groups of a ranking show them; a profile lent to the ranking is the prior."""
-    text = ranking.head.settings.get("judge_profile")
-    prior = lent_prior(profile_in(str(text), f"ranking {ranking.head.id}") if text else None)
-    return judge_behind(ranking.queries, ranking.stored, prior, by_reward=is_by_reward(ranking))
-
-
-def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
-    """Return the fit behind two rollouts' probabilities; None unless `pooled` gives what the archive holds of them."""
-    classes = ranked_classes(ranked, by_reward=is_by_reward(ranking)) if is_by_pooled(ranked) else ()
-    for of_class in classes:
-        if {a, b} <= set(of_class.entrants):
-            judge, calls = learnt_judge(ranking), [of_class.calls]
-            (fit,), (by_differences,) = fit_by(judge, calls), fit_by(without_level(judge), calls)
-            estimates: list[float] = fit.estimates.tolist()
-            kept = {r.index: r.score if ranked.estimator == "pooled" else r.margin for r in ranked.rollouts}
-            held = [(kept[index], estimate) for index, estimate in zip(of_class.entrants, estimates, strict=True)]
-            if all(value is not None and abs(value - estimate) < _ROUNDING for value, estimate in held):
-                return PooledFit(fit, by_differences, of_class.entrants)
-    return None
-
-
-def is_by_reward(ranking: RankingFile) -> bool:
-    """Tell whether only rollouts of equal verifiable reward met."""
-    return ranking.head.settings.get("judge_when") == "tied"
-
-
-def pair_odds(ranking: RankingFile) -> Callable[[GroupRanking], Mapping[tuple[int, int], float]]:
-    """Return what gives, for each two rollouts (a, b) of a group that may meet, the probability that a is above b."""
-    judge = cache(lambda: learnt_judge(ranking))
-
-    def odds(ranked: GroupRanking) -> Mapping[tuple[int, int], float]:
-        if not is_by_pooled(ranked):
-            return probabilities_above(ranked.matches)
-        classes = ranked_classes(ranked, by_reward=is_by_reward(ranking))
-        fits = fit_by(judge(), [of_class.calls for of_class in classes])
-        of_classes = [probabilities_of_fit(fit, c.entrants) for fit, c in zip(fits, classes, strict=True)]
-        return {pair: above for of_class in of_classes for pair, above in of_class.items()}
-
-    return odds

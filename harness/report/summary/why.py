@@ -19,7 +19,8 @@ from harness.report.summary.match_verdicts import (
     rollout_flags,
     score_of,
 )
-from harness.report.summary.pair_table import judged_pairs, pooled_fit, sided_scores, win_cycles
+from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cycles
+from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
 from harness.report.summary.rollouts import place_of, placed_rollouts, score_name, with_a_rank
 from harness.report.summary.why_records import (
