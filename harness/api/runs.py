@@ -24,7 +24,7 @@ from harness.formats.queries import Asked, in_shard, make_queries
 from harness.formats.training.rules import WHOLE, ExportRules, read_split
 from harness.formats.trajectory_files import Format
 from harness.pipeline.exporting.export import ExportOptions, ExportResult, export_runs
-from harness.pipeline.labelling import import_trajectories
+from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import Quote, quote_rescoring

@@ -25,7 +25,7 @@ from harness.formats.training.rules import (
 )
 from harness.formats.trajectory_files import FORMATS
 from harness.pipeline.exporting.export import ExportOptions, export_runs
-from harness.pipeline.labelling import import_trajectories
+from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.resolve import RunEnvironment
 from harness.pipeline.validation import validate_comparison, validate_run
