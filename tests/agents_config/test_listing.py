@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.cli.rubric import ListedAgent, ListedTool, agents_table
+from harness.cli.agents import ListedAgent, ListedTool, agents_table
 from tests.conftest import ROOT, Done, Harness
 
 NOTES = ROOT / "agents_config" / "_notes_server.py"
