@@ -35,7 +35,7 @@ from harness.cli.app import OBJECTS_BEFORE_A_LOOK
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
 from harness.rollouts.loading import from_object
 

@@ -30,7 +30,7 @@ from harness.core.progress import now
 from harness.core.records import Effective, Query, Rollout, Sampling, Step, Trajectory
 from harness.core.settings import Settings, as_written
 from harness.pipeline.plan import RescoreOptions
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import rescore_run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -30,7 +30,7 @@ from harness.core.settings_sources import load
 from harness.endpoints.costs import Priced
 from harness.endpoints.credentials import OPENAI_URL
 from harness.pipeline.plan import prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
 from harness.rollouts.loading import from_object
 

@@ -40,7 +40,7 @@ from harness.core.progress import Silent, Stage, now
 from harness.core.records import Query, Usage
 from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
 from harness.pipeline.validation import validate_run
 from harness.rollouts.loading import from_object

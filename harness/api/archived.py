@@ -19,7 +19,7 @@ from harness.core.settings_sources import environment
 from harness.core.sync import in_step
 from harness.pipeline.labelling import answer_labels
 from harness.pipeline.rescoring import offer_match
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult
 from harness.report.html.run_page import write_page
 from harness.report.json import curve_json, judges_json, quality_json, run_json

@@ -24,7 +24,8 @@ from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.judge_inputs import with_profile
 from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.rank_groups import rank_part
-from harness.pipeline.resolve import RunEnvironment, check_prices, make_ceiling, make_redactor, resolve_judge
+from harness.pipeline.resolve import check_prices, make_ceiling, make_redactor, resolve_judge
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.ranking.topologies import NEED_ANCHOR
 

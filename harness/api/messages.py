@@ -25,7 +25,8 @@ from harness.judging.judges import RulerJudge
 from harness.judging.prompt import ListTask, Task
 from harness.judging.rubric_files import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import CachedListJudge, ListJury, ListLedger, VerdictCache
-from harness.pipeline.resolve import RunEnvironment, resolve_judge
+from harness.pipeline.resolve import resolve_judge
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
 from harness.tournament.listwise import LIST_BUDGET, JuryScores, clipped, scale_notes, score_list
 from harness.transcripts.transcript import Transcript, plain_text

@@ -49,15 +49,8 @@ from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
-from harness.pipeline.resolve import (
-    AgentSpec,
-    RunEnvironment,
-    check_prices,
-    make_ceiling,
-    make_redactor,
-    resolve_agent,
-    resolve_judge,
-)
+from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent, resolve_judge
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of

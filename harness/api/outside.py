@@ -30,7 +30,8 @@ from harness.judging.judges import Judge
 from harness.judging.rubric import Rubric
 from harness.judging.rubric_files import read_rubric, rubric_source
 from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
-from harness.pipeline.resolve import RunEnvironment, check_prices, make_ceiling, make_redactor, resolve_judge
+from harness.pipeline.resolve import check_prices, make_ceiling, make_redactor, resolve_judge
+from harness.pipeline.run_environment import RunEnvironment
 from harness.report.summary.rollouts import open_reasons
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.tournament.ranker import METHODS, AnyRubric

@@ -29,7 +29,7 @@ from harness.cli.output import Caller, say
 from harness.cli.progress_line import ProgressTally
 from harness.core.errors import Interrupted
 from harness.core.progress import NO_DEADLINE, Deadline, Stage, StopSign
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import what_is_kept
 
 _STDERR = 2

@@ -29,7 +29,7 @@ from harness.core.user_files import text_lines
 from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged

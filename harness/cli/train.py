@@ -27,7 +27,7 @@ from harness.formats.trajectory_files import FORMATS
 from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.validation import validate_comparison, validate_run
 from harness.report.summary.ranking import summarize
 

@@ -17,7 +17,8 @@ from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
 from harness.pipeline.open_groups import for_each
-from harness.pipeline.resolve import JudgeSpec, RunEnvironment
+from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally

@@ -25,7 +25,8 @@ from harness.endpoints.retries import as_refusal, read_failure
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.pipeline.resolve import JudgeSpec, RunEnvironment, member_keys
+from harness.pipeline.resolve import JudgeSpec, member_keys
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
 from harness.rollouts.graph import reachable
 from harness.rollouts.models import RecordedProvider, provider_for, recorded

@@ -16,7 +16,8 @@ from harness.endpoints.costs import Ceiling
 from harness.endpoints.gate import EndpointState, Gate, Gates, Patience
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.reply_tokens import TokenRequests
-from harness.pipeline.resolve import AgentSpec, RunEnvironment
+from harness.pipeline.resolve import AgentSpec
+from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import LOG_GUARD
 from harness.rollouts.engine import Engine

@@ -13,7 +13,8 @@ from harness.archive.typed_records import RankingHead
 from harness.core.settings import Settings, as_written
 from harness.formats.imported import ImportedRun
 from harness.formats.trajectory_files import Format, read_trajectories
-from harness.pipeline.resolve import RunEnvironment, make_redactor, package_versions
+from harness.pipeline.resolve import make_redactor
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import attested
 
 _MOST_JUDGES = 8

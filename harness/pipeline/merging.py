@@ -31,7 +31,7 @@ from harness.core.errors import ArchiveDamaged, CannotWrite, UsageError, call, o
 from harness.core.rankings import GroupRanking
 from harness.core.setting import shard_in
 from harness.core.settings import SETTINGS
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.raw import parts
 from harness.tournament.group import rules_of
 from harness.tournament.group_ranking import learnt_from_all, refit

@@ -24,14 +24,13 @@ from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rub
 from harness.pipeline.resolve import (
     AgentSpec,
     JudgeSpec,
-    check_engine,
     check_prices,
     judge_cost,
     make_redactor,
-    package_versions,
     resolve_agent,
     resolve_judge,
 )
+from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of

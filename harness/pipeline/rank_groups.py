@@ -22,7 +22,8 @@ from harness.core.settings import Settings, as_written
 from harness.judging.verdict_cache import PairLedger, VerdictCache
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.resolve import JudgeCalls, RunEnvironment, Size
+from harness.pipeline.resolve import JudgeCalls, Size
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.ranking.comparisons import Comparisons
 from harness.ranking.pooled_judge import LearntJudge

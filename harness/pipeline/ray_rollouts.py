@@ -42,7 +42,8 @@ from harness.pipeline.ray_worker import (
     WorkerJob,
     WorkerNote,
 )
-from harness.pipeline.resolve import AgentSpec, RunEnvironment, package_versions
+from harness.pipeline.resolve import AgentSpec
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, record_lost

@@ -24,7 +24,8 @@ from harness.endpoints.credentials import AGENT_URL, Credentials
 from harness.endpoints.gate import GateLesson
 from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline.engines import open_engine
-from harness.pipeline.resolve import AgentSpec, RunEnvironment, make_redactor, package_versions, resolve_agent
+from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent, load_agent
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere

@@ -18,7 +18,8 @@ from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.judge_inputs import open_reuse_sources, rubric_as_begun
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, changed_settings, recorded_judge, rescoring
 from harness.pipeline.rank_groups import rank_part, taking_part
-from harness.pipeline.resolve import JudgeSpec, RunEnvironment, judge_cost, prices_by_name
+from harness.pipeline.resolve import JudgeSpec, judge_cost, prices_by_name
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault, open_ranker
 from harness.report.summary.why_records import MeetingOffer, PairExplanation
 

@@ -3,16 +3,13 @@
 import random
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from importlib.metadata import version
-from importlib.util import find_spec
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from agents.models import get_default_model
 
 from harness.core.errors import UsageError, before_colon, on_a_line, option, switch
-from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, Silent, StopSign, now
+from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Record
 from harness.core.redaction import Redactor
@@ -31,7 +28,6 @@ from harness.endpoints.costs import (
     price_list,
 )
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.gate import Gates
 from harness.endpoints.secrets import secrets_in
 from harness.rollouts.approval_gate import ChosenApprover, check_approvals
 from harness.rollouts.loading import AgentEnv, LoadedAgent
@@ -195,46 +191,6 @@ def make_redactor(loaded: LoadedAgent | None, settings: Settings, environ: Mappi
     """Return what takes out the keys in force, passwords in addresses, and what patterns and the agent's file name."""
     secrets = secrets_in(environ, settings.base_url, settings.judge_base_url)
     return Redactor(secrets, settings.redact, loaded.redact if loaded else None)
-
-
-_PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
-
-
-@dataclass(frozen=True)
-class RunEnvironment:
-    """Environment variables (with keys: not in the repr), the clock, the watcher, and when work must be over."""
-
-    environ: Mapping[str, str] = field(repr=False)
-    clock: Clock = now
-    progress: Progress = field(default_factory=Silent)
-    stop: StopSign = field(default_factory=StopSign)
-    deadline: Deadline = NO_DEADLINE
-
-    @cached_property
-    def gates(self) -> Gates:
-        """The gates of the endpoints: what is learnt of an endpoint holds for all of the command's calls to it."""
-        return Gates(self.progress)
-
-    @property
-    def lateness(self) -> str:
-        """In words: that the deadline was over, and which error of an endpoint came last."""
-        error = self.gates.last_errors
-        return f"the deadline of {self.deadline.seconds:g} s was over" + (f"; the last error: {error}" if error else "")
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of the packages that decide what a run does."""
-    return {name: version(name) for name in _PACKAGES}
-
-
-def check_engine(settings: Settings) -> None:
-    """Raise UsageError for `--engine ray` without Ray, and for a cluster's address without that engine."""
-    if settings.engine == "ray" and find_spec("ray") is None:
-        raise UsageError(f"{option('engine', 'ray')} needs Ray: pip install 'arena-harness[ray]'")
-    if settings.engine != "ray" and settings.ray_address:
-        raise UsageError(
-            f"{option('ray_address', settings.ray_address)} does nothing without {option('engine', 'ray')}"
-        )
 
 
 def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:

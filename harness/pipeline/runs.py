@@ -27,17 +27,8 @@ from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
 from harness.pipeline.rank_groups import OpenRanking, open_ranking, rank_for_free
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import (
-    AgentSpec,
-    RunEnvironment,
-    Size,
-    check_engine,
-    check_prices,
-    make_ceiling,
-    make_redactor,
-    package_versions,
-    resolve_agent,
-)
+from harness.pipeline.resolve import AgentSpec, Size, check_prices, make_ceiling, make_redactor, resolve_agent
+from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
 from harness.pipeline.trust import attest_judge, attested, one_error, trust_in
 from harness.report.summary.ranking import RankingSummary

@@ -23,7 +23,8 @@ from harness.judging.judges import EmbeddedAsk
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.engines import OpenMaker, endpoint_gate
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.resolve import JudgeSpec, RunEnvironment, member_keys
+from harness.pipeline.resolve import JudgeSpec, member_keys
+from harness.pipeline.run_environment import RunEnvironment
 from harness.ranking.topologies import Entry, make_topology
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker

@@ -34,7 +34,7 @@ from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
 from harness.endpoints.credentials import Credentials
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.loading import LoadedAgent, is_plain_name, load_agent
 
 

@@ -9,7 +9,7 @@ import anyio
 
 from harness.archive.reader import RunReader
 from harness.core.errors import UsageError, call, switch
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, resume_run
 from harness.rollouts.loading import LoadedAgent
 

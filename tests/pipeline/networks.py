@@ -16,7 +16,7 @@ from harness.core.rankings import AnyVerdict
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, run_queries
 from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen, fair_judge

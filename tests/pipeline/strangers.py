@@ -10,7 +10,7 @@ import anyio
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint

@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness.core.rankings import AnyVerdict
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, resume_run
 from harness.rollouts.loading import from_object
 from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Seen

@@ -17,7 +17,7 @@ from harness.core.rankings import AnyVerdict
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline.plan import RescoreOptions, prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.stages import describe_batches
 from harness.rollouts.loading import load_agent

@@ -12,7 +12,7 @@ from harness.archive.reader import RunReader
 from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline.plan import RescoreOptions, prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, run_queries
 from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Reaction, Refuse, Seen

@@ -11,7 +11,7 @@ from harness.core.records import Query
 from harness.core.settings_sources import load
 from harness.pipeline.open_groups import OpenGroup, OpenGroups, rollout_bytes
 from harness.pipeline.plan import RescoreOptions, prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, run_queries
 from harness.rollouts.loading import from_object
 from tests.builders import a_group, a_rollout

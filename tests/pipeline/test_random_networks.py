@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from harness.archive.reader import RunReader
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, resume_run
 from harness.rollouts.loading import from_object
 from tests.fake_endpoint import Cut, Hang, Reaction, Refuse, Seen

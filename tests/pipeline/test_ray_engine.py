@@ -21,7 +21,7 @@ from harness.core.settings import as_written
 from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
 from harness.pipeline.validation import replay_run
 from harness.rollouts.loading import load_agent

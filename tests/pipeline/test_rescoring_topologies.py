@@ -14,7 +14,7 @@ from harness.core.settings import EstimatorName, TopologyName
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import RescoreOptions, prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, rescore_run, run_queries
 from harness.report.summary.ranking import summarize
 from harness.rollouts.loading import load_agent

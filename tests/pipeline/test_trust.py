@@ -15,7 +15,7 @@ from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import rescore_run, resume_run, run_queries
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint

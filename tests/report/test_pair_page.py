@@ -13,7 +13,7 @@ from harness.core.errors import set_program
 from harness.core.records import Step
 from harness.core.sync import in_step
 from harness.pipeline.rescoring import offer_match
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.report.html.diffs import word_diff
 from harness.report.html.pair_page import pair_page
 from harness.report.summary.why import explain_pair, find_pair

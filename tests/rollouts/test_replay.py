@@ -15,7 +15,7 @@ from harness.core.errors import UsageError
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
-from harness.pipeline.resolve import RunEnvironment
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
 from harness.pipeline.validation import _chosen, replay_run
 from harness.rollouts.loading import load_agent

@@ -18,7 +18,8 @@ from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.judge_inputs import load_named_rubric
 from harness.pipeline.plan import JudgingPlan, call_bounds
 from harness.pipeline.rank_groups import rank_part
-from harness.pipeline.resolve import JudgeSpec, RunEnvironment
+from harness.pipeline.resolve import JudgeSpec
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.tournament.group import Rules
 from harness.tournament.listwise import ListwiseRanker

@@ -38,7 +38,8 @@ from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, chance_fl
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import Prepared, recorded_judge
 from harness.pipeline.rescoring import Quote
-from harness.pipeline.resolve import RunEnvironment, judge_cost, make_ceiling, package_versions, prices_by_name
+from harness.pipeline.resolve import judge_cost, make_ceiling, prices_by_name
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import judge_fault
 from harness.pipeline.trust import attest_judge, attested, one_error
 

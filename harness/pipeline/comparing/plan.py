@@ -31,7 +31,8 @@ from harness.pipeline.comparing.sides import (
 )
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
-from harness.pipeline.resolve import JudgeSpec, RunEnvironment, make_redactor, package_versions
+from harness.pipeline.resolve import JudgeSpec, make_redactor
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import open_judge_models
 from harness.pipeline.trust import Trust
 from harness.tournament.group import Rules, rules_of

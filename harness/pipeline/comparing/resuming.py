@@ -40,7 +40,8 @@ from harness.pipeline.comparing.plan import (
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
 from harness.pipeline.plan import JudgingPlan, NamedAddresses, new_run, places_of_begun, recorded_judge
-from harness.pipeline.resolve import RunEnvironment, make_redactor, package_versions
+from harness.pipeline.resolve import make_redactor
+from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import resume_run
 from harness.pipeline.trust import Trust, agent_of_run, attested, trust_in
 from harness.rollouts.loading import LoadedAgent
