@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,19 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import list_archived
 from harness.archive.typed_records import RankingHead
-from harness.cli.archived_run import find_query, open_archived, open_run, refuse_parts_of_runs
+from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
 from harness.cli.console import print_lines, stderr, stdout
-from harness.cli.new_files import check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.cli.start_options import ShownPart
-from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted, on_a_line, quoted
+from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted, on_a_line
 from harness.core.records import Query, Rollout
 from harness.report.summary.pair_table import pair_table
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
 from harness.report.summary.rankings import design_of, ranking_line
 from harness.report.summary.rollouts import provisional_words
-from harness.report.summary.why import explain_pair, find_pair, judged_ranking
 from harness.report.terminal.details import match_lines, matches_table, pair_table_lines, path_lines
 from harness.report.terminal.runs import rankings_table, rounds_lines
 from harness.report.terminal.show import QueryTable, overview, parts_line
-from harness.report.terminal.why import pair_lines
 from harness.transcripts.tokens import ESTIMATE, can_count_by
 from harness.transcripts.transcript import recorded_form
 
@@ -247,42 +244,3 @@ def say_nothing_unfinished(runs_dir: Path, caller: Caller) -> ExitCode:
     here = "every run is finished" if list_archived(runs_dir) else f"there is no run in {on_a_line(runs_dir)}/ yet"
     say(f"nothing to do: {here}", err=caller.as_json)
     return ExitCode.DONE
-
-
-_LONGEST_NUMBER = 4
-"""Digits: a RUN of so few is a rollout's number. The shortest prefix of a run's id that is of use is longer."""
-
-
-def why(
-    caller: Caller, run: str, a: str | None, b: str | None, query: str | None, ranking: str | None, html: Path | None
-) -> None:
-    """Print how two rollouts compare, and write their page."""
-    check_writable(html)
-    if run.isdecimal() and len(run) <= _LONGEST_NUMBER and b is None:  # RUN is left out
-        run, a, b = "last", run, a
-    for word in (word for word in (a, b) if word is not None):
-        if not (word.isascii() and word.isdecimal() and len(word) <= _LONGEST_NUMBER):
-            raise UsageError(f"{quoted(word)} is no rollout: their numbers count from 0, as `harness show` names them")
-    numbers = [None if word is None else int(word) for word in (a, b)]
-    reader = open_run(run, caller)
-    chosen = judged_ranking(reader, ranking)
-    pair = find_pair(reader, chosen, find_query(reader, query), *numbers)
-    explanation = explain_pair(reader, chosen, pair)
-    if not (explanation.matches or explanation.listwise):  # what would make the two meet
-        from harness.cli.progress_bars import run_silently
-        from harness.pipeline.rescoring import offer_match
-
-        offer = partial(offer_match, reader, chosen, explanation, reader.typed_name)
-        explanation = run_silently(offer, caller)
-    if html:
-        from harness.report.html.pair_page import pair_page
-
-        write_new(html, pair_page(reader, chosen, pair, explanation), force=True)
-        say(f"the page of these two: {html}", err=True)
-    if caller.as_json:
-        print_json(explanation.as_json())
-    else:
-        console = stdout()
-        if is_offline(reader, chosen):
-            console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
-        console.print(pair_lines(explanation, console.width))
