@@ -9,7 +9,6 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from harness.core.config_file import read_config
 from harness.core.errors import (
     UsageError,
     before_colon,
@@ -50,6 +49,8 @@ def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: 
     of_environment = {n: value if SETTINGS[n].takes_one else [value] for n, value in found.items() if value is not None}
     of_file = dict[str, Any]()
     if config is not None:
+        from harness.core.config_file import read_config  # noqa: PLC0415 - PyYAML takes as long to import as `ls` to run
+
         of_file = read_config(config)
     _check_source(of_environment, named, lambda name: f"HARNESS_{name.upper()}")
     _check_source(of_file, of_environment | named, lambda name: f"--config {on_a_line(str(config))}: {name}")
