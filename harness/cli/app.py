@@ -22,8 +22,8 @@ from harness.core.errors import ExitCode, HarnessError, as_called, call, set_com
 
 _GROUPS = {
     "Start": ("start_options", ("run", "best", "resume", "doctor", "agents")),
-    "Look": ("look_options", ("show", "why", "ls", "stats", "report")),
-    "Judge again": ("judge_options", ("rescore", "rank", "judges", "label", "rubric")),
+    "Look": ("start_options", ("show", "why", "ls", "stats", "report")),
+    "Judge again": ("keep_options", ("rescore", "rank", "judges", "label", "rubric")),
     "Compare": ("compare_options", ("compare", "gate")),
     "Train": ("keep_options", ("export", "import")),
     "Keep": ("keep_options", ("merge", "validate", "replay", "schema")),
