@@ -36,7 +36,7 @@ from harness.judging.judge_model import (
     read_reply_body,
     request_body,
 )
-from harness.judging.rubric import Slots
+from harness.judging.slots import Slots
 
 _CACHE_KEY = "prompt_cache_key"
 """Calls with the same key go to the machine that has the beginning of their prompts in its cache (OpenAI's API)."""

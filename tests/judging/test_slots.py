@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 
 from harness.core.errors import PLACE_IN_LINE
-from harness.judging.rubric import Beginning, Slots
+from harness.judging.slots import Beginning, Slots
 
 
 async def served(asked: list[Beginning], limit: int) -> list[Beginning]:
