@@ -131,7 +131,7 @@ _new_agent = options.declared(
     options.overwrite_option,
 )
 agents_command = options.declared(
-    "rubric:agents",
+    "agents:agents",
     """List the agents there are: here in agents_config/, packaged, and installed entry points.
 
     Each is loaded as a run would load it now, with the same key and address; one that cannot be loaded is listed with
@@ -212,7 +212,7 @@ show_command = options.declared(
     options.caller("runs_dir", "json", "wide"),
 )
 why_command = options.declared(
-    "show:why",
+    "why:why",
     """Say why rollout A is above rollout B, or B above A, and how sure that is.
 
     How they stand, the matches in which they met, the marks that decided, where their paths part, and what the judge
