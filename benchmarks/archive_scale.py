@@ -27,7 +27,7 @@ from harness.core.settings import OFFLINE_JUDGE, Settings, as_written
 from harness.endpoints.costs import Priced
 from harness.judging.judge_model import Ask, JudgeModel
 from harness.judging.judges import EmbeddedAsk, PairwiseJudge
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group

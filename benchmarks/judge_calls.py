@@ -10,7 +10,7 @@ from statistics import fmean
 
 from harness.core.settings import OrderPolicy
 from harness.judging.prompt import Task, make_pair_prompt
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from harness.ranking.knockout import Arena, match_bounds
 from harness.transcripts.transcript import Transcript
 

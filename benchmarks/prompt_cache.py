@@ -32,7 +32,7 @@ from harness.judging.endpoint import EndpointAsk
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from harness.judging.slots import Beginning, Slots
 from harness.transcripts.transcript import Transcript
 

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from harness.formats.training.rules import ExportRules
     from harness.judging.judges import Judge
     from harness.judging.prompt import Task
-    from harness.judging.rubric_files import packaged_rubrics
+    from harness.judging.rubric import packaged_rubrics
     from harness.pipeline.exporting.export import ExportResult
     from harness.pipeline.rescoring import Quote
     from harness.pipeline.validation import Validation
@@ -297,7 +297,7 @@ _HOMES = {
     "import_run": "harness.api.runs:import_run",
     "merge": "harness.api.runs:merge",
     "open": "harness.api.archived:open_archive",
-    "packaged_rubrics": "harness.judging.rubric_files:packaged_rubrics",
+    "packaged_rubrics": "harness.judging.rubric:packaged_rubrics",
     "plan": "harness.api.runs:plan",
     "plan_sync": "harness.api.runs:plan_sync",
     "preload": "harness.api.one_group:preload",

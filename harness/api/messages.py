@@ -23,7 +23,7 @@ from harness.core.unicode import visible
 from harness.formats.chat_turns import checked_messages
 from harness.judging.judges import RulerJudge
 from harness.judging.prompt import ListTask, Task
-from harness.judging.rubric_files import ListRubric, load_list_rubric
+from harness.judging.rubric import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import CachedListJudge, ListJury, ListLedger, VerdictCache
 from harness.pipeline.resolve import resolve_judge
 from harness.pipeline.run_environment import RunEnvironment

@@ -27,8 +27,7 @@ from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import Credentials
 from harness.formats.trajectory_files import Format
 from harness.judging.judges import Judge
-from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import read_rubric, rubric_source
+from harness.judging.rubric import Rubric, read_rubric, rubric_source
 from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
 from harness.pipeline.resolve import check_prices, make_ceiling, make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment

@@ -46,7 +46,7 @@ def _parent(context: click.Context) -> Path:
 
 def rubric_names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the name of a packaged rubric, or a file."""
-    from harness.judging.rubric_files import packaged_rubrics
+    from harness.judging.rubric import packaged_rubrics
 
     return _beginning(packaged_rubrics(), begun) or [CompletionItem(begun, type="file")]
 

@@ -11,8 +11,7 @@ from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import IS_NAME, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ExitCode, UsageError, command, did_you_mean, on_a_line, quoted
-from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import load_rubric, packaged_rubrics, read_rubric, rubric_source
+from harness.judging.rubric import Rubric, load_rubric, packaged_rubrics, read_rubric, rubric_source
 from harness.report.terminal.table import Column, TableRow, table_or_list, visible_text
 
 

@@ -21,8 +21,7 @@ from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_pri
 from harness.doctor.local_servers import LOOPBACK, server_checks
 from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors
 from harness.endpoints.credentials import AGENT_URL
-from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import Rubric, load_rubric
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.graph import reachable

@@ -22,8 +22,7 @@ from harness.judging.prompt import (
     prompt_fingerprint,
 )
 from harness.judging.reply import read_reply, read_scores, winning_side
-from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import ListRubric
+from harness.judging.rubric import ListRubric, Rubric
 from harness.offline.judge import judge_list, judge_pair
 from harness.transcripts.transcript import Transcript
 

@@ -13,8 +13,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from harness.core.records import digest
 from harness.judging.flags import FLAG_RULES
 from harness.judging.reply import example, list_schema, schema
-from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import ListRubric
+from harness.judging.rubric import ListRubric, Rubric
 from harness.judging.slots import Beginning
 from harness.transcripts.clean_text import legible
 from harness.transcripts.transcript import Transcript

@@ -21,7 +21,7 @@ from harness.core.records import Group
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import RulerJudge
 from harness.judging.prompt import ListTask
-from harness.judging.rubric_files import ListRubric
+from harness.judging.rubric import ListRubric
 from harness.judging.verdict_cache import CachedListJudge, ListJury, ListLedger, VerdictCache, all_at_once, average
 from harness.ranking.judge_stats.agreement import agreement
 from harness.ranking.rewards import place

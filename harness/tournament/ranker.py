@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.judging import rubric_files
+from harness.judging import rubric
 from harness.judging.judge_model import JudgeModel
-from harness.judging.rubric import Rubric
-from harness.judging.rubric_files import ListRubric
+from harness.judging.rubric import ListRubric, Rubric
 from harness.judging.verdict_cache import VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.listwise import ListwiseRanker, list_bounds, seat_list_jury
@@ -48,9 +47,9 @@ METHODS: Mapping[str, JudgingMethod] = {
         summary="compares two rollouts at a time",
         without_effect=(),
         ranks_from_matches=True,
-        load_rubric=rubric_files.load_rubric,
-        is_packaged=lambda name: name in rubric_files.packaged_rubrics(),
-        parse_rubric=lambda text, _label, where: rubric_files.parse_rubric(text, where),
+        load_rubric=rubric.load_rubric,
+        is_packaged=lambda name: name in rubric.packaged_rubrics(),
+        parse_rubric=lambda text, _label, where: rubric.parse_rubric(text, where),
         describe=describe_plan,
         call_bounds=pair_bounds,
         ranker=seat_pair_jury,
@@ -59,9 +58,9 @@ METHODS: Mapping[str, JudgingMethod] = {
         summary="scores a whole group at once",
         without_effect=("topology", "order", "estimator", "reward", "budget", "confidence", "judge_repeats"),
         ranks_from_matches=False,
-        load_rubric=rubric_files.load_list_rubric,
-        is_packaged=rubric_files.is_packaged_list_rubric,
-        parse_rubric=lambda text, label, where: rubric_files.parse_list_rubric(text, label.rpartition(" ")[0], where),
+        load_rubric=rubric.load_list_rubric,
+        is_packaged=rubric.is_packaged_list_rubric,
+        parse_rubric=lambda text, label, where: rubric.parse_list_rubric(text, label.rpartition(" ")[0], where),
         describe=lambda _rules, _n: None,
         call_bounds=list_bounds,
         ranker=seat_list_jury,

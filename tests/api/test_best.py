@@ -21,8 +21,7 @@ from pydantic import BaseModel
 
 import harness
 from harness.api.best_answer import best_from
-from harness.judging import rubric_files
-from harness.judging.rubric_files import rubric_source
+from harness.judging.rubric import rubric_source
 from tests.builders import a_group
 from tests.fake_endpoint import Cut, Hang, Reaction, Refuse, Say, Seen, fair_judge
 from tests.virtual_endpoint import VirtualEndpoint, VirtualScript
@@ -365,13 +364,13 @@ def test_where_no_rollout_was_begun_the_error_says_why():
 def test_a_rubric_of_ones_own_is_read_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     rubric = tmp_path / "mine.md"
     rubric.write_text(rubric_source("task").replace("name: task", f"name: {uuid4().hex}"), "utf-8")
-    threads, in_child = list[threading.Thread](), rubric_files.in_child
+    threads, in_child = list[threading.Thread](), rubric.in_child
 
     def watched() -> Any:
         threads.append(threading.current_thread())
         return in_child()
 
-    monkeypatch.setattr(rubric_files, "in_child", watched)
+    monkeypatch.setattr(rubric, "in_child", watched)
     best = asyncio.run(harness.best_of(AGENT, "Which?", 2, "offline-features", offline=True, rubric=str(rubric)))
     assert best.rollouts
     assert [thread is threading.main_thread() for thread in threads] == [False]

@@ -7,7 +7,7 @@ import pytest
 
 import harness
 from harness.integrations.group_judge import GroupJudge
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from harness.ranking.profile import learn_profile
 from harness.transcripts.transcript import RENDERING
 from tests.api.test_messages import ASKED, chat

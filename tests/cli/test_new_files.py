@@ -8,7 +8,7 @@ import pytest
 from harness.cli.app import app
 from harness.cli.new_files import check_writable
 from harness.core.errors import CannotWrite, UsageError
-from harness.judging.rubric_files import packaged_rubrics
+from harness.judging.rubric import packaged_rubrics
 from harness.rollouts.examples import EXAMPLES
 from harness.rollouts.loading import load_agent
 

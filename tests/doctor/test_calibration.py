@@ -16,7 +16,7 @@ from harness.doctor.calibration import (
     count_calibration_calls,
 )
 from harness.formats.labelled_pairs import Label, LabelledPair
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from harness.pipeline.resolve import JudgeSpec
 from harness.ranking.judge_stats.agreement import Share
 from tests.builders import a_judged, an_unjudged

@@ -4,7 +4,7 @@ import pytest
 
 from harness.core.records import Failure
 from harness.doctor.live_checks import verdict_check
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from tests.builders import a_judged, an_unjudged
 
 RUBRIC = load_rubric("writing")

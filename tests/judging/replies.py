@@ -5,8 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.judging.rubric import Rubric, read_by
-from harness.judging.rubric_files import load_rubric, usable
+from harness.judging.rubric import Rubric, load_rubric, read_by, usable
 from harness.rubric_text.bounded import TRUSTED
 from tests import builders
 

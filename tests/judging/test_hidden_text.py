@@ -9,7 +9,7 @@ from harness.core.records import Step
 from harness.core.unicode import mark_hidden
 from harness.judging.flags import Assignment, find_flags
 from harness.judging.prompt import ListTask, Task, make_list_prompt, make_pair_prompt
-from harness.judging.rubric_files import load_list_rubric
+from harness.judging.rubric import load_list_rubric
 from harness.transcripts.clean_text import clean, hidden_marks
 from tests.builders import a_transcript
 from tests.judging.replies import WRITING, a_rubric

@@ -15,8 +15,7 @@ from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task, fixed_message, make_pair_prompt
 from harness.judging.reply import read_reply, schema
-from harness.judging.rubric import Rubric, read_by
-from harness.judging.rubric_files import load_rubric, packaged_rubrics
+from harness.judging.rubric import Rubric, load_rubric, packaged_rubrics, read_by
 from harness.rubric_text.bounded import TRUSTED
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_transcript

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from tests.judging.test_rubric import a_text
 
 pytestmark = pytest.mark.process

@@ -19,7 +19,7 @@ from harness.endpoints.costs import Priced
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply
 from harness.judging.judges import EmbeddedAsk, RulerJudge
 from harness.judging.prompt import ListPrompt, ListTask, Task, make_list_prompt
-from harness.judging.rubric_files import ListRubric, load_list_rubric
+from harness.judging.rubric import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import CachedListJudge, ListLedger, VerdictCache
 from harness.transcripts.transcript import Transcript
 from tests.builders import AT, a_failure, a_transcript

@@ -7,8 +7,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.judging.prompt import fixed_message
-from harness.judging.rubric import Rubric, read_by
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import Rubric, load_rubric, read_by
 from harness.rubric_text.bounded import TRUSTED
 from tests.judging.replies import rubric_of
 from tests.judging.test_rubric import FRONT, a_text

@@ -13,7 +13,7 @@ from harness.core.settings import OFFLINE_JUDGE, SETTINGS
 from harness.core.settings_sources import load
 from harness.endpoints.credentials import Credentials
 from harness.judging.judge_model import JudgeModel
-from harness.judging.rubric_files import ListRubric, load_list_rubric
+from harness.judging.rubric import ListRubric, load_list_rubric
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.judge_inputs import load_named_rubric
 from harness.pipeline.plan import JudgingPlan, call_bounds

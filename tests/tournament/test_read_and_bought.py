@@ -15,7 +15,7 @@ from harness.core.settings import OFFLINE_JUDGE, EstimatorName, TopologyName
 from harness.endpoints.costs import Priced
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import EmbeddedAsk, PairwiseJudge
-from harness.judging.rubric_files import load_rubric
+from harness.judging.rubric import load_rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
 from harness.tournament.group import Rules
 from harness.tournament.pairwise import rank_group
