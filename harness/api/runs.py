@@ -28,10 +28,17 @@ from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import Quote, quote_rescoring
-from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
+from harness.pipeline.runs import (
+    RunResult,
+    refuse_idle_wait,
+    refuse_idle_wait_for,
+    rescore_run,
+    resume_run,
+    run_queries,
+    stay_until_judged,
+)
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, replay_run, validate_comparison, validate_run
-from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.replay import Replayed

@@ -34,9 +34,16 @@ from harness.formats.queries import PackedQueries, in_shard, query_from, read_qu
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
+from harness.pipeline.runs import (
+    RunResult,
+    refuse_idle_wait,
+    refuse_idle_wait_for,
+    rescore_run,
+    resume_run,
+    run_queries,
+    stay_until_judged,
+)
 from harness.pipeline.trust import agent_of_run, what_is_kept
-from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
 from harness.report.json import run_json
 from harness.report.summary.ranking import RankingSummary, summarize

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli.app import app
 from harness.core.errors import UsageError
-from harness.pipeline import waiting
+from harness.pipeline import runs
 from tests.batch_server import BatchEndpoint
 from tests.cli.conftest import PLAIN, agents
 
@@ -78,7 +78,7 @@ def test_to_wait_for_batches_where_there_are_none_to_come_is_refused(
 def test_who_waits_for_all_rounds_is_told_of_all_that_was_bought(
     provider: BatchEndpoint, harness: Command, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(waiting, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(runs, "_FIRST_PAUSE_S", 0.0)
     provider.at_once = True
     printed, progress = harness(f"{RUN} --topology arena --wait")
     bought = len(provider.asked)
