@@ -21,13 +21,20 @@ from harness.core.unicode import valid_unicode
 from harness.formats.imported import unpack_turns
 from harness.formats.training.atif_trajectory import atif_lines
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in
-from harness.formats.training.card import CardContent, ExportedFile, ExportedRun, card_text
+from harness.formats.training.card import (
+    COLUMNS,
+    CardContent,
+    ExportedFile,
+    ExportedRun,
+    card_text,
+    csv_line,
+    table_rows,
+)
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import TrainingLine
 from harness.formats.training.registry import LINES_OF, line_model
 from harness.formats.training.rules import WHOLE, ExportRules, choose_split
-from harness.formats.training.tables import COLUMNS, csv_line, table_rows
 from harness.formats.turns import TokenCounts, Turn, recorded_turns
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.report.judge_quality import judge_qualities

@@ -13,8 +13,7 @@ from typing import IO, Any, Self
 
 from harness.core.errors import CannotWrite, UsageError, on_a_line
 from harness.formats.training.candidates import RankedGroup
-from harness.formats.training.card import ExportedFile
-from harness.formats.training.tables import PARQUET_TABLES, parquet_rows
+from harness.formats.training.card import PARQUET_TABLES, ExportedFile, parquet_rows
 
 CARD = "README.md"
 
