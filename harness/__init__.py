@@ -83,8 +83,7 @@ if TYPE_CHECKING:
     from harness.pipeline.exporting.export import ExportResult
     from harness.pipeline.rescoring import Quote
     from harness.pipeline.validation import Validation
-    from harness.ranking.many_tables import rank_many
-    from harness.ranking.score_table import RankedScores, rank_scores
+    from harness.ranking.score_table import RankedScores, rank_many, rank_scores
     from harness.ranking.topologies import Sampler
     from harness.report.summary.rankings import RankingChange
     from harness.report.summary.why_records import PairExplanation
@@ -306,7 +305,7 @@ _HOMES = {
     "rank": "harness.api.one_group:rank",
     "rank_messages": "harness.api.message_tournament:rank_messages",
     "rank_messages_sync": "harness.api.message_tournament:rank_messages_sync",
-    "rank_many": "harness.ranking.many_tables:rank_many",
+    "rank_many": "harness.ranking.score_table:rank_many",
     "rank_scores": "harness.ranking.score_table:rank_scores",
     "rank_sync": "harness.api.one_group:rank_sync",
     "replay": "harness.api.runs:replay",

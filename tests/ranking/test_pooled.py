@@ -13,7 +13,6 @@ from scipy import optimize, stats
 
 import harness
 from harness.ranking.comparisons import PRIOR_MEAN, PRIOR_SD, Comparisons, Floats, Parameters
-from harness.ranking.many_tables import ScoreTable, rank_many
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from
 from harness.ranking.pooled_judge import learn_judge, maximum
@@ -21,6 +20,7 @@ from harness.ranking.pooled_model import log_evidence, log_probabilities, poster
 from harness.ranking.pooled_sums import pool_sums, thinned
 from harness.ranking.posteriors import probability_above_zero
 from harness.ranking.profile import lent_prior
+from harness.ranking.score_table import ScoreTable, rank_many
 
 ROUNDING = 0.1**2 / 12
 """The variance of marks in tenths: no noise is below."""

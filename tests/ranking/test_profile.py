@@ -12,11 +12,11 @@ from pydantic import ValidationError
 import harness
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge, profile_in
 from harness.ranking.comparisons import PRIOR_SD, WEAK, Comparisons, Fit, Parameters
-from harness.ranking.many_tables import rank_many
 from harness.ranking.pooled import fit_alone, fit_pooled
 from harness.ranking.pooled_judge import learn_judge
 from harness.ranking.pooled_sums import pool_sums
 from harness.ranking.profile import DRIFT, learn_profile, lent, lent_prior
+from harness.ranking.score_table import rank_many
 from tests.ranking.test_group_noise import judged
 from tests.ranking.test_pooled import noisy_groups
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Rollout
 from harness.ranking.fixed_pairs import Cyclic
-from harness.ranking.many_tables import rank_many
+from harness.ranking.score_table import rank_many
 from harness.tournament.group import Rules
 from harness.tournament.group_ranking import finalize
 from harness.tournament.pairwise import rank_group
