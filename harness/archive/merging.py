@@ -10,8 +10,7 @@ from io import BufferedWriter
 from pathlib import Path
 
 from harness.archive.folder_store import lock_folder
-from harness.archive.lines import disk_errors
-from harness.archive.raw_lines import raw_lines
+from harness.archive.lines import disk_errors, raw_lines
 from harness.archive.run_files import create_file, files_in, open_file, strange_things
 from harness.archive.run_info import SEGMENTS
 from harness.archive.store import RankingWriter

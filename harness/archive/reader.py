@@ -10,8 +10,7 @@ from typing import Self, TypeVar
 from harness.archive.group_cache import GroupCache
 from harness.archive.index import INDEXED, Index
 from harness.archive.index_file import NamePlaces, file_name, is_worth_keeping, usual_caches
-from harness.archive.lines import RecordFiles, RecordPlace, read_at, read_lines
-from harness.archive.raw_lines import raw_lines
+from harness.archive.lines import RecordFiles, RecordPlace, raw_lines, read_at, read_lines
 from harness.archive.result_files import RankingFile, heads_in, read_ranking
 from harness.archive.run_files import files_in, open_file, refuse_strange_records, stamps_in
 from harness.archive.run_info import RUN_FILE, SEGMENTS, RunInfo, read_info

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 from pydantic import Field, JsonValue, model_validator
 
-from harness.archive.lines import check_version, parse
-from harness.archive.raw_lines import LONGEST
+from harness.archive.lines import LONGEST, check_version, parse
 from harness.archive.record_faults import settings_faults
 from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.archive.typed_records import check_rubric_text, checked

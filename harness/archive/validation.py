@@ -12,8 +12,15 @@ from typing import IO, Literal
 from harness.archive.batch_log import BATCH_LINES
 from harness.archive.comparison_reader import COMPARED_QUERY, COMPARISON_FOOTER, COMPARISON_HEAD, read_comparison_info
 from harness.archive.index_file import NamePlaces
-from harness.archive.lines import LocatedRecord, RecordPlace, decode, refuse_twice_named
-from harness.archive.raw_lines import RawLine, data_pieces, raw_lines
+from harness.archive.lines import (
+    LocatedRecord,
+    RawLine,
+    RecordPlace,
+    data_pieces,
+    decode,
+    raw_lines,
+    refuse_twice_named,
+)
 from harness.archive.reader import blob_name
 from harness.archive.record_faults import group_faults
 from harness.archive.run_files import (

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.archive.lines import encode, read_lines
-from harness.archive.raw_lines import LONGEST, RawLine, raw_lines
+from harness.archive.lines import LONGEST, RawLine, encode, raw_lines, read_lines
 from harness.archive.run_info import ASIDE
 from harness.core.errors import ArchiveDamaged
 from tests.archive.making import lines_of
