@@ -29,10 +29,9 @@ from harness.endpoints.costs import (
 )
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.secrets import secrets_in
-from harness.rollouts.approval_gate import ChosenApprover, check_approvals
+from harness.rollouts.approval_gate import ChosenApprover, check_approvals, check_tools
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.models import has_own_model
-from harness.rollouts.reply_items import check_tools
 from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
