@@ -14,8 +14,8 @@ from harness.core.progress import Clock
 from harness.core.settings import ADDRESSES, Settings
 from harness.core.settings_sources import load, merge_sources
 from harness.core.unicode import with_placeholder
+from harness.endpoints.address import secrets_in
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.secrets import secrets_in
 from harness.transcripts.clean_text import clean
 
 

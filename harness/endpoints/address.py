@@ -6,10 +6,11 @@ the command hands in.
 
 import ipaddress
 import re
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import httpx2
 from pydantic import BaseModel, ConfigDict, SecretStr
@@ -17,7 +18,16 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from harness.core.errors import UsageError, before_colon, joined, option
 from harness.core.settings import JUDGE_KEY, OFFLINE_JUDGE, Api, Settings
 from harness.core.unicode import without_credentials
-from harness.endpoints.credentials import AGENT_URL, NO_KEY, OPENAI_ORIGIN, OPENAI_URL, Credentials, key_in, origin_of
+from harness.endpoints.credentials import (
+    AGENT_URL,
+    NO_KEY,
+    OPENAI_ORIGIN,
+    OPENAI_URL,
+    Credentials,
+    each_address,
+    key_in,
+    origin_of,
+)
 
 _LONGEST = 2048
 _LONGEST_SHOWN = 200
@@ -230,3 +240,38 @@ def _only(value: str | tuple[str, ...] | None, flag: str) -> str | None:
     if isinstance(value, tuple):
         raise UsageError(f"{len(value)} {flag} for one judge; name as many with {option('judge_model')}")
     return value
+
+
+def secrets_in(environ: Mapping[str, str], *addresses: object) -> tuple[str, ...]:
+    """Return the keys in `environ`, whole and one by one, and what `addresses` and its OPENAI_BASE_URL hold before @.
+
+    Each address is a URL, several URLs, or None; what is no URL holds no password. Passwords count as written, unquoted
+    and with their user, as does a user without one, which is a token; and the Basic values that HTTP clients make.
+    """
+    values = [environ.get(name) or "" for name in (AGENT_KEY, JUDGE_KEY)]
+    keys = [key.strip() for value in values for key in (value, *value.split(","))]
+    credentials = [
+        each for url in each_address((*addresses, environ.get(AGENT_URL))) for each in secrets_in_address(url)
+    ]
+    return tuple(dict.fromkeys(filter(None, (*keys, *credentials))))
+
+
+def secrets_sent(request: httpx2.Request) -> tuple[str, ...]:
+    """Return the secrets that a request carries: its Authorization value, and what its address holds before the @."""
+    value = request.headers.get("authorization", "").partition(" ")[2].strip()
+    return tuple(filter(None, (value, value.rstrip("="), *secrets_in_address(str(request.url)))))
+
+
+def secrets_in_address(url: object) -> tuple[str, ...]:
+    """Return the password of an address, or its user where there is none, in every form in which others quote it."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+    except ValueError:
+        return ()
+    if parts is None or (not parts.username and not parts.password):
+        return ()
+    user, password = parts.username or "", parts.password or ""
+    secret = password or user
+    pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "surrogateescape")
+    basic = (b64encode(pair).decode("ascii"), urlsafe_b64encode(pair).decode("ascii"))  # what stands behind `Basic`
+    return (secret, unquote(secret), f"{user}:{password}@", *basic, *(value.rstrip("=") for value in basic))

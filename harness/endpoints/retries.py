@@ -28,9 +28,9 @@ from harness.core.errors import OutOfQuota, Refused, option
 from harness.core.records import Failure, FailureKind
 from harness.core.redaction import Redactor
 from harness.core.tracebacks import WithoutFrames
+from harness.endpoints.address import secrets_sent
 from harness.endpoints.credentials import RedirectRefused
 from harness.endpoints.reply_body import NoReply
-from harness.endpoints.secrets import secrets_sent
 
 
 class TimeLimit:

@@ -16,7 +16,7 @@ from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.unicode import without_credentials
 from harness.core.user_files import read_text
-from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors
+from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors, secrets_in
 from harness.endpoints.costs import (
     UNKNOWN_ADDRESS,
     Ceiling,
@@ -28,7 +28,6 @@ from harness.endpoints.costs import (
     price_list,
 )
 from harness.endpoints.credentials import Credentials
-from harness.endpoints.secrets import secrets_in
 from harness.rollouts.approval_gate import ChosenApprover, check_approvals, check_tools
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.models import has_own_model

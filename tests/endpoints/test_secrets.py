@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from harness.endpoints.secrets import secrets_in, secrets_sent
+from harness.endpoints.address import secrets_in, secrets_sent
 
 
 def test_keys_count_whole_and_one_by_one() -> None:
