@@ -114,7 +114,7 @@ def openai_client(
     if collector is None:
         client = PooledClient(verify=verify, event_hooks=hooks)
     else:
-        from harness.endpoints.token_client import TokenClient  # noqa: PLC0415 - a class that most runs do not need
+        from harness.endpoints.reply_tokens import TokenClient  # noqa: PLC0415 - a class that most runs do not need
 
         client = TokenClient(collector, verify=verify, event_hooks=hooks)
     return PlainClient(
