@@ -36,8 +36,7 @@ from harness.core.records import Group, Query, build_records
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Settings
 from harness.core.settings_sources import environment, load
 from harness.core.settings_types import CommonSettings
-from harness.core.sync import in_step
-from harness.core.tracebacks import forget_frames
+from harness.core.sync import forget_frames, in_step
 from harness.core.turns import my_turn
 from harness.endpoints.address import Certificates, Endpoint
 from harness.endpoints.client import openai_client

@@ -1,12 +1,16 @@
-"""From a coroutine function to a plain one, which works in scripts and where an event loop is running already."""
+"""Work across loops and tasks: a door for code without a loop, and children without frames."""
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack, cast
+
+import anyio
+from anyio.abc import TaskGroup
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,3 +55,44 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
                 with suppress(RuntimeError):  # its loop has just ended
                     cancel()
             raise
+
+
+Args = TypeVarTuple("Args")
+
+
+def forget_frames(exc: BaseException | None) -> None:
+    """Take the tracebacks away from an exception, from those that it was raised from, and from those of a group."""
+    waiting, seen = [exc], set[int]()
+    while waiting:
+        if (one := waiting.pop()) is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.__traceback__ = None
+        waiting += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            waiting += cast("BaseExceptionGroup[BaseException]", one).exceptions
+
+
+class WithoutFrames:
+    """A block that exceptions leave without the frames they passed in it; inside a scope that may end them."""
+
+    def __enter__(self) -> None:
+        """Enter the block."""
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        """Let the exception go on."""
+        forget_frames(exc)
+
+
+def start_child(tasks: TaskGroup, work: Callable[[Unpack[Args]], Awaitable[None]], *args: *Args) -> None:
+    """Start `work(*args)` in `tasks` as `start_soon` does; where it is cancelled, its frames are forgotten."""
+    tasks.start_soon(_without_frames, work, args)
+
+
+async def _without_frames(work: Callable[..., Awaitable[None]], args: tuple[object, ...]) -> None:
+    try:
+        await work(*args)
+    except anyio.get_cancelled_exc_class() as exc:
+        del work, args
+        forget_frames(exc)
+        raise

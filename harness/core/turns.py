@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
-from harness.core.tracebacks import WithoutFrames
+from harness.core.sync import WithoutFrames
 
 SLICE_S = 0.005
 """Once the work of a round has taken so long, the rest waits for the next round."""

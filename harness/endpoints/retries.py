@@ -27,7 +27,7 @@ from stamina.instrumentation import RetryDetails, RetryHook
 from harness.core.errors import OutOfQuota, Refused, option
 from harness.core.records import Failure, FailureKind
 from harness.core.redaction import Redactor
-from harness.core.tracebacks import WithoutFrames
+from harness.core.sync import WithoutFrames
 from harness.endpoints.address import secrets_sent
 from harness.endpoints.credentials import RedirectRefused
 from harness.endpoints.reply_body import NoReply

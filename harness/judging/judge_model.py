@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from harness.core.progress import Clock
 from harness.core.records import Failure, Usage, sum_if_known
 from harness.core.settings import Api
-from harness.core.tracebacks import forget_frames
+from harness.core.sync import forget_frames
 from harness.core.unicode import valid_unicode
 from harness.endpoints.costs import Priced
 from harness.endpoints.reply_body import as_list, as_object, message_text

@@ -19,7 +19,7 @@ from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import NO_DEADLINE, Deadline, Progress, Silent, StopSign
 from harness.core.rankings import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
 from harness.core.records import Failure, Usage, sum_if_known
-from harness.core.tracebacks import start_child
+from harness.core.sync import start_child
 from harness.core.turns import JUDGING, my_turn, until
 from harness.endpoints.costs import Ceiling
 from harness.judging.batch_desk import BatchDesk

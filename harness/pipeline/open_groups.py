@@ -11,7 +11,7 @@ import anyio.lowlevel
 
 from harness.core.errors import PLACE_IN_LINE
 from harness.core.records import Group, Rollout, Step
-from harness.core.tracebacks import start_child
+from harness.core.sync import start_child
 
 _IN_LINE = 2
 """Queries that may wait for places: one more than the one whose rollouts are let in, so that no place stays empty."""

@@ -12,7 +12,7 @@ import anyio
 
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
-from harness.core.tracebacks import start_child
+from harness.core.sync import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.endpoints.gate import Gate
 from harness.rollouts.attempt import Attempt, RunContext

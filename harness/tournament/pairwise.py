@@ -17,7 +17,7 @@ from harness.core.comparisons import ComparedRollout, CrossMatch, ForfeitedBy
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Role, Rollout, digest
-from harness.core.tracebacks import start_child
+from harness.core.sync import start_child
 from harness.core.turns import my_turn
 from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import PairwiseJudge

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from harness.core.group_cache import CachedGroup
 from harness.core.rankings import Match, PairJudgment, Unjudged
 from harness.core.records import record_of
-from harness.core.tracebacks import start_child
+from harness.core.sync import start_child
 from harness.core.turns import my_turn
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import Averaging, PairJury, PairLedger, average
