@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
-from harness.cli.begin import FoundSides
 from harness.cli.compare_options import GateAsked
+from harness.cli.compared_sides import FoundSides
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import Caller, print_json, say

@@ -1,0 +1,127 @@
+"""The sides of a comparison as a user names them: runs of the archive, and agents to roll out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from harness.archive.run_info import find_run, list_archived
+from harness.cli.archived_run import runs_folder
+from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
+from harness.cli.output import Caller
+from harness.cli.progress_bars import silence_logs, stdout_for_results
+from harness.core.errors import ArchiveDamaged, UsageError, option, quoted
+from harness.core.records import Query
+from harness.core.settings import OF_JUDGING, Settings
+from harness.core.settings_sources import load, merge_sources
+from harness.core.user_files import read_text
+from harness.formats.queries import PackedQueries, read_queries
+from harness.pipeline.comparing.compare import AnySide
+from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.resuming import queries_asked, settings_of_side
+from harness.pipeline.plan import prepare
+from harness.rollouts.loading import LoadedAgent, load_agent
+
+_LONGEST_TASK = 1_000_000
+
+
+@dataclass(frozen=True)
+class FoundSides:
+    """A comparison as it was asked for, checked as far as that is free."""
+
+    sides: Sequence[AnySide]
+    queries: Sequence[Query]
+    """What agents are asked; none where all sides are runs."""
+    options: CompareOptions
+    settings: Settings
+    """Of the command: what it says of failures and of an interruption."""
+
+
+def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
+    """Find the sides that a user names, and check their agents. Raises UsageError."""
+    runs_dir = runs_folder(caller)
+    silence_logs(verbose=caller.verbose)
+    named = [_run_or_agent(word, runs_dir) for word in asked.sides]
+    runs = [side for side in named if isinstance(side, Path)]
+    if len(runs) == len(named):
+        idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
+        if asked.queries is not None:
+            idle.append("queries")
+        if idle:
+            raise UsageError(
+                f"{option(idle[0])} says how agents are rolled out, but every side is an archived run; leave it out, "
+                "or name an agent"
+            )
+    configs = asked.varied.get("config", ())
+    of_judging = {name: value for name, value in asked.flags.items() if name in OF_JUDGING}
+    set_now = merge_sources(of_judging, {}, configs[0] if len(configs) == 1 else None)
+    changes = {name: value for name, value in set_now.items() if name in OF_JUDGING}
+    file = asked.task
+    task = None if file is None else read_text(file, option("task", file), most=_LONGEST_TASK)
+    if task is not None and not task.strip():
+        raise UsageError(f"{option('task', file)}: it is empty")
+    options = CompareOptions(
+        runs_dir,
+        changes,
+        pairs=asked.pairs,
+        task=task,
+        cluster=asked.cluster,
+        reuse=[find_run(word, runs_dir) for word in caller.reuse],
+        allow_offline=asked.allow_offline or bool(asked.flags.get("offline")),
+        trust_archive=caller.trust_archive,
+    )
+    settings = load({**changes, "runs_dir": runs_dir})
+    if len(runs) == len(named):
+        return FoundSides(runs, (), options, settings)
+    sides = _prepared(asked, named, runs_dir, caller.environ)
+    if len(sides) < 2:  # before anything is said of the first one's queries
+        ways = ", ".join(option(name) for name in VARIED_OPTIONS)
+        raise UsageError(
+            f"a second side is missing: name another run or agent, or give the agent two values of one of {ways}"
+        )
+    given = asked.queries
+    queries = PackedQueries(read_queries(given)) if given is not None else queries_asked(sides)
+    return FoundSides(sides, queries, options, settings)
+
+
+def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
+    """Return the run that a word names, else the agent. Raises UsageError where it names neither."""
+    try:
+        return find_run(word, runs_dir)
+    except ArchiveDamaged:
+        raise
+    except UsageError as no_run:
+        try:
+            with stdout_for_results():  # what an agent's file prints must not stand among the results
+                return load_agent(word, Path.cwd())
+        except UsageError as no_agent:
+            if word.endswith(".py") or ":" in word:
+                raise no_agent from None
+            if any(folder.name.startswith(word) for folder, _ in list_archived(runs_dir)):
+                raise no_run from None
+            raise UsageError(f"{quoted(word)} is neither a run nor an agent: {no_run}; {no_agent}") from None
+
+
+def _prepared(
+    asked: SidesAsked, named: Sequence[Path | LoadedAgent], runs_dir: Path, environ: Mapping[str, str]
+) -> list[AnySide]:
+    """Return the sides with their agents checked: a side for each word, or for each value that one agent is given."""
+    several = {name: values for name, values in asked.varied.items() if len(values) > 1}
+    if len(several) > 1 or (several and len(named) > 1):
+        flags = " and ".join(option(name) for name in asked.varied if len(asked.varied[name]) > 1)
+        raise UsageError(f"{flags}: several values make the sides of one agent; name one agent, and vary one option")
+    ((varied, values),) = several.items() if several else [("", [None] * len(named))]
+    agents = [*named] * len(values) if several else named
+    once = {name: values[0] for name, values in asked.varied.items() if len(values) == 1}
+    sides: list[AnySide] = []
+    for side, value in zip(agents, values, strict=True):
+        if isinstance(side, Path):
+            sides.append(side)
+            continue
+        of_side = dict(asked.flags) | once | ({varied: value} if several else {})
+        config = of_side.pop("config", None)
+        settings = settings_of_side(merge_sources(of_side, environ, config), asked.pairs, runs_dir)
+        with stdout_for_results():
+            sides.append(anyio.run(prepare, side, settings, environ))
+    return sides
