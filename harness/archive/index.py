@@ -16,24 +16,7 @@ from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter
 
-from harness.archive.index_file import (
-    TABLES,
-    TOTALS,
-    Count,
-    DoesNotFit,
-    FileEnds,
-    IndexFile,
-    Money,
-    RolloutPlace,
-    RowOfIndex,
-    RunCounts,
-    cache_errors,
-    count_records,
-    file_name,
-    is_worth_keeping,
-    private_database,
-    replaced_index,
-)
+from harness.archive import index_file
 from harness.archive.lines import LocatedRecord, RecordPlace, read_lines
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import QUERY_NAME, ROLLOUT_MARK, SEGMENT_HEAD, VERDICT_MARK, read_record
@@ -46,9 +29,20 @@ T = TypeVar("T")
 _PAGE = 1000
 _PLACE = TypeAdapter(tuple[int, int], config=BUILT_LATER)
 _NAME = TypeAdapter(tuple[str], config=BUILT_LATER)
-_NUMBER = TypeAdapter(tuple[Count], config=BUILT_LATER)
-_ROLLOUT = TypeAdapter(tuple[Count, int, int, Literal["ok", "failed"], str | None, str, Money], config=BUILT_LATER)
-_COUNTED = tuple[Count, Count, Count, list[str], Count, bool, Money, tuple[int, int] | None]
+_NUMBER = TypeAdapter(tuple[index_file.Count], config=BUILT_LATER)
+_ROLLOUT = TypeAdapter(
+    tuple[index_file.Count, int, int, Literal["ok", "failed"], str | None, str, index_file.Money], config=BUILT_LATER
+)
+_COUNTED = tuple[
+    index_file.Count,
+    index_file.Count,
+    index_file.Count,
+    list[str],
+    index_file.Count,
+    bool,
+    index_file.Money,
+    tuple[int, int] | None,
+]
 _COUNTS = TypeAdapter(_COUNTED, config=BUILT_LATER)
 _PUT_QUERY = "insert or ignore into {}queries(id, file, offset) {}"
 _COLUMNS = "query, number, file, offset, status, failure, started, price"
@@ -83,11 +77,11 @@ class Index:
         """How far the files were read that are in the kept file that this process wrote."""
         self._opened = ExitStack()
         weakref.finalize(self, self._opened.close)
-        kept: IndexFile | None = None
+        kept: index_file.IndexFile | None = None
         try:
             if cache and cache.is_file():
-                with suppress(DoesNotFit):
-                    kept = IndexFile(cache, self._sizes())
+                with suppress(index_file.DoesNotFit):
+                    kept = index_file.IndexFile(cache, self._sizes())
             self._begin(kept)
             self.from_cache = kept is not None
             self._read_news()
@@ -110,11 +104,13 @@ class Index:
         """Return an answer; where the kept file turns out not to fit, that of an index made anew."""
         try:
             return answer()
-        except DoesNotFit:
+        except index_file.DoesNotFit:
             self.make_anew()
             return answer()
 
-    def rows(self, question: str, row: TypeAdapter[RowOfIndex], *values: object) -> list[RowOfIndex]:
+    def rows(
+        self, question: str, row: TypeAdapter[index_file.RowOfIndex], *values: object
+    ) -> list[index_file.RowOfIndex]:
         """Return the rows of the kept file, and then those of what was read since. Raises DoesNotFit."""
         try:
             fresh = self._fresh.execute(question, values).fetchall()
@@ -122,14 +118,14 @@ class Index:
             return []
         except sqlite3.Error as exc:  # there is no room for the temporary file
             self._in_memory = True
-            raise DoesNotFit(str(exc)) from exc
+            raise index_file.DoesNotFit(str(exc)) from exc
         return [*self._kept.rows(question, row, *values), *fresh] if self._kept else fresh
 
     def place(self, file: int, offset: int) -> RecordPlace:
         """Return the place that a row names. Raises DoesNotFit for one outside of what was read."""
         path = self._paths.get(file)
         if path is None or not 0 <= offset < self._ends[path]:
-            raise DoesNotFit(f"no place in the run's files: file {file} at byte {offset}")
+            raise index_file.DoesNotFit(f"no place in the run's files: file {file} at byte {offset}")
         return RecordPlace(path, offset)
 
     def add(self, places: "Places", name: str, place: RecordPlace) -> None:
@@ -143,48 +139,50 @@ class Index:
 
     def add_group(self, query: str, crc: int, data: str) -> None:
         """Note what is cached of a group; the last of a query counts. Raises DoesNotFit."""
-        with cache_errors():
+        with index_file.cache_errors():
             self._fresh.execute(_PUT_GROUP.format("", "values (?, ?, ?)"), (query, crc, data))
 
     def judging(self) -> tuple[str, str] | None:
         """Return the judging and the stamps of files that the kept groups are of; None where none are kept."""
-        with suppress(DoesNotFit):
+        with suppress(index_file.DoesNotFit):
             return next(iter(self._kept.rows("select * from judging", _JUDGING)), None) if self._kept else None
 
-    def counts(self) -> RunCounts:
+    def counts(self) -> index_file.RunCounts:
         """Return how many records there are, and what became of the rollouts; by the kept file where it has it."""
         if self._kept and not self._is_written and self._kept.seen == self._ends:
-            with suppress(DoesNotFit), cache_errors():
+            with suppress(index_file.DoesNotFit), index_file.cache_errors():
                 counts = _COUNTS.validate_json(self._kept.counts)
                 queries, rollouts, failed, kinds, fewest, cancelled, usd, first = counts
                 if failed <= rollouts:
                     place = first and self.place(*first)
-                    return RunCounts(queries, rollouts, failed, frozenset(kinds), fewest, cancelled, usd, place)
-        return count_records(self.queries, self.rollouts, self.spent)
+                    return index_file.RunCounts(
+                        queries, rollouts, failed, frozenset(kinds), fewest, cancelled, usd, place
+                    )
+        return index_file.count_records(self.queries, self.rollouts, self.spent)
 
     def keep(self, judging: tuple[str, str] | None = None) -> None:
         """Put the index of a large run, with the groups added by a `judging`, in the place of the kept file."""
         sizes = self._sizes()
-        if self._cache is None or self._is_written or not is_worth_keeping(sizes.values()):
+        if self._cache is None or self._is_written or not index_file.is_worth_keeping(sizes.values()):
             return
-        of = count_records(self.queries, self.rollouts, self.spent)
+        of = index_file.count_records(self.queries, self.rollouts, self.spent)
         first = of.first and (self._number(of.first.path), of.first.offset)
         counted = of.queries, of.rollouts, of.failed, sorted(of.kinds), of.fewest, of.cancelled, of.usd, first
-        with suppress(DoesNotFit), cache_errors():
-            with replaced_index(self._cache, is_there=self._kept is not None) as part:
+        with suppress(index_file.DoesNotFit), index_file.cache_errors():
+            with index_file.replaced_index(self._cache, is_there=self._kept is not None) as part:
                 if self._kept:
-                    copy = IndexFile(part, sizes)
+                    copy = index_file.IndexFile(part, sizes)
                     copy.close()
                     if copy.seen not in (self._kept.seen, self._written):
-                        raise DoesNotFit("another process has put its own file in the place of the kept one")
+                        raise index_file.DoesNotFit("another process has put its own file in the place of the kept one")
                 self._write(part, json.dumps(counted), judging)
             self._written = dict(self._ends)
 
-    def _begin(self, kept: IndexFile | None) -> None:
+    def _begin(self, kept: index_file.IndexFile | None) -> None:
         """Go on with what a file holds, and nothing else."""
         self._opened.close()
         self._kept = kept
-        self._fresh = private_database(TABLES, in_memory=self._in_memory)
+        self._fresh = index_file.private_database(index_file.TABLES, in_memory=self._in_memory)
         self._opened.callback(self._fresh.close)
         if kept:
             self._opened.callback(kept.close)
@@ -258,7 +256,10 @@ class Index:
     def _write(self, part: Path, counts: str, judging: tuple[str, str] | None) -> None:
         """Add what was read since to a file that holds what the kept one does. Raises sqlite3.Error."""
         base = self._fresh
-        files = [(n, file_name(path), *FileEnds.of(path, self._ends[path])) for n, path in self._paths.items()]
+        files = [
+            (n, index_file.file_name(path), *index_file.FileEnds.of(path, self._ends[path]))
+            for n, path in self._paths.items()
+        ]
         base.execute("attach ? as kept", (str(part),))
         try:
             base.execute("pragma kept.journal_mode=off")
@@ -272,7 +273,7 @@ class Index:
             base.executemany("insert into kept.judging values (?, ?)", [judging] if judging else [])
             base.execute(_PUT_GROUP.format("kept.", "select query, crc, data from main.cached_groups"))
             base.execute("delete from kept.sums")
-            base.execute(f"insert into kept.sums {TOTALS.format('kept.')}, ?, ?", (self.spent, counts))
+            base.execute(f"insert into kept.sums {index_file.TOTALS.format('kept.')}, ?, ?", (self.spent, counts))
             base.execute("commit")
         finally:
             if base.in_transaction:
@@ -330,13 +331,13 @@ class VerdictPlaces(Places):
                 yield last
 
 
-class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
+class RolloutPlaces(Mapping[str, Mapping[int, index_file.RolloutPlace]]):
     """Of each query where the records of its rollouts begin, by their indices; the newest record of each."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    def __getitem__(self, query: str) -> dict[int, RolloutPlace]:
+    def __getitem__(self, query: str) -> dict[int, index_file.RolloutPlace]:
         if not (places := self._index.ask(lambda: self._places(query))):
             raise KeyError(query)
         return places
@@ -349,12 +350,12 @@ class RolloutPlaces(Mapping[str, Mapping[int, RolloutPlace]]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _places(self, query: str) -> dict[int, RolloutPlace]:
+    def _places(self, query: str) -> dict[int, index_file.RolloutPlace]:
         index = self._index
         question = "select number, file, offset, status, failure, started, price from rollouts where query = ?"
-        places = dict[int, RolloutPlace]()
+        places = dict[int, index_file.RolloutPlace]()
         for number, file, offset, status, failure, started, price in index.rows(question, _ROLLOUT, query):
-            with cache_errors():
+            with index_file.cache_errors():
                 began = datetime.fromisoformat(started)
-            places[number] = RolloutPlace(index.place(file, offset), status, failure, began, price)
+            places[number] = index_file.RolloutPlace(index.place(file, offset), status, failure, began, price)
         return dict(sorted(places.items()))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
+from harness.archive import typed_records
 from harness.archive.group_cache import GroupCache
 from harness.archive.index import INDEXED, Index
 from harness.archive.index_file import NamePlaces, file_name, is_worth_keeping, usual_caches
@@ -14,21 +15,6 @@ from harness.archive.lines import RecordFiles, RecordPlace, raw_lines, read_at, 
 from harness.archive.result_files import RankingFile, heads_in, read_ranking
 from harness.archive.run_files import files_in, open_file, refuse_strange_records, stamps_in
 from harness.archive.run_info import RUN_FILE, SEGMENTS, RunInfo, read_info
-from harness.archive.typed_records import (
-    BLOB,
-    PAIR_SCORES,
-    QUERY,
-    RANKING_HEAD,
-    ROLLOUT,
-    SEGMENT_HEAD,
-    VERDICT_LINE,
-    RankingHead,
-    RecordType,
-    damaged,
-    read_at_place,
-    read_record,
-    recorded_settings,
-)
 from harness.core.errors import ArchiveDamaged, UsageError, call, quoted
 from harness.core.rankings import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.records import Group, Query, Rollout, basis_of
@@ -67,7 +53,7 @@ class Blobs:
     def get(self, name: str) -> str:
         """Return a stored text. Raises ArchiveDamaged if it is missing or does not match its hash."""
         place = self.place(name)
-        text = read_record(read_at(place), BLOB).text
+        text = typed_records.read_record(read_at(place), typed_records.BLOB).text
         if blob_name(text) != name:
             raise ArchiveDamaged(f"{place}: the content does not match its hash {name}")
         return text
@@ -140,14 +126,14 @@ class FolderReader:
 
     def verdict(self, key: str) -> Judged | None:
         """Return the verdict bought under `key`, or None."""
-        verdict = self._find_verdict(key, VERDICT_LINE)
+        verdict = self._find_verdict(key, typed_records.VERDICT_LINE)
         return verdict if isinstance(verdict, Judged) else None
 
     def pair_scores(self, key: str) -> PairScores | None:
         """Return what rankings take of the verdict on a pair bought under `key`, or None."""
         if scores := self._scores.get(key):  # a group is ranked, and then summed up
             return scores
-        if scores := self._find_verdict(key, PAIR_SCORES):
+        if scores := self._find_verdict(key, typed_records.PAIR_SCORES):
             if len(self._scores) == _RECENT:
                 self._scores.clear()
             self._scores[key] = scores
@@ -155,15 +141,15 @@ class FolderReader:
 
     def scored(self, key: str) -> Scored | None:
         """Return the listwise verdict bought under `key`, or None."""
-        verdict = self._find_verdict(key, VERDICT_LINE)
+        verdict = self._find_verdict(key, typed_records.VERDICT_LINE)
         return verdict if isinstance(verdict, Scored) else None
 
     def verdicts(self) -> Iterator[AnyVerdict]:
         """Yield every verdict, failed and listwise ones too, in the order they were written."""
         for path in files_in(self.folder / "verdicts"):
             for located in read_lines(path):
-                if located.members["kind"] != SEGMENT_HEAD:
-                    yield read_record(located, VERDICT_LINE)
+                if located.members["kind"] != typed_records.SEGMENT_HEAD:
+                    yield typed_records.read_record(located, typed_records.VERDICT_LINE)
 
     @property
     def index(self) -> Index:
@@ -183,21 +169,25 @@ class FolderReader:
             self.index.make_anew()
             return question()
 
-    def _find_verdict(self, key: str, record_type: RecordType[VerdictT]) -> VerdictT | None:
+    def _find_verdict(self, key: str, record_type: typed_records.RecordType[VerdictT]) -> VerdictT | None:
         def fits(verdict: VerdictT) -> bool:
             return verdict.key == key and not isinstance(verdict, Unjudged | Unscored)
 
         return self._find(self.index.verdicts, key, record_type, fits)
 
     def _find(
-        self, places: Mapping[str, RecordPlace], name: str, record_type: RecordType[T], fits: Callable[[T], bool]
+        self,
+        places: Mapping[str, RecordPlace],
+        name: str,
+        record_type: typed_records.RecordType[T],
+        fits: Callable[[T], bool],
     ) -> T | None:
         """Return the record of that name, or None."""
 
         def read() -> T | None:
             if (place := places.get(name)) is None:
                 return None
-            record = read_at_place(self._files, place, record_type)
+            record = typed_records.read_at_place(self._files, place, record_type)
             return expected(place, record, fits(record))
 
         return self._ask(read)
@@ -206,7 +196,7 @@ class FolderReader:
 def expected(place: RecordPlace, record: T, fits: bool) -> T:
     """Return a record that is what was looked for. Raises ArchiveDamaged."""
     if not fits:
-        raise damaged(place, "another record than the one looked for")
+        raise typed_records.damaged(place, "another record than the one looked for")
     return record
 
 
@@ -227,7 +217,7 @@ class RunReader(FolderReader):
     @property
     def settings(self) -> Settings:
         """The settings that the run began with. Raises ArchiveDamaged if they are none."""
-        return recorded_settings(self.info.settings, self.folder / RUN_FILE)
+        return typed_records.recorded_settings(self.info.settings, self.folder / RUN_FILE)
 
     def queries(self) -> Iterator[Query]:
         """Yield the run's queries in the order they came."""
@@ -245,7 +235,7 @@ class RunReader(FolderReader):
 
     def query(self, query_id: str) -> Query | None:
         """Return one query, or None."""
-        return self._find(self.index.queries, query_id, QUERY, lambda query: query.id == query_id)
+        return self._find(self.index.queries, query_id, typed_records.QUERY, lambda query: query.id == query_id)
 
     def group(self, query: Query) -> Group:
         """Return a query's rollouts in index order, the newest record of each."""
@@ -259,7 +249,7 @@ class RunReader(FolderReader):
 
     def rollout_at(self, place: RecordPlace) -> Rollout:
         """Return the rollout at a place of the index."""
-        return read_at_place(self._files, place, ROLLOUT)
+        return typed_records.read_at_place(self._files, place, typed_records.ROLLOUT)
 
     def basis(self, query_id: str) -> str:
         """Return `Group.basis` of a query's rollouts as they are now, without reading them."""
@@ -278,11 +268,11 @@ class RunReader(FolderReader):
         rankings = [ranking for _, path in self._heads() if (ranking := read_ranking(path))]
         return sorted(rankings, key=lambda ranking: ranking.head.created_at)
 
-    def heads(self) -> list[RankingHead]:
+    def heads(self) -> list[typed_records.RankingHead]:
         """Return the header of each ranking, oldest first."""
         return [head for head, _ in self._heads()]
 
-    def newest_head(self) -> RankingHead | None:
+    def newest_head(self) -> typed_records.RankingHead | None:
         """Return the head of the newest ranking, finished or not, or None."""
         heads = self._heads()
         return heads[-1][0] if heads else None
@@ -308,5 +298,5 @@ class RunReader(FolderReader):
         how = call("resume", name) if self.info.judge else call("rescore", name, judge_model="MODEL")
         raise UsageError(f"run {self.info.id} has no {wanted}; make one with {how}")
 
-    def _heads(self) -> list[tuple[RankingHead, Path]]:
-        return heads_in(self.folder / "rankings", RANKING_HEAD)
+    def _heads(self) -> list[tuple[typed_records.RankingHead, Path]]:
+        return heads_in(self.folder / "rankings", typed_records.RANKING_HEAD)

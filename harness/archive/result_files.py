@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
+from harness.archive import typed_records
 from harness.archive.lines import (
     Appender,
     RecordFiles,
@@ -25,18 +26,6 @@ from harness.archive.lines import (
 )
 from harness.archive.record_faults import MOST
 from harness.archive.run_files import files_in
-from harness.archive.typed_records import (
-    FOOTER,
-    RANKED_GROUP,
-    RANKED_QUERY,
-    RANKING_HEAD,
-    RankedQuery,
-    RankingHead,
-    RecordType,
-    read_at_place,
-    read_line,
-    read_record,
-)
 from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Record, to_json
@@ -121,7 +110,7 @@ class ResultsOnDisk(Sequence[T]):
         path: Path,
         offsets: Sequence[int],
         queries: Sequence[str],
-        record_type: RecordType[T],
+        record_type: typed_records.RecordType[T],
         through: Callable[[T], T] | None = None,
     ) -> None:
         """Read from `offsets` of a file, where the lines of `queries` begin; each result is changed by `through`."""
@@ -159,7 +148,7 @@ class ResultsOnDisk(Sequence[T]):
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
 
     def _read(self, offset: int) -> T:
-        result = read_at_place(self._files, RecordPlace(self._path, offset), self._record_type)
+        result = typed_records.read_at_place(self._files, RecordPlace(self._path, offset), self._record_type)
         return self._through(result) if self._through else result
 
 
@@ -167,11 +156,11 @@ class ResultsOnDisk(Sequence[T]):
 class ResultType(Generic[Head, Mark, Brief, T]):
     """The lines of a file of results. `mark` is what a line says of its query, of which `brief` is kept."""
 
-    head: RecordType[Head]
-    line: RecordType[T]
-    mark: RecordType[Mark]
+    head: typed_records.RecordType[Head]
+    line: typed_records.RecordType[T]
+    mark: typed_records.RecordType[Mark]
     brief: Callable[[Mark], Brief]
-    footer: RecordType[Any]
+    footer: typed_records.RecordType[Any]
 
 
 @dataclass(frozen=True)
@@ -204,24 +193,28 @@ def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultF
         check_sum(line, place)
         kind = lines.line.kind if begins_as_written(line, lines.line.kind) else decode(line, place)["kind"]
         if kind == lines.head.kind:
-            head = read_line(line, place, lines.head)
+            head = typed_records.read_line(line, place, lines.head)
         elif kind == lines.line.kind:
-            mark = read_line(line, place, lines.mark)
+            mark = typed_records.read_line(line, place, lines.mark)
             if (row := rows.setdefault(mark.query, len(rows))) == len(briefs):
                 offsets.append(place.offset)
                 briefs.append(lines.brief(mark))
             else:
                 offsets[row], briefs[row] = place.offset, lines.brief(mark)
         else:
-            footer = read_line(line, place, lines.footer)
+            footer = typed_records.read_line(line, place, lines.footer)
     results = ResultsOnDisk(path, offsets, list(rows), lines.line)
     return None if head is None else ResultFile(head, results, briefs, rows, footer)
 
 
-def heads_in(folder: Path, head_type: RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:
+def heads_in(folder: Path, head_type: typed_records.RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:
     """Return the header of each file of results in a folder, the oldest first."""
     firsts = ((next(read_lines(path), None), path) for path in files_in(folder))
-    heads = [(read_record(at, head_type), path) for at, path in firsts if at and at.members["kind"] == head_type.kind]
+    heads = [
+        (typed_records.read_record(at, head_type), path)
+        for at, path in firsts
+        if at and at.members["kind"] == head_type.kind
+    ]
     return sorted(heads, key=lambda pair: pair[0].created_at)
 
 
@@ -234,7 +227,7 @@ _OPEN, _PROVISIONAL, _IN_BYTES = 1, 2, 4
 class RankingFile:
     """One ranking of a run: its header, its groups in the order ranked, whether its footer is there."""
 
-    head: RankingHead
+    head: typed_records.RankingHead
     groups: Sequence[GroupRanking]
     finished: bool
     path: Path | None = None
@@ -308,7 +301,7 @@ def read_ranking(path: Path) -> RankingFile | None:
     return RankingFile(*of_file, incomplete, provisional, profiles, file.briefs, file.rows)
 
 
-def _brief(mark: RankedQuery) -> bytes:
+def _brief(mark: typed_records.RankedQuery) -> bytes:
     """Pack a byte of flags, and the index and the rank of each rollout that has one."""
     flags = _OPEN * mark.is_open | _PROVISIONAL * mark.provisional
     ranks = [(index, rank) for index, rank in mark.ranks if abs(index) <= MOST]
@@ -318,4 +311,6 @@ def _brief(mark: RankedQuery) -> bytes:
     return bytes([flags]) + array("d", chain.from_iterable(ranks)).tobytes()
 
 
-_RANKING = ResultType(RANKING_HEAD, RANKED_GROUP, RANKED_QUERY, _brief, FOOTER)
+_RANKING = ResultType(
+    typed_records.RANKING_HEAD, typed_records.RANKED_GROUP, typed_records.RANKED_QUERY, _brief, typed_records.FOOTER
+)

@@ -14,19 +14,9 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from harness.archive import record_faults as faults
 from harness.archive.lines import LocatedRecord, RecordFiles, RecordPlace, begins_as_written, check_sum, decode
+from harness.core import rankings
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.rankings import (
-    VERDICT,
-    AnyVerdict,
-    GroupRanking,
-    Judged,
-    PairScores,
-    Ranked,
-    Scored,
-    Unjudged,
-    Unscored,
-)
 from harness.core.records import Query, Record, Rollout, digest
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
@@ -49,7 +39,7 @@ _BEFORE = re.compile(
 )
 _BEGIN, _END = b'],"rollouts":[', b'],"failed_verdicts":['
 _PLACE = re.compile(rb'\{"index":(\d{1,9}),"score":[^,]*,"rank":(null|\d{1,9}\.\d),')
-_QUOTES = 2 * len(Ranked.model_fields)
+_QUOTES = 2 * len(rankings.Ranked.model_fields)
 """In a place without a text: those around the names."""
 
 
@@ -203,29 +193,31 @@ ROLLOUT = RecordType("rollout", Rollout.model_validate, faults.rollout_faults, R
 ROLLOUT_MARK = RecordType("rollout", RolloutMark.model_validate, faults.rollout_faults)
 
 
-def _validate_verdict(members: Mapping[str, Any]) -> AnyVerdict:
+def _validate_verdict(members: Mapping[str, Any]) -> rankings.AnyVerdict:
     """Validate as `VERDICT` does, in half of the time."""
-    kinds: dict[Any, type[AnyVerdict]] = {"ok": Judged, "failed": Unjudged}
+    kinds: dict[Any, type[rankings.AnyVerdict]] = {"ok": rankings.Judged, "failed": rankings.Unjudged}
     if "transcripts" in members:
-        kinds = {"ok": Scored, "failed": Unscored}
+        kinds = {"ok": rankings.Scored, "failed": rankings.Unscored}
     record = kinds.get(members.get("status"))
-    return record.model_validate(members) if record else VERDICT.validate_python(members)
+    return record.model_validate(members) if record else rankings.VERDICT.validate_python(members)
 
 
-def _verdict_from_json(line: bytes) -> AnyVerdict:
+def _verdict_from_json(line: bytes) -> rankings.AnyVerdict:
     """Read a pair's verdict that came out, as nearly all did. Raises ValueError for what may be another one."""
     if b"transcripts" in line:
         raise ValueError("perhaps a verdict on a list")
-    return Judged.model_validate_json(line)
+    return rankings.Judged.model_validate_json(line)
 
 
 VERDICT_LINE = RecordType("verdict", _validate_verdict, faults.verdict_faults, _verdict_from_json)
 PAIR_SCORES = RecordType(
-    "verdict", PairScores.model_validate, faults.pair_scores_faults, PairScores.model_validate_json
+    "verdict", rankings.PairScores.model_validate, faults.pair_scores_faults, rankings.PairScores.model_validate_json
 )
 VERDICT_MARK = RecordType("verdict", VerdictMark.model_validate)
 RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.settings_faults)
-RANKED_GROUP = RecordType("group", GroupRanking.model_validate, from_json=GroupRanking.model_validate_json)
+RANKED_GROUP = RecordType(
+    "group", rankings.GroupRanking.model_validate, from_json=rankings.GroupRanking.model_validate_json
+)
 RANKED_QUERY = RecordType(
     "group",
     lambda members: _RankedQuery.model_validate(members).mark,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
+from harness.archive import run_files, run_info, typed_records
 from harness.archive.batch_log import BATCH_LINES
 from harness.archive.comparison_reader import COMPARED_QUERY, COMPARISON_FOOTER, COMPARISON_HEAD, read_comparison_info
 from harness.archive.index_file import NamePlaces
@@ -23,38 +24,6 @@ from harness.archive.lines import (
 )
 from harness.archive.reader import blob_name
 from harness.archive.record_faults import group_faults
-from harness.archive.run_files import (
-    PART,
-    create_beside,
-    files_in,
-    open_file,
-    remove_strange,
-    replaced_file,
-    strange_things,
-)
-from harness.archive.run_info import (
-    ASIDE,
-    COMPARISON_FILE,
-    COMPARISON_SEGMENTS,
-    LOCK,
-    PAGE,
-    PAGES,
-    RUN_FILE,
-    SEGMENTS,
-    read_info,
-)
-from harness.archive.typed_records import (
-    BLOB,
-    FOOTER,
-    QUERY,
-    RANKED_GROUP,
-    RANKING_HEAD,
-    ROLLOUT,
-    SEGMENT_HEAD,
-    VERDICT_LINE,
-    read_record,
-    recorded_settings,
-)
 from harness.core.errors import ArchiveDamaged, CannotWrite, TooOld, UsageError, counted
 from harness.core.rankings import GroupRanking, Judged
 from harness.core.records import Rollout
@@ -102,7 +71,7 @@ class FolderCheck:
         if any(finding.by_hand for finding in strange):
             return  # records refer to each other: they are read once all files can be
         for segment in self.segments:
-            paths = list(files_in(folder / segment))
+            paths = list(run_files.files_in(folder / segment))
             for path in paths:
                 yield from self._file_findings(path, segment, newest=path == paths[-1])
         if spare := len(self.blobs) - len(self.used):  # none is used that is not there
@@ -118,7 +87,7 @@ class FolderCheck:
 
     def _file_findings(self, path: Path, segment: str, *, newest: bool) -> Iterator[Finding]:
         kinds: Counter[str] = Counter()
-        with open_file(path) as file:
+        with run_files.open_file(path) as file:
             for line in raw_lines(file):
                 if line.torn:
                     yield _tail(path, line)
@@ -143,16 +112,16 @@ class FolderCheck:
     def _check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
         kind = located.members["kind"]
         if (segment, kind) == ("blobs", "blob"):
-            blob = read_record(located, BLOB)
+            blob = typed_records.read_record(located, typed_records.BLOB)
             if blob_name(blob.text) != blob.sha256:
                 raise ArchiveDamaged(f"the content does not match its hash {blob.sha256}")
             self.blobs.add(blob.sha256)
         elif (segment, kind) == ("verdicts", "verdict"):
-            verdict = read_record(located, VERDICT_LINE)
+            verdict = typed_records.read_record(located, typed_records.VERDICT_LINE)
             self.use_blobs(verdict.raw_replies)
             if isinstance(verdict, Judged):
                 self.verdicts.add(verdict.key)
-        elif kind != SEGMENT_HEAD or segment == self.results:
+        elif kind != typed_records.SEGMENT_HEAD or segment == self.results:
             self.check(located, segment, counted)
 
 
@@ -181,8 +150,14 @@ def error_reason(exc: Exception, path: Path, line: int | None = None) -> str:
 def _strange_findings(folder: Path, segments: Sequence[str], info_file: Path) -> Iterator[Finding]:
     """Yield what is neither a plain file nor a plain folder, but the file that is written once."""
     try:
-        for path, reason, is_folder in strange_things(folder, (*segments, ASIDE, PAGES), (LOCK, PAGE)):
-            made_anew = path in {folder / LOCK, folder / PAGE} or path.suffix == PART or path.parent.name == PAGES
+        for path, reason, is_folder in run_files.strange_things(
+            folder, (*segments, run_info.ASIDE, run_info.PAGES), (run_info.LOCK, run_info.PAGE)
+        ):
+            made_anew = (
+                path in {folder / run_info.LOCK, folder / run_info.PAGE}
+                or path.suffix == run_files.PART
+                or path.parent.name == run_info.PAGES
+            )
             if path != info_file:
                 yield Finding("damage", path, reason, by_hand=is_folder or not made_anew)
     except ArchiveDamaged as exc:
@@ -201,19 +176,19 @@ def _tail(path: Path, line: RawLine) -> Finding:
 def findings(folder: Path, parts_of: Callable[[str], Iterable[str]]) -> Iterator[Finding]:
     """Yield what is wrong with the run in `folder`. `parts_of` names the blobs that a blob with raw calls refers to."""
     try:
-        info, _ = read_info(folder)
-        recorded_settings(info.settings, folder / RUN_FILE)
+        info, _ = run_info.read_info(folder)
+        typed_records.recorded_settings(info.settings, folder / run_info.RUN_FILE)
     except TooOld:
         raise
     except (ArchiveDamaged, UsageError) as exc:
-        yield Finding("damage", folder / RUN_FILE, error_reason(exc, folder / RUN_FILE), by_hand=True)
-    yield from _RunCheck(parts_of).findings(folder, RUN_FILE)
+        yield Finding("damage", folder / run_info.RUN_FILE, error_reason(exc, folder / run_info.RUN_FILE), by_hand=True)
+    yield from _RunCheck(parts_of).findings(folder, run_info.RUN_FILE)
 
 
 class _RunCheck(FolderCheck):
     """Looks at the records of a run."""
 
-    segments = SEGMENTS
+    segments = run_info.SEGMENTS
     results = "rankings"
 
     def __init__(self, parts_of: Callable[[str], Iterable[str]]) -> None:
@@ -230,24 +205,26 @@ class _RunCheck(FolderCheck):
         """Check one record and what it refers to. Raises ArchiveDamaged."""
         match segment, located.members["kind"]:
             case "queries", "query":
-                self._rollouts.setdefault(read_record(located, QUERY).id, frozenset())
+                self._rollouts.setdefault(typed_records.read_record(located, typed_records.QUERY).id, frozenset())
             case "rollouts", "rollout":
-                self._add_rollout(read_record(located, ROLLOUT))
+                self._add_rollout(typed_records.read_record(located, typed_records.ROLLOUT))
             case "rankings", "header":
-                recorded_settings(read_record(located, RANKING_HEAD).settings, located)
+                typed_records.recorded_settings(
+                    typed_records.read_record(located, typed_records.RANKING_HEAD).settings, located
+                )
                 self._provisional.clear()
             case "rankings", "group":
-                group = read_record(located, RANKED_GROUP)
+                group = typed_records.read_record(located, typed_records.RANKED_GROUP)
                 counted["provisional"] += group.provisional
                 (self._provisional.add if group.provisional else self._provisional.discard)(group.query)
                 self._check_group(group)
             case "rankings", "footer":
                 final = counted["group"] - counted["provisional"]
-                check_count(read_record(located, FOOTER).groups, final, "groups")
+                check_count(typed_records.read_record(located, typed_records.FOOTER).groups, final, "groups")
                 if self._provisional:
                     raise ArchiveDamaged(f"query {min(self._provisional)!r} is provisional, and the ranking complete")
             case "batches", _ if located.members["kind"] in BATCH_LINES:
-                read_record(located, BATCH_LINES[located.members["kind"]])
+                typed_records.read_record(located, BATCH_LINES[located.members["kind"]])
             case _:
                 raise unknown_kind(located)
 
@@ -272,22 +249,22 @@ class _RunCheck(FolderCheck):
 
 def comparison_findings(folder: Path) -> Iterator[Finding]:
     """Yield what is wrong with the comparison in `folder`."""
-    path, runs = folder / COMPARISON_FILE, None
+    path, runs = folder / run_info.COMPARISON_FILE, None
     try:
         info, _ = read_comparison_info(folder)
         runs = [(side.run, side.sha256) for side in info.sides]
-        recorded_settings(info.settings, path)
+        typed_records.recorded_settings(info.settings, path)
     except TooOld:
         raise
     except (ArchiveDamaged, UsageError) as exc:
         yield Finding("damage", path, error_reason(exc, path), by_hand=True)
-    yield from _ComparisonCheck(runs).findings(folder, COMPARISON_FILE)
+    yield from _ComparisonCheck(runs).findings(folder, run_info.COMPARISON_FILE)
 
 
 class _ComparisonCheck(FolderCheck):
     """Looks at the records of a comparison of `runs`, each an id and a sha256; None where these are not known."""
 
-    segments = COMPARISON_SEGMENTS
+    segments = run_info.COMPARISON_SEGMENTS
     results = "comparisons"
 
     def __init__(self, runs: list[tuple[str, str]] | None) -> None:
@@ -298,11 +275,11 @@ class _ComparisonCheck(FolderCheck):
         """Check one record and what it refers to. Raises ArchiveDamaged."""
         match segment, located.members["kind"]:
             case "comparisons", "header":
-                head = read_record(located, COMPARISON_HEAD)
+                head = typed_records.read_record(located, COMPARISON_HEAD)
                 if self._runs is not None and [(side.run, side.sha256) for side in head.sides] != self._runs:
                     raise ArchiveDamaged("its sides are not those of compare.json")
             case "comparisons", "compared":
-                query = read_record(located, COMPARED_QUERY)
+                query = typed_records.read_record(located, COMPARED_QUERY)
                 if self._runs is not None and len(query.rollouts) != len(self._runs):
                     raise ArchiveDamaged(f"it has {len(query.rollouts)} sides, and the comparison {len(self._runs)}")
                 texts = (name for side in query.rollouts for r in side for name in (r.path_blob, r.answer_blob))
@@ -310,7 +287,9 @@ class _ComparisonCheck(FolderCheck):
                 for key in (key for match in query.matches for key in match.verdicts):
                     refers(key in self.verdicts, f"verdict {key}")
             case "comparisons", "footer":
-                check_count(read_record(located, COMPARISON_FOOTER).queries, counted["compared"], "queries")
+                check_count(
+                    typed_records.read_record(located, COMPARISON_FOOTER).queries, counted["compared"], "queries"
+                )
             case _:
                 raise unknown_kind(located)
 
@@ -332,10 +311,14 @@ def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
     try:
         for path, lines in by_file.items():
             if not lines:
-                remove_strange(folder, path)
+                run_files.remove_strange(folder, path)
                 continue
-            aside = folder / ASIDE / f"{path.parent.name}-{path.name}"
-            with open_file(path) as source, replaced_file(path) as good, create_beside(aside) as bad:
+            aside = folder / run_info.ASIDE / f"{path.parent.name}-{path.name}"
+            with (
+                run_files.open_file(path) as source,
+                run_files.replaced_file(path) as good,
+                run_files.create_beside(aside) as bad,
+            ):
                 for line in raw_lines(source):
                     if line.number not in lines:
                         _copy(source, line, good)

@@ -31,18 +31,10 @@ from harness.core.settings_sources import load
 from harness.core.unicode import with_placeholder
 from harness.core.user_files import text_lines
 from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
+from harness.pipeline import runs
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.runs import (
-    RunResult,
-    refuse_idle_wait,
-    refuse_idle_wait_for,
-    rescore_run,
-    resume_run,
-    run_queries,
-    stay_until_judged,
-)
 from harness.pipeline.trust import agent_of_run, what_is_kept
 from harness.report.html.run_page import write_page
 from harness.report.json import run_json
@@ -85,7 +77,7 @@ def _judges_later(ranking: RankingFile) -> bool:
 
 
 def deliver(
-    result: RunResult,
+    result: runs.RunResult,
     caller: Caller,
     *,
     max_failures: int,
@@ -140,7 +132,7 @@ def deliver(
         return code
 
 
-def _end_waiting(result: RunResult, *, as_json: bool = False) -> ExitCode:
+def _end_waiting(result: runs.RunResult, *, as_json: bool = False) -> ExitCode:
     """Say which batches the provider has, and how the work goes on."""
     say(f"submitted: {result.waiting}", err=as_json)
     say(f"{call('resume', result.path)} collects what came back, and goes on", err=as_json)
@@ -154,7 +146,7 @@ def say_partial(rollouts: int, run: Path) -> None:
         say(f"{were} captured in part, and ranked so: {call('show', run)} says what is missing", err=True)
 
 
-def say_given_up(result: RunResult) -> bool:
+def say_given_up(result: runs.RunResult) -> bool:
     """Say on stderr which endpoint was given up, if any was, and what is kept; return whether any was."""
     if result.given_up:
         say(f"stopped: {result.given_up}. {what_is_kept(result.path)}", err=True)
@@ -162,7 +154,13 @@ def say_given_up(result: RunResult) -> bool:
 
 
 def _end(
-    reader: RunReader, result: RunResult, ranking: RankingFile, summary: RankingSummary, most: int, *, rescored: bool
+    reader: RunReader,
+    result: runs.RunResult,
+    ranking: RankingFile,
+    summary: RankingSummary,
+    most: int,
+    *,
+    rescored: bool,
 ) -> ExitCode:
     """Say what stopped the work, if anything did; return the exit code, FAILURES for more than `most` of them."""
     say_partial(summary.agents.partial, result.path)
@@ -198,7 +196,7 @@ def prepare_run(
     """Return the queries to ask, those of the settings' shard, and the checked run. Raises UsageError."""
     silence_logs(verbose=caller.verbose)
     if caller.wait:
-        refuse_idle_wait(by_batch=settings.judge_batch)
+        runs.refuse_idle_wait(by_batch=settings.judge_batch)
     with stdout_for_results():  # what an agent's file prints must not stand among the results
         loaded = load_agent(agent, Path.cwd())
         asked = _queries(loaded, query, queries, settings.shard)
@@ -226,9 +224,9 @@ def run_prepared(
     """Run the queries, with --wait until the judge's batches are over, and print the result; return the exit code."""
     settings = prepared.settings
 
-    async def work(run_env: RunEnvironment) -> RunResult:
-        result = await run_queries(prepared, queries, run_env, reuse=reuse_sources)
-        return await stay_until_judged(result, prepared.agent.loaded, run_env) if caller.wait else result
+    async def work(run_env: RunEnvironment) -> runs.RunResult:
+        result = await runs.run_queries(prepared, queries, run_env, reuse=reuse_sources)
+        return await runs.stay_until_judged(result, prepared.agent.loaded, run_env) if caller.wait else result
 
     console = stderr(quiet=caller.quiet)
     result = run_under_bars(work, caller, console, grace_s=settings.grace, rolls_out=True)
@@ -249,8 +247,8 @@ def run_best(
     """Run one query, within `deadline_s` after `began` on the monotonic clock; print the answer, and why it is best."""
     ends = Deadline.after(deadline_s, began) if deadline_s else NO_DEADLINE  # asyncio's clock is the monotonic one
 
-    async def work(run_env: RunEnvironment) -> tuple[RunResult, str | None]:
-        result = await run_queries(replace(prepared, judge_may_fail=True), queries, run_env)
+    async def work(run_env: RunEnvironment) -> tuple[runs.RunResult, str | None]:
+        result = await runs.run_queries(replace(prepared, judge_may_fail=True), queries, run_env)
         return result, run_env.lateness if time.monotonic() >= ends.at else None
 
     console = stderr(quiet=caller.quiet)
@@ -289,7 +287,7 @@ def resume_found(
     """
     silence_logs(verbose=caller.verbose)
     if caller.wait:
-        refuse_idle_wait_for(reader.folder, flags, resuming=True)
+        runs.refuse_idle_wait_for(reader.folder, flags, resuming=True)
     console = stderr(quiet=caller.quiet)
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
@@ -299,8 +297,8 @@ def resume_found(
             return load_agent(agent, Path.cwd())
         return agent_of_run(reader, caller.environ, "resume")
 
-    async def work(run_env: RunEnvironment) -> RunResult | None:
-        result = await resume_run(
+    async def work(run_env: RunEnvironment) -> runs.RunResult | None:
+        result = await runs.resume_run(
             reader.folder,
             loaded,
             run_env,
@@ -310,7 +308,7 @@ def resume_found(
             trust_archive=caller.trust_archive,
             **switches,
         )
-        return await stay_until_judged(result, loaded, run_env) if result and caller.wait else result
+        return await runs.stay_until_judged(result, loaded, run_env) if result and caller.wait else result
 
     result = run_under_bars(work, caller, console, grace_s=reader.settings.grace, rolls_out=True)
     if result is None:  # another process has just finished the run
@@ -328,7 +326,7 @@ def rescore_found(
     settings = dict[Path, Settings]()
     for folder in folders:
         if caller.wait:
-            refuse_idle_wait_for(folder, changes)
+            runs.refuse_idle_wait_for(folder, changes)
         with RunReader(folder) as reader:
             settings[folder] = changed_settings(reader, changes)
         announce.note_idle_judge_options(console, settings[folder], changes)
@@ -346,9 +344,9 @@ def rescore_found(
 
         async def work(
             run_env: RunEnvironment, folder: Path = folder, changes: Mapping[str, Any] = changes
-        ) -> RunResult:
-            result = await rescore_run(folder, changes, run_env, options)
-            return await stay_until_judged(result, None, run_env) if caller.wait else result
+        ) -> runs.RunResult:
+            result = await runs.rescore_run(folder, changes, run_env, options)
+            return await runs.stay_until_judged(result, None, run_env) if caller.wait else result
 
         result = run_under_bars(work, caller, console, grace_s=settings[folder].grace)
         if changes.get("max_cost") is not None:  # what is left of it is for the runs that are left

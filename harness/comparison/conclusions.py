@@ -9,18 +9,7 @@ import numpy as np
 from harness.comparison.intervals import holm, interval_of_mean, interval_of_share, quantiles, redrawn
 from harness.comparison.outcomes import Clusters, Numbers, cluster_name, mean_by_query, outcomes, side_pairs
 from harness.comparison.side_results import side_result, slices
-from harness.core.comparisons import (
-    FEWEST_SHOWING,
-    ComparedQuery,
-    ComparedRollout,
-    ComparedSide,
-    Interval,
-    SideFigures,
-    SideResult,
-    Slice,
-    Strength,
-    leaves_out_half,
-)
+from harness.core import comparisons
 from harness.core.errors import counted
 from harness.core.records import AGENT_FAILURES, round_number, whole_percent
 
@@ -30,8 +19,11 @@ _ADDED_TIE = 0.5
 
 
 def strengths(
-    queries: Sequence[ComparedQuery], labels: Sequence[str], seed: int, clusters: Mapping[str, str] | None = None
-) -> tuple[Strength, ...]:
+    queries: Sequence[comparisons.ComparedQuery],
+    labels: Sequence[str],
+    seed: int,
+    clusters: Mapping[str, str] | None = None,
+) -> tuple[comparisons.Strength, ...]:
     """Return the strength of each side: log odds of a win, their mean 0, with intervals by drawing the clusters again.
 
     Among the clusters are, for each two sides, one query more that either won, so that no draw of sides of which one
@@ -40,7 +32,7 @@ def strengths(
     met = list(combinations(range(len(labels)), 2))
     won, played = _by_cluster(queries, met, clusters)
     count = won.shape[1]
-    if count < FEWEST_SHOWING:
+    if count < comparisons.FEWEST_SHOWING:
         return ()
     one, none = np.eye(len(met)), np.zeros((len(met), len(met)))
     sums = (*np.hstack([won, one, none]), *np.hstack([played, one, one]))
@@ -51,7 +43,7 @@ def strengths(
 
     ends = [quantiles(of_side, count) for of_side in redrawn(sums, fitted, seed)]
     return tuple(
-        Strength(label=label, strength=Interval(value=float(value), low=low, high=high))
+        comparisons.Strength(label=label, strength=comparisons.Interval(value=float(value), low=low, high=high))
         for label, value, (low, high) in zip(labels, fitted(*sums), ends, strict=True)
     )
 
@@ -81,7 +73,7 @@ def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]])
 
 
 def _by_cluster(
-    queries: Sequence[ComparedQuery], met: Sequence[tuple[int, int]], clusters: Mapping[str, str] | None
+    queries: Sequence[comparisons.ComparedQuery], met: Sequence[tuple[int, int]], clusters: Mapping[str, str] | None
 ) -> tuple[Numbers, Numbers]:
     """Return for each two sides [P, C] what the second one won in each cluster, and on how many queries they met."""
     means = [mean_by_query(outcomes(side_pairs(queries, sides))) for sides in met]
@@ -96,7 +88,7 @@ def _by_cluster(
     return won, played
 
 
-def sentence(result: SideResult) -> str:
+def sentence(result: comparisons.SideResult) -> str:
     """Return what to take home of two sides, in the words that stdout, the page and a pull request show."""
     a, b = result.sides
     open_pairs = counted(result.unjudged, "open pair")
@@ -109,26 +101,26 @@ def sentence(result: SideResult) -> str:
         f"{b} better on {result.better:,}, worse on {result.worse:,}, tied on {result.tied:,} of {result.queries:,}"
         f"{clusters}: preferred {whole_percent(result.win_rate)} % [{low}, {high}]."
     )
-    if result.open_pairs_decide and leaves_out_half(result.clusters, result.interval):
+    if result.open_pairs_decide and comparisons.leaves_out_half(result.clusters, result.interval):
         pairs = counted(result.unjudged, "pair is", "pairs are")
         return f"{figures} Not shown while {pairs} open: they leave anything from {least} to {most} % possible."
     bounds = f" With {open_pairs}: {least} to {most} %." if result.unjudged else ""
     return f"{figures} {_conclusion(result)}{bounds}"
 
 
-def _conclusion(result: SideResult) -> str:
+def _conclusion(result: comparisons.SideResult) -> str:
     a, b = result.sides
     if direction := result.shown:
         return f"Shown: {b} is {direction} than {a}."
     unit = "queries" if result.clusters == result.queries else "clusters"
-    if result.clusters < FEWEST_SHOWING:
-        return f"Not shown: fewer than {FEWEST_SHOWING} {unit} show nothing."
+    if result.clusters < comparisons.FEWEST_SHOWING:
+        return f"Not shown: fewer than {comparisons.FEWEST_SHOWING} {unit} show nothing."
     if result.enough_queries is None:
         return "Not shown; there is no difference to show."
     return f"Not shown; about {round_number(result.enough_queries)} queries would show a difference of this size."
 
 
-def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength]) -> str:
+def sentence_of_many(results: Sequence[comparisons.SideResult], strengths: Sequence[comparisons.Strength]) -> str:
     """Return what to take home of more than two sides: their order by strength, and what is shown after Holm."""
     shown = [result.sides[::-1] if result.shown == "better" else result.sides for result in results if result.shown]
     wins = ", ".join(f"{better} over {worse}" for better, worse in shown)
@@ -138,8 +130,12 @@ def sentence_of_many(results: Sequence[SideResult], strengths: Sequence[Strength
 
 
 def side_figures(
-    queries: Sequence[ComparedQuery], side: int, label: str, seed: int, clusters: Mapping[str, str] | None = None
-) -> SideFigures:
+    queries: Sequence[comparisons.ComparedQuery],
+    side: int,
+    label: str,
+    seed: int,
+    clusters: Mapping[str, str] | None = None,
+) -> comparisons.SideFigures:
     """Return cost, tokens, latency, steps, failures and rewards of one side's rollouts over the shared queries.
 
     Each query counts the same. A mean is over the rollouts of which the figure is known, without those that failed by
@@ -150,7 +146,7 @@ def side_figures(
         for query in queries
     }
 
-    def summed(figure: Callable[[ComparedRollout], float | None]) -> Clusters:
+    def summed(figure: Callable[[comparisons.ComparedRollout], float | None]) -> Clusters:
         figures = {query: [v for r in listed if (v := figure(r)) is not None] for query, listed in rollouts.items()}
         if len(figures) == 1:
             (of_query,) = figures.values()
@@ -160,7 +156,7 @@ def side_figures(
     failed, rewards = summed(lambda r: float(r.status == "failed")), summed(lambda r: r.verified)
     # mostly 0 or 1, and their mean a share; but an agent's file may give any number
     are_shares = bool(((rewards.sums >= 0) & (rewards.sums <= rewards.sizes)).all())
-    return SideFigures(
+    return comparisons.SideFigures(
         label=label,
         rollouts=sum(len(listed) for listed in rollouts.values()),
         failed=interval_of_share(failed, seed) if failed.count else None,
@@ -178,15 +174,15 @@ class Conclusions:
     """The parts of a `Comparison` that statistics give, by the names that they have there."""
 
     sentence: str
-    results: tuple[SideResult, ...]
-    strengths: tuple[Strength, ...]
-    figures: tuple[SideFigures, ...]
-    slices: tuple[Slice, ...]
+    results: tuple[comparisons.SideResult, ...]
+    strengths: tuple[comparisons.Strength, ...]
+    figures: tuple[comparisons.SideFigures, ...]
+    slices: tuple[comparisons.Slice, ...]
 
 
 def compare_queries(
-    queries: Sequence[ComparedQuery],
-    sides: Sequence[ComparedSide],
+    queries: Sequence[comparisons.ComparedQuery],
+    sides: Sequence[comparisons.ComparedSide],
     *,
     clusters: Mapping[str, str] | None = None,
     floors: Mapping[int, float] | None = None,

@@ -10,17 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import JsonValue
 
-from harness.comparison.intervals import (
-    DEFAULT_SPREAD,
-    detectable,
-    enough_queries,
-    holm,
-    interval_of_mean,
-    interval_of_share,
-    method_for,
-    sign_flip_p,
-    t_quantile,
-)
+from harness.comparison import intervals
 from harness.comparison.outcomes import (
     Clusters,
     Numbers,
@@ -56,13 +46,13 @@ def slices(
         for key, value, members in _cut(judged, keys)
     ]
     enough = [summed for _, _, summed in cut if summed.count >= FEWEST_SHOWING]
-    corrected = iter(holm([sign_flip_p(summed, 0.5, seed) for summed in enough]))
+    corrected = iter(intervals.holm([intervals.sign_flip_p(summed, 0.5, seed) for summed in enough]))
     return tuple(
         Slice(
             key=key,
             value=value,
             queries=summed.queries,
-            win_rate=interval_of_share(summed, seed) if summed.count >= FEWEST_SHOWING else None,
+            win_rate=intervals.interval_of_share(summed, seed) if summed.count >= FEWEST_SHOWING else None,
             p=next(corrected) if summed.count >= FEWEST_SHOWING else None,
         )
         for key, value, summed in cut
@@ -132,7 +122,7 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
     fit = _logistic_fit(won, columns, [numbers[row[2]] for row in rows])
     if fit is None or np.abs(fit[0]).max() > _GREATEST_LOGIT:
         return None
-    logit, half = float(fit[0][0]), t_quantile(len(numbers)) * float(fit[1][0])
+    logit, half = float(fit[0][0]), intervals.t_quantile(len(numbers)) * float(fit[1][0])
     value, low, high = ((1 + math.tanh(end / 2)) / 2 for end in (logit, logit - half, logit + half))
     return Interval(value=value, low=low, high=high)
 
@@ -185,7 +175,7 @@ def side_result(
     """
     result = summarize_pairs(side_pairs(queries, sides), labels, clusters=clusters, floor=floor, seed=seed)
     anchors = Clusters.of(mean_by_query(outcomes(side_pairs(queries, sides, role="anchor"))), clusters)
-    return result.model_copy(update={"anchors": interval_of_share(anchors, seed) if anchors.count else None})
+    return result.model_copy(update={"anchors": intervals.interval_of_share(anchors, seed) if anchors.count else None})
 
 
 def summarize_pairs(
@@ -194,8 +184,8 @@ def summarize_pairs(
     """Say what pairs say that stand by query."""
     means = mean_by_query(outcomes(pairs))
     summed = Clusters.of(means, clusters)
-    rate = interval_of_share(summed, seed)
-    spread = DEFAULT_SPREAD if floor is None else floor
+    rate = intervals.interval_of_share(summed, seed)
+    spread = intervals.DEFAULT_SPREAD if floor is None else floor
     listed = [pair for of_query in pairs.values() for pair in of_query]
     wins, losses = sum(m > 0.5 + _HALF for m in means.values()), sum(m < 0.5 - _HALF for m in means.values())
     judged = Clusters.of(mean_by_query(outcomes(pairs, forfeits=False)), clusters)
@@ -211,18 +201,20 @@ def summarize_pairs(
         tied=len(means) - wins - losses,
         win_rate=rate.value,
         interval=(rate.low, rate.high),
-        method=method_for(summed.count),
-        p=sign_flip_p(summed, 0.5, seed),
-        margin=interval_of_mean(Clusters.of(mean_by_query(margins), clusters), seed),
+        method=intervals.method_for(summed.count),
+        p=intervals.sign_flip_p(summed, 0.5, seed),
+        margin=intervals.interval_of_mean(Clusters.of(mean_by_query(margins), clusters), seed),
         flips=sum(pair.flipped for pair in listed),
         both_orders=sum(pair.both_orders for pair in listed),
         length_controlled=length_controlled(pairs, clusters),
         forfeits=(sum(pair.forfeit == "first" for pair in listed), sum(pair.forfeit == "second" for pair in listed)),
-        without_forfeits=interval_of_share(judged, seed) if has_forfeits and judged.count else None,
+        without_forfeits=intervals.interval_of_share(judged, seed) if has_forfeits and judged.count else None,
         unjudged=sum(pair.outcome is None for pair in listed),
         bounds=bounds(pairs),
-        detectable=detectable(summed, spread),
-        enough_queries=None if leaves_out_half(summed.count, (rate.low, rate.high)) else enough_queries(summed, spread),
+        detectable=intervals.detectable(summed, spread),
+        enough_queries=None
+        if leaves_out_half(summed.count, (rate.low, rate.high))
+        else intervals.enough_queries(summed, spread),
         floor=spread,
         floor_from="default" if floor is None else "runs",
     )

@@ -9,16 +9,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from harness.core.errors import (
-    UsageError,
-    before_colon,
-    did_you_mean,
-    joined,
-    on_a_line,
-    option,
-    quoted,
-    where_choices_are,
-)
+from harness.core import errors
 from harness.core.prices import added_prices
 from harness.core.setting import Setting
 from harness.core.settings import ADDRESSES, JUDGE_KEY, SETTINGS, Settings
@@ -53,7 +44,7 @@ def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: 
 
         of_file = read_config(config)
     _check_source(of_environment, named, lambda name: f"HARNESS_{name.upper()}")
-    _check_source(of_file, of_environment | named, lambda name: f"--config {on_a_line(str(config))}: {name}")
+    _check_source(of_file, of_environment | named, lambda name: f"--config {errors.on_a_line(str(config))}: {name}")
     return of_file | of_environment | named
 
 
@@ -90,9 +81,11 @@ def load(values: Mapping[str, Any]) -> Settings:
     _check_ruler(settings)
     priced = [word.rpartition("=")[0] for word in settings.prices]
     if twice := next((model for at, model in enumerate(priced) if model in priced[:at]), None):
-        raise UsageError(f"{before_colon('prices')}: {quoted(twice)} has two prices")
+        raise errors.UsageError(f"{errors.before_colon('prices')}: {errors.quoted(twice)} has two prices")
     if settings.judge_batch and settings.judge_tier != "default":
-        raise UsageError(f"{option('judge_tier', settings.judge_tier)} with a batch: leave out one of the two")
+        raise errors.UsageError(
+            f"{errors.option('judge_tier', settings.judge_tier)} with a batch: leave out one of the two"
+        )
     return settings
 
 
@@ -100,7 +93,7 @@ def check_names(values: Iterable[str], names: Collection[str]) -> None:
     """Raise UsageError for a name that is none of `names`."""
     for name in values:
         if name not in names:
-            raise UsageError(f"no setting {quoted(name)}{did_you_mean(name, names)}")
+            raise errors.UsageError(f"no setting {errors.quoted(name)}{errors.did_you_mean(name, names)}")
 
 
 def check_known(values: Mapping[str, Any]) -> None:
@@ -108,19 +101,19 @@ def check_known(values: Mapping[str, Any]) -> None:
     _checked({name: value for name, value in values.items() if name in SETTINGS})
 
 
-def _checked(given: Mapping[str, Any], called: Callable[[str], str] = option) -> BaseModel:
+def _checked(given: Mapping[str, Any], called: Callable[[str], str] = errors.option) -> BaseModel:
     in_words = {name: SETTINGS[name].words for name in given}
     values = {name: words(given[name]) if words else given[name] for name, words in in_words.items()}
     for name, value in values.items():
         several = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
         for text in (str(each) for each in several if isinstance(each, str | Path)):
             if "\0" in text or valid_unicode(text) != text:  # no run can keep it, and no file system takes it as a name
-                shown = "" if name in ADDRESSES else quoted(text)
-                raise UsageError(f"{joined(called(name), shown)}: holds NUL, or a byte that is not UTF-8")
+                shown = "" if name in ADDRESSES else errors.quoted(text)
+                raise errors.UsageError(f"{errors.joined(called(name), shown)}: holds NUL, or a byte that is not UTF-8")
     try:
         return _checker()(**values)
     except ValidationError as exc:
-        raise UsageError(_complaints(exc, called)) from None
+        raise errors.UsageError(_complaints(exc, called)) from None
 
 
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,15 +170,15 @@ def _check_budget(settings: Settings) -> None:
     if settings.budget is None:
         return
     if settings.topology != "cyclic":
-        raise UsageError(
-            f"{option('budget', settings.budget)} with {option('topology', settings.topology)}: a budget is spent by "
-            "`cyclic`; leave out one of the two"
+        raise errors.UsageError(
+            f"{errors.option('budget', settings.budget)} with {errors.option('topology', settings.topology)}: a budget is "
+            "spent by `cyclic`; leave out one of the two"
         )
     least = (settings.n - 1) * (2 if settings.order == "both" else 1)
     if settings.budget < least:
-        raise UsageError(
-            f"{option('budget', settings.budget)}: {settings.n} rollouts need at least {least} judge calls to be "
-            "compared with each other, directly or through others"
+        raise errors.UsageError(
+            f"{errors.option('budget', settings.budget)}: {settings.n} rollouts need at least {least} judge "
+            "calls to be compared with each other, directly or through others"
         )
 
 
@@ -194,14 +187,14 @@ def _check_ruler(settings: Settings) -> None:
     if settings.judge != "ruler":
         return
     if settings.topology == "none":
-        raise UsageError(
-            f"{option('topology', 'none')} with {option('judge', 'ruler')}: `none` judges nothing; give "
-            f"{option('topology', 'arena')}"
+        raise errors.UsageError(
+            f"{errors.option('topology', 'none')} with {errors.option('judge', 'ruler')}: `none` judges nothing; give "
+            f"{errors.option('topology', 'arena')}"
         )
     if settings.judge_when != "always":
-        raise UsageError(
-            f"{option('judge_when', settings.judge_when)} with {option('judge', 'ruler')}: a whole group is scored at "
-            f"once; give {option('judge_when', 'always')}, or {option('judge', 'pairwise')}"
+        raise errors.UsageError(
+            f"{errors.option('judge_when', settings.judge_when)} with {errors.option('judge', 'ruler')}: a whole group "
+            f"is scored at once; give {errors.option('judge_when', 'always')}, or {errors.option('judge', 'pairwise')}"
         )
 
 
@@ -209,7 +202,7 @@ def _complaints(faults: ValidationError, called: Callable[[str], str]) -> str:
     """Return what is wrong with the first few settings, and how many others there are."""
     each = list(dict.fromkeys(_complaint(error, called) for error in faults.errors(include_url=False)))
     others = f"; and {len(each) - _MOST_COMPLAINTS} faults more" if len(each) > _MOST_COMPLAINTS else ""
-    where = where_choices_are(None if called is option else "run")
+    where = errors.where_choices_are(None if called is errors.option else "run")
     return "; ".join(each[:_MOST_COMPLAINTS]) + others + where
 
 
@@ -218,5 +211,5 @@ def _complaint(error: Any, called: Callable[[str], str]) -> str:
     name = str(error["loc"][0])
     if error["type"] == "string_type" and len(error["loc"]) == 1 and (also := SETTINGS[name].also):
         message = f"should be a text, {SETTINGS[name].metavar}, or a {also}"
-    value = "" if name in ADDRESSES else quoted(error["input"])  # an address may hold a password
-    return f"{joined(called(name), value)}: {message}"
+    value = "" if name in ADDRESSES else errors.quoted(error["input"])  # an address may hold a password
+    return f"{errors.joined(called(name), value)}: {message}"

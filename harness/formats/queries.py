@@ -15,15 +15,7 @@ from harness.core.records import Query
 from harness.core.setting import shard_in
 from harness.core.unicode import valid_unicode, visible
 from harness.core.user_files import text_lines
-from harness.formats.json_values import (
-    JsonObject,
-    csv_rows,
-    object_in,
-    objects_in,
-    objects_of_kinds,
-    parse_json,
-    text_in,
-)
+from harness.formats import json_values
 
 
 class PackedQueries(Packed[Query]):
@@ -55,10 +47,10 @@ def in_shard(queries: Queries, shard: str | None) -> Queries:
 _ROLES = ("assistant", "developer", "system", "tool", "user")
 
 
-def items_of_messages(messages: Sequence[JsonValue]) -> tuple[JsonObject, ...]:
+def items_of_messages(messages: Sequence[JsonValue]) -> tuple[json_values.JsonObject, ...]:
     """Return the input items of a conversation. Raises ValueError saying what is wrong with a message."""
-    items: list[JsonObject] = []
-    for message in objects_of_kinds([*messages], "message", "role", _ROLES):
+    items: list[json_values.JsonObject] = []
+    for message in json_values.objects_of_kinds([*messages], "message", "role", _ROLES):
         role, content = message["role"], message.get("content")
         if role == "tool":
             call_id = str(message.get("tool_call_id"))
@@ -66,11 +58,14 @@ def items_of_messages(messages: Sequence[JsonValue]) -> tuple[JsonObject, ...]:
             continue
         if content not in (None, "", []):
             items.append({"role": role, "content": _text(content) if role == "assistant" else _input_content(content)})
-        for call in objects_in(message, "tool_calls"):
-            function = object_in(call, "function")
+        for call in json_values.objects_in(message, "tool_calls"):
+            function = json_values.object_in(call, "function")
             if not function.get("name"):
                 raise ValueError("a tool call without a name")
-            named: JsonObject = {"name": str(function["name"]), "arguments": str(function.get("arguments") or "{}")}
+            named: json_values.JsonObject = {
+                "name": str(function["name"]),
+                "arguments": str(function.get("arguments") or "{}"),
+            }
             items.append({"type": "function_call", "call_id": str(call.get("id"))} | named)
     return tuple(items)
 
@@ -166,7 +161,7 @@ def _make_query(asked: Any, place: str) -> Query:
     if not isinstance(asked, Mapping):
         raise UsageError(f"{place}a query is a text, a Query or a mapping, not a {type(asked).__name__}")
     try:
-        row: JsonObject = json.loads(json.dumps(dict(cast("Mapping[str, Any]", asked)), allow_nan=False))
+        row: json_values.JsonObject = json.loads(json.dumps(dict(cast("Mapping[str, Any]", asked)), allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         raise UsageError(f"{place}the query holds something that is no JSON") from None
     return _from_object(row, place.removesuffix(": ") or "the query")
@@ -192,7 +187,7 @@ def _placed(source: str, name: str) -> Iterator[tuple[str, Query]]:
     ending = Path(source).suffix.lower()
     lines = text_lines(None if source == "-" else Path(source), option("queries", name))
     if ending == ".csv":
-        for number, row in csv_rows((line for _, line in lines), name):
+        for number, row in json_values.csv_rows((line for _, line in lines), name):
             yield f"{name}:{number}", _from_object(dict(row), f"{name}:{number}")
         return
     for number, line in lines:
@@ -206,7 +201,7 @@ def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
     value: JsonValue = line
     if jsonl or line.startswith(("{", '"')):
         try:
-            value = parse_json(line)
+            value = json_values.parse_json(line)
         except ValueError as exc:
             if jsonl or line.startswith("{"):  # else a plain line that begins with a quotation
                 raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
@@ -219,7 +214,7 @@ def _from_line(line: str, place: str, *, jsonl: bool) -> Query:
     return _from_object(value, place)
 
 
-def _from_object(row: JsonObject, place: str) -> Query:
+def _from_object(row: json_values.JsonObject, place: str) -> Query:
     texts = {name: value for name in _TEXT_KEYS if isinstance(value := row.get(name), str | list)}
     key = next((name for name, value in texts.items() if (value.strip() if isinstance(value, str) else value)), None)
     messages = row.get("messages")
@@ -233,12 +228,12 @@ def _from_object(row: JsonObject, place: str) -> Query:
         )
     reference = next((str(row[name]) for name in _REFERENCE_KEYS if row.get(name) is not None), None)
     metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}
-    id_given, content = text_in(row, "id"), row[key]
+    id_given, content = json_values.text_in(row, "id"), row[key]
     id_given = _checked_id(id_given, f"{place}: ") if id_given else None
     if not isinstance(content, list):
         query = query_from(str(content), reference=reference, id=id_given)
         return query.model_copy(update={"metadata": metadata})
-    items: list[JsonObject] = []
+    items: list[json_values.JsonObject] = []
     for value in content:
         if not isinstance(value, dict) or not {"role", "type"} & value.keys():
             raise UsageError(f"{place}: an input item must be an object with a role or a type, not {quoted(value)}")
@@ -247,7 +242,7 @@ def _from_object(row: JsonObject, place: str) -> Query:
     return Query(id=id_made, text=items_text(items), items=tuple(items), reference=reference, metadata=metadata)
 
 
-def _with_items(row: JsonObject, messages: list[JsonValue], place: str) -> JsonObject:
+def _with_items(row: json_values.JsonObject, messages: list[JsonValue], place: str) -> json_values.JsonObject:
     """Return a row of chat messages with the SDK's input items as its query.
 
     A last message of the assistant's is the answer to the conversation: the reference, where none is named.
@@ -268,7 +263,7 @@ def _with_items(row: JsonObject, messages: list[JsonValue], place: str) -> JsonO
     return rest | {"query": content}
 
 
-def items_text(items: Sequence[JsonObject]) -> str:
+def items_text(items: Sequence[json_values.JsonObject]) -> str:
     """Return the SDK's input items as text for people and judges: who said what; images and files by name."""
     if len(items) == 1 and items[0].get("role") == "user":
         return _content(items[0].get("content"))

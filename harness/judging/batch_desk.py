@@ -8,16 +8,7 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from harness.archive.batch_log import (
-    BatchEnded,
-    BatchLog,
-    BatchMade,
-    BatchOnRecord,
-    BatchRecord,
-    BatchResult,
-    BatchSubmitted,
-    BatchUploaded,
-)
+from harness.archive import batch_log
 from harness.archive.store import RunStore
 from harness.core.errors import HarnessError, UsageError, counted
 from harness.core.progress import Clock, Progress
@@ -25,20 +16,7 @@ from harness.core.rankings import Unjudged, Unscored
 from harness.core.settings import Api
 from harness.endpoints.batch_files import MOST_BATCH_BYTES, MOST_BATCH_REQUESTS, BatchFiles, BatchStatus
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
-from harness.judging.judge_model import (
-    FORMS,
-    IN_BATCH,
-    SAMPLING,
-    UNANSWERED,
-    WITH_PROVIDER,
-    AskFailed,
-    Form,
-    ModelReply,
-    Question,
-    api_path,
-    read_reply_body,
-    request_body,
-)
+from harness.judging import judge_model
 
 TIER = "batch"
 """The service tier of what a batch brought, in verdicts and prices."""
@@ -51,7 +29,7 @@ _REFUSALS = {400, 422}
 class QuestionState:
     """What became of one question so far."""
 
-    replies: list[BatchOnRecord] = field(default_factory=list[BatchOnRecord])
+    replies: list[batch_log.BatchOnRecord] = field(default_factory=list[batch_log.BatchOnRecord])
     """The batches that brought one, the oldest first."""
     misses: int = 0
     """How many batches in a row brought no reply."""
@@ -63,7 +41,7 @@ class RequestFile:
     """Questions for one judge, on their way into a file that vanishes with the process."""
 
     judge: str
-    form: Form
+    form: judge_model.Form
     sampling: tuple[str, ...]
     file: IO[bytes] = field(default_factory=TemporaryFile)
     keys: list[str] = field(default_factory=list[str])
@@ -72,7 +50,7 @@ class RequestFile:
 class BatchDesk:
     """Knows of each question whether its reply is there, a batch has it, or it is to be asked."""
 
-    def __init__(self, store: RunStore, log: BatchLog, judges: Collection[str]) -> None:
+    def __init__(self, store: RunStore, log: batch_log.BatchLog, judges: Collection[str]) -> None:
         """Look at what the run holds of batches; `judges` are the identities of those that are asked here."""
         self.log, self._judges = log, judges
         self.files: list[RequestFile] = []
@@ -112,7 +90,7 @@ class BatchDesk:
         """Whether there is a reply to a question that no verdict rests on yet."""
         return key not in self.failed and bool(self.question(key).replies)
 
-    def reply(self, key: str, number: int) -> tuple[Form, Any]:
+    def reply(self, key: str, number: int) -> tuple[judge_model.Form, Any]:
         """Return the form that a reply was asked for in, and its body. Raises ArchiveDamaged."""
         batch = self.question(key).replies[number]
         result = self.log.result(batch.results[key])
@@ -127,7 +105,7 @@ class BatchDesk:
         """Whether anything is left here, or with a provider, that a ranking may wait for."""
         return bool(self.files) or any(batch.made.judge in self._judges for batch in self.log.under_way)
 
-    def leave(self, key: str, line: bytes, judge: str, form: Form, sampling: tuple[str, ...]) -> None:
+    def leave(self, key: str, line: bytes, judge: str, form: judge_model.Form, sampling: tuple[str, ...]) -> None:
         """Leave a question for the next batch."""
         file = next((f for f in reversed(self.files) if f.judge == judge), None)
         is_full = file and (len(file.keys) >= MOST_BATCH_REQUESTS or file.file.tell() + len(line) > MOST_BATCH_BYTES)
@@ -139,13 +117,13 @@ class BatchDesk:
         self._questions.setdefault(key, QuestionState()).under_way = True
 
 
-def batch_form(batch: BatchOnRecord) -> Form:
+def batch_form(batch: batch_log.BatchOnRecord) -> judge_model.Form:
     """Return the form that a batch asked for."""
-    forms: dict[str, Form] = {form: form for form in FORMS}
-    return forms.get(batch.made.form, FORMS[-1])
+    forms: dict[str, judge_model.Form] = {form: form for form in judge_model.FORMS}
+    return forms.get(batch.made.form, judge_model.FORMS[-1])
 
 
-def only_refusals(batch: BatchOnRecord) -> bool:
+def only_refusals(batch: batch_log.BatchOnRecord) -> bool:
     """Whether a batch showed that its requests' form or sampling is not taken: nothing but refusals came back."""
     refused = sum(status in _REFUSALS for status in batch.errors.values())
     return refused == len(batch.results) > 0
@@ -161,7 +139,7 @@ class BatchAsk:
         self._desk, self._judge, self._model, self._extra = desk, judge, model, extra
         self._api: Api = api
         self._turns = dict[str, int]()
-        at, self._sampling = 0, dict[str, float](SAMPLING)
+        at, self._sampling = 0, dict[str, float](judge_model.SAMPLING)
         for batch in desk.log.batches.values():  # what the judge's endpoint has refused is not sent again
             if batch.made.judge != judge or not only_refusals(batch):
                 continue
@@ -169,10 +147,10 @@ class BatchAsk:
             if named := next((n for n in self._sampling if n in words and n in batch.made.sampling), None):
                 del self._sampling[named]
             else:
-                at = min(FORMS.index(batch_form(batch)) + 1, len(FORMS) - 1)
-        self._form: Form = FORMS[at]
+                at = min(judge_model.FORMS.index(batch_form(batch)) + 1, len(judge_model.FORMS) - 1)
+        self._form: judge_model.Form = judge_model.FORMS[at]
 
-    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: judge_model.Question, clock: TimeLimit = NO_LIMIT) -> judge_model.ModelReply:
         """Return the reply that a batch brought. Raises AskFailed where there is none yet, or will be none."""
         del clock
         desk, key = self._desk, prompt.key
@@ -181,17 +159,17 @@ class BatchAsk:
         if turn < len(question.replies) and desk.may_ask(key):
             self._turns[key] = turn + 1
             form, body = desk.reply(key, turn)
-            answer = read_reply_body(body, form, tiered=False)
-            return ModelReply(answer.text, answer.usage, form, answer.raw, answer.withheld, TIER)
+            answer = judge_model.read_reply_body(body, form, tiered=False)
+            return judge_model.ModelReply(answer.text, answer.usage, form, answer.raw, answer.withheld, TIER)
         if question.under_way:
-            raise AskFailed(WITH_PROVIDER)
+            raise judge_model.AskFailed(judge_model.WITH_PROVIDER)
         if not desk.may_ask(key):
-            raise AskFailed(UNANSWERED)
-        body = request_body(self._api, self._model, prompt, self._form, {**self._extra, **self._sampling})
-        request = {"custom_id": key, "method": "POST", "url": f"/v1{api_path(self._api)}", "body": body}
+            raise judge_model.AskFailed(judge_model.UNANSWERED)
+        body = judge_model.request_body(self._api, self._model, prompt, self._form, {**self._extra, **self._sampling})
+        request = {"custom_id": key, "method": "POST", "url": f"/v1{judge_model.api_path(self._api)}", "body": body}
         line = json.dumps(request).encode() + b"\n"
         desk.leave(key, line, self._judge, self._form, tuple(self._sampling))
-        raise AskFailed(IN_BATCH)
+        raise judge_model.AskFailed(judge_model.IN_BATCH)
 
 
 @dataclass(frozen=True)
@@ -199,14 +177,14 @@ class BatchRounds:
     """The batches of one command: the judges' endpoints by the judges' identities."""
 
     store: RunStore
-    log: BatchLog
+    log: batch_log.BatchLog
     desk: BatchDesk
     files: Mapping[str, BatchFiles]
     clock: Clock
     progress: Progress
     states: dict[str, BatchStatus] = field(default_factory=dict[str, BatchStatus])
     """What the provider last said of the batches that are under way."""
-    over: list[BatchOnRecord] = field(default_factory=list[BatchOnRecord])
+    over: list[batch_log.BatchOnRecord] = field(default_factory=list[batch_log.BatchOnRecord])
     """The batches that this command has found to be over."""
 
     @property
@@ -236,18 +214,20 @@ class BatchRounds:
             keys, at = tuple(file.keys), self.clock()
             # noted before each step: a kill leaves no batch that nobody knows of
             self._keep(
-                BatchMade(batch=name, at=at, judge=file.judge, form=file.form, sampling=file.sampling, keys=keys)
+                batch_log.BatchMade(
+                    batch=name, at=at, judge=file.judge, form=file.form, sampling=file.sampling, keys=keys
+                )
             )
             uploaded = await files.upload(file.file, f"{name}.jsonl")
-            self._keep(BatchUploaded(batch=name, file=uploaded))
+            self._keep(batch_log.BatchUploaded(batch=name, file=uploaded))
             try:
                 identity = await files.create(uploaded)
             except UsageError:  # the provider said no
-                self._keep(BatchEnded(batch=name, at=self.clock(), outcome="refused"), settle=False)
+                self._keep(batch_log.BatchEnded(batch=name, at=self.clock(), outcome="refused"), settle=False)
                 raise
             except HarnessError as exc:
                 raise HarnessError(f"{exc}; it may have been bought: `harness resume` looks for it") from exc
-            self._keep(BatchSubmitted(batch=name, at=self.clock(), id=identity))
+            self._keep(batch_log.BatchSubmitted(batch=name, at=self.clock(), id=identity))
             self.desk.files.pop(0).file.close()
 
     def describe(self) -> str | None:
@@ -267,13 +247,13 @@ class BatchRounds:
             said.append(f"{what} in batch {batch.submitted.id}{done}, with the provider for {since}")
         return "; ".join(said) or None
 
-    def _under_way(self) -> list[BatchOnRecord]:
+    def _under_way(self) -> list[batch_log.BatchOnRecord]:
         return [batch for batch in self.log.under_way if batch.made.judge in self.files]
 
-    async def _collect(self, batch: BatchOnRecord, files: BatchFiles) -> bool:
+    async def _collect(self, batch: batch_log.BatchOnRecord, files: BatchFiles) -> bool:
         name = batch.made.batch
         if not (batch.submitted or await self._adopt(batch, files)) or batch.submitted is None:
-            self._keep(BatchEnded(batch=name, at=self.clock(), outcome="lost"))
+            self._keep(batch_log.BatchEnded(batch=name, at=self.clock(), outcome="lost"))
             lost = f"a batch of {counted(len(batch.made.keys), 'question')}"
             handed_in = "being handed in when the run was stopped, and may have been bought" if batch.uploaded else None
             self.progress.note(f"{lost} was {handed_in or 'not handed in when the run was stopped'}; it is asked again")
@@ -288,9 +268,9 @@ class BatchRounds:
                     if line.custom_id in asked and line.custom_id not in batch.results:
                         body = None if line.body is None else json.dumps(line.body)
                         key, code = line.custom_id, line.status
-                        result = BatchResult(batch=name, key=key, status=code, body=body, error=line.error)
+                        result = batch_log.BatchResult(batch=name, key=key, status=code, body=body, error=line.error)
                         self._keep(result, settle=False)
-        self._keep(BatchEnded(batch=name, at=self.clock(), outcome=status.word, error=status.error))
+        self._keep(batch_log.BatchEnded(batch=name, at=self.clock(), outcome=status.word, error=status.error))
         if batch.missing:
             why = f": {status.error}" if status.error else ""
             self.progress.note(
@@ -299,14 +279,14 @@ class BatchRounds:
             )
         return True
 
-    async def _adopt(self, batch: BatchOnRecord, files: BatchFiles) -> bool:
+    async def _adopt(self, batch: batch_log.BatchOnRecord, files: BatchFiles) -> bool:
         """Find the batch that was made of an uploaded file and never noted; return whether there is one."""
         identity = await files.find_batch(batch.uploaded.file) if batch.uploaded else None
         if identity:
-            self._keep(BatchSubmitted(batch=batch.made.batch, at=self.clock(), id=identity))
+            self._keep(batch_log.BatchSubmitted(batch=batch.made.batch, at=self.clock(), id=identity))
         return identity is not None
 
-    def _keep(self, record: BatchRecord, *, settle: bool = True) -> None:
+    def _keep(self, record: batch_log.BatchRecord, *, settle: bool = True) -> None:
         self.log.add(record, self.store.add_batch_record(record))
         if settle:
             self.store.settle()

@@ -25,17 +25,7 @@ from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.retries import NO_LIMIT, TimeLimit, as_refusal, is_too_long, judge_retries, read_failure
 from harness.endpoints.usage import read_usage
-from harness.judging.judge_model import (
-    FORMS,
-    SAMPLING,
-    AskFailed,
-    Form,
-    ModelReply,
-    Question,
-    api_path,
-    read_reply_body,
-    request_body,
-)
+from harness.judging import judge_model
 from harness.judging.slots import Slots
 
 _CACHE_KEY = "prompt_cache_key"
@@ -120,12 +110,12 @@ class EndpointAsk:
         """Why the endpoint is asked nothing more; None while it is asked."""
         return self._gate.given_up
 
-    async def __call__(self, prompt: Question, clock: TimeLimit = NO_LIMIT) -> ModelReply:
+    async def __call__(self, prompt: judge_model.Question, clock: TimeLimit = NO_LIMIT) -> judge_model.ModelReply:
         """Return the reply. Raises AskFailed; Refused if the endpoint turned the very first call down."""
         if self._model in self._first.answered:
             return await self._ask(prompt, clock)
 
-        async def in_turn() -> ModelReply:
+        async def in_turn() -> judge_model.ModelReply:
             with clock.stopped():  # it may have waited for the first call: rollouts go before all such calls together
                 await my_turn(JUDGING)
             return await self._ask(prompt, clock)
@@ -136,7 +126,7 @@ class EndpointAsk:
         """Close the connections."""
         await self._client.close()
 
-    async def _ask(self, prompt: Question, clock: TimeLimit) -> ModelReply:
+    async def _ask(self, prompt: judge_model.Question, clock: TimeLimit) -> judge_model.ModelReply:
         with clock.stopped():
             await self._slots.take(prompt.beginning)
         try:
@@ -145,27 +135,29 @@ class EndpointAsk:
             try:
                 return await self._send_allowed(prompt, clock)
             except EndpointDown as exc:
-                raise AskFailed(Failure(kind=exc.kind, type="EndpointDown", message=str(exc))) from exc
+                raise judge_model.AskFailed(Failure(kind=exc.kind, type="EndpointDown", message=str(exc))) from exc
             except openai.OpenAIError as exc:
                 works = isinstance(exc, NoReply) and self._gate.has_answered  # for the agent, at this address
                 if self._model not in self._first.answered and not works:
                     at = self._endpoint
                     self._refusal = as_refusal(exc, self._model, at.host, judge=True, named_by=at.named_by)
-                instead: ModelReply | None = None
+                instead: judge_model.ModelReply | None = None
                 if isinstance(exc, NoReply):
-                    instead = ModelReply("", read_usage(exc.usage), FORMS[self._form], exc.text)
-                raise self._refusal or AskFailed(read_failure(exc), instead) from exc
+                    instead = judge_model.ModelReply("", read_usage(exc.usage), judge_model.FORMS[self._form], exc.text)
+                raise self._refusal or judge_model.AskFailed(read_failure(exc), instead) from exc
         finally:
             self._slots.leave(prompt.beginning)
 
-    async def _send_allowed(self, prompt: Question, clock: TimeLimit) -> ModelReply:
+    async def _send_allowed(self, prompt: judge_model.Question, clock: TimeLimit) -> judge_model.ModelReply:
         """Send; where the endpoint refuses an option or the form, send again without it or in the next form."""
         while True:
-            wished = SAMPLING | ({_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {})
+            wished = judge_model.SAMPLING | (
+                {_CACHE_KEY: digest(prompt.beginning)[:32]} if self._takes_cache_key else {}
+            )
             refused = self._refused_settings.of(self._model)
             options = {name: value for name, value in wished.items() if name not in refused}
             try:
-                return await self._send_retrying(prompt, FORMS[self._form], options, clock)
+                return await self._send_retrying(prompt, judge_model.FORMS[self._form], options, clock)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                 if is_too_long(exc):
                     raise
@@ -185,17 +177,17 @@ class EndpointAsk:
         if self._takes_cache_key and not about_form and not answered:  # some endpoints refuse it without naming it
             self._takes_cache_key = False
             return True
-        if answered or self._form + 1 == len(FORMS):
+        if answered or self._form + 1 == len(judge_model.FORMS):
             return False
         self._form += 1
         return True
 
     async def _send_retrying(
-        self, prompt: Question, form: Form, options: dict[str, Any], clock: TimeLimit
-    ) -> ModelReply:
+        self, prompt: judge_model.Question, form: judge_model.Form, options: dict[str, Any], clock: TimeLimit
+    ) -> judge_model.ModelReply:
         tiers = TierChoice(self._tier, self._retries + 1)
 
-        def send() -> Awaitable[ModelReply]:
+        def send() -> Awaitable[judge_model.ModelReply]:
             return tiers.send(lambda tier: self._send(prompt, form, {**options, **tier}))
 
         try:  # without stamina, which leaves 140 objects in cycles for the garbage collector
@@ -213,10 +205,12 @@ class EndpointAsk:
             del first_error  # its traceback holds this frame
         raise AssertionError("stamina either returns or raises")
 
-    async def _send(self, prompt: Question, form: Form, options: Mapping[str, Any]) -> ModelReply:
+    async def _send(
+        self, prompt: judge_model.Question, form: judge_model.Form, options: Mapping[str, Any]
+    ) -> judge_model.ModelReply:
         api = self._endpoint.api
-        body = {**request_body(api, self._model, prompt, form, options), **self._extra}
-        response = await self._client.send_bytes(api_path(api), to_json(body))
+        body = {**judge_model.request_body(api, self._model, prompt, form, options), **self._extra}
+        response = await self._client.send_bytes(judge_model.api_path(api), to_json(body))
         answer = model_reply(response.content, response.request)
         self._gate.check_usage(answer.get("usage"))
-        return read_reply_body(answer, form, tiered=self._tier != "default")
+        return judge_model.read_reply_body(answer, form, tiered=self._tier != "default")

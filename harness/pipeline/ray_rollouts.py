@@ -28,20 +28,7 @@ from harness.core.unicode import without_credentials
 from harness.endpoints.credentials import AGENT_URL
 from harness.endpoints.gate import GateLesson, Gates
 from harness.endpoints.refused_settings import SettingLesson
-from harness.pipeline.ray_worker import (
-    AgentPlace,
-    FirstReply,
-    MadeRollout,
-    News,
-    RetriedCall,
-    RolloutOrder,
-    RolloutWorker,
-    Traffic,
-    TrafficLine,
-    WaitingCalls,
-    WorkerJob,
-    WorkerNote,
-)
+from harness.pipeline import ray_worker
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
@@ -74,19 +61,21 @@ async def open_rollouts_on_ray(
         name = f"harness-{run_context.run_id}"
         here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
         options = {"name": name, "num_cpus": 0, "max_restarts": -1, "scheduling_strategy": here}
-        traffic = _RAY.remote(Traffic).options(**options, max_concurrency=10_000).remote()
+        traffic = _RAY.remote(ray_worker.Traffic).options(**options, max_concurrency=10_000).remote()
         concurrency = job.settings.concurrency
-        starting = _RAY.remote(RolloutWorker).options(
+        starting = _RAY.remote(ray_worker.RolloutWorker).options(
             num_cpus=1, max_restarts=-1, max_task_retries=_TRIES, max_concurrency=concurrency + _SPARE_CALLS
         )
         cpus = int(_RAY.cluster_resources().get("CPU", 1))
         workers = [starting.remote(job, name, f"worker {n}") for n in range(max(1, min(cpus, concurrency)))]
-        line = TrafficLine(traffic, "driver", everything=True)
+        line = ray_worker.TrafficLine(traffic, "driver", everything=True)
         relay = _Relay(run_context.progress, run_env.gates)
         listening = asyncio.create_task(line.listen(relay.receive))
         run_env.gates.share = line.post
         try:
-            first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
+            first: ray_worker.MadeRollout = await workers[
+                0
+            ].ready.remote()  # the first call goes alone for a time, and not before
             if first.refusal:
                 raise first.error
             yield _RolloutsOnRay(run_context, [_Worker(actor) for actor in workers], relay)
@@ -99,7 +88,9 @@ async def open_rollouts_on_ray(
                 _RAY.kill(actor)
 
 
-def _worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tuple[WorkerJob, Mapping[str, Any]]:
+def _worker_job(
+    spec: AgentSpec, run_context: RunContext, *, remote: bool
+) -> tuple[ray_worker.WorkerJob, Mapping[str, Any]]:
     """Return a run's job and Ray's runtime environment; `remote` where machines share no folder. Raises UsageError."""
     place, shipped = _agent_place(spec.loaded, remote=remote)
     endpoint, url = spec.endpoint, without_credentials(spec.endpoint.url) if spec.endpoint else None
@@ -123,7 +114,7 @@ def _worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tu
         judge_base_url=None,
         instructions=None,
     )
-    job = WorkerJob(
+    job = ray_worker.WorkerJob(
         run_context.run_id,
         settings,
         place,
@@ -135,7 +126,7 @@ def _worker_job(spec: AgentSpec, run_context: RunContext, *, remote: bool) -> tu
     return job, shipped
 
 
-def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapping[str, Any]]:
+def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[ray_worker.AgentPlace, Mapping[str, Any]]:
     if loaded.word is None:
         try:
             _CLOUDPICKLE.dumps(loaded)
@@ -144,15 +135,15 @@ def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapp
                 f"agent {loaded.name!r} cannot be sent to Ray workers ({type(exc).__name__}: {exc}); name its file, "
                 "as in path.py:attr"
             ) from None
-        return AgentPlace(loaded.name, itself=loaded), {}
+        return ray_worker.AgentPlace(loaded.name, itself=loaded), {}
     place, colon, attr = loaded.word.rpartition(":") if ":" in loaded.word[2:] else (loaded.word, "", "")
     is_file = place.endswith(".py") or (not colon and loaded.file and not loaded.packaged)
     if not (is_file and loaded.file):
-        return AgentPlace(loaded.name, loaded.word, None if remote else loaded.here), {}
+        return ray_worker.AgentPlace(loaded.name, loaded.word, None if remote else loaded.here), {}
     if remote:
         shipped = {"working_dir": str(loaded.file.parent), "excludes": ["runs/", ".git/", ".venv/", ".env"]}
-        return AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), shipped
-    return AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
+        return ray_worker.AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), shipped
+    return ray_worker.AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
 
 
 @dataclass
@@ -171,23 +162,23 @@ class _Relay:
     _noted: set[str] = field(default_factory=set[str])
     _waiting: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
-    def receive(self, source: str, news: News) -> None:
+    def receive(self, source: str, news: ray_worker.News) -> None:
         match news:
             case GateLesson():
                 self.gates.learn(news)
             case SettingLesson():
                 self.refused = tuple(dict.fromkeys((*self.refused, news)))
-            case WorkerNote(text):
+            case ray_worker.WorkerNote(text):
                 if text not in self._noted:
                     self._noted.add(text)
                     self.progress.note(text)
-            case RetriedCall():
+            case ray_worker.RetriedCall():
                 self.progress.retried()
-            case WaitingCalls(place, calls):
+            case ray_worker.WaitingCalls(place, calls):
                 self._waiting[source, place] = calls
                 everywhere = sum(n for (_, of_place), n in self._waiting.items() if of_place == place)
                 self.progress.waiting(f"{place} (Ray workers)", everywhere)
-            case FirstReply(order):
+            case ray_worker.FirstReply(order):
                 if first_call := self.leading.get(order):
                     first_call.reply()
 
@@ -201,7 +192,7 @@ class _RolloutsOnRay:
 
     async def make(self, begun: BegunRollout) -> None:
         worker = min(self.workers, key=lambda one: one.busy)
-        order = RolloutOrder(next(self.numbers), begun.query, begun.index, begun.leads, self.relay.refused)
+        order = ray_worker.RolloutOrder(next(self.numbers), begun.query, begun.index, begun.leads, self.relay.refused)
         if begun.leads:
             self.relay.leading[order.number] = begun.first_call
         worker.busy += 1
@@ -225,7 +216,7 @@ class _RolloutsOnRay:
         if begun.leads:
             begun.first_call.over()
 
-    def _keep(self, begun: BegunRollout, made: MadeRollout) -> None:
+    def _keep(self, begun: BegunRollout, made: ray_worker.MadeRollout) -> None:
         """Write what came back: the texts first, because the record names them. Raises what ends the run instead."""
         if made.rollout is None:
             raise made.error

@@ -16,17 +16,8 @@ from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.unicode import without_credentials
 from harness.core.user_files import read_text
+from harness.endpoints import costs
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors, secrets_in
-from harness.endpoints.costs import (
-    UNKNOWN_ADDRESS,
-    Ceiling,
-    CostBounds,
-    Priced,
-    PriceList,
-    agent_tokens,
-    judge_tokens,
-    price_list,
-)
 from harness.endpoints.credentials import Credentials
 from harness.rollouts.approval_gate import ChosenApprover, check_approvals, check_tools
 from harness.rollouts.loading import AgentEnv, LoadedAgent
@@ -96,11 +87,11 @@ class AgentSpec:
         hosts = dict.fromkeys(server.host for server in self.servers or (self.endpoint,))
         return f"{self.model or 'models'}@{', '.join(hosts)}"
 
-    def priced(self, prices: PriceList) -> list[Priced]:
+    def priced(self, prices: costs.PriceList) -> list[costs.Priced]:
         """Return what its tokens are priced by at each of its servers; where an agent's own models are is not known."""
-        own = self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
+        own = self.endpoint.base_url if self.endpoint else costs.UNKNOWN_ADDRESS
         urls = [server.base_url for server in self.servers] or [own]
-        return [Priced(self.model, url, self.offline, prices) for url in urls]
+        return [costs.Priced(self.model, url, self.offline, prices) for url in urls]
 
 
 async def resolve_agent(
@@ -191,16 +182,16 @@ def make_redactor(loaded: LoadedAgent | None, settings: Settings, environ: Mappi
     return Redactor(secrets, settings.redact, loaded.redact if loaded else None)
 
 
-def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> CostBounds | None:
+def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> costs.CostBounds | None:
     """Return what calls cost that are shared out evenly among the jurors."""
-    least, most = judge_tokens(settings.judge_budget)
+    least, most = costs.judge_tokens(settings.judge_budget)
     dearest, bounds = _dearest_tier(settings), list[float]()
     for tokens, tier in ((least, "flex" if settings.judge_tier != "default" else dearest), (most, dearest)):
         prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
         if None in prices:
             return None
         bounds.append(fmean(price for price in prices if price is not None))
-    return CostBounds(calls[0] * bounds[0], calls[1] * bounds[1])
+    return costs.CostBounds(calls[0] * bounds[0], calls[1] * bounds[1])
 
 
 def _dearest_tier(settings: Settings) -> str | None:
@@ -209,38 +200,40 @@ def _dearest_tier(settings: Settings) -> str | None:
     return "flex" if settings.judge_tier == "flex" else None
 
 
-def _jurors(settings: Settings, judge: JudgeSpec) -> list[Priced]:
-    prices = price_list(settings)
-    return [Priced(member.model, member.base_url, member.offline, prices) for member in judge.members]
+def _jurors(settings: Settings, judge: JudgeSpec) -> list[costs.Priced]:
+    prices = costs.price_list(settings)
+    return [costs.Priced(member.model, member.base_url, member.offline, prices) for member in judge.members]
 
 
 def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> None:
     """Refuse a ceiling on what has no price. Raises UsageError."""
     if settings.max_cost is None:
         return
-    priced = [("the agent's model", at) for at in agent.priced(price_list(settings))] if agent else []
+    priced = [("the agent's model", at) for at in agent.priced(costs.price_list(settings))] if agent else []
     priced += [("the judge", at) for at in _jurors(settings, judge)] if judge else []
     for who, at in priced:
-        if at.of(judge_tokens(0)[0].usage()) is None:
+        if at.of(costs.judge_tokens(0)[0].usage()) is None:
             model = shlex.quote(at.model or "MODEL")
             way_out = f"name it with {option('prices', {model: 'IN/OUT'})}, in USD a million tokens"
             if like := at.list_price:
                 way_out += f", or take {like.provider_name}'s list price with {switch('price_by_name')}"
-            where = f" at {at.base_url}" if at.base_url and at.base_url != UNKNOWN_ADDRESS else ""
+            where = f" at {at.base_url}" if at.base_url and at.base_url != costs.UNKNOWN_ADDRESS else ""
             raise UsageError(
                 f"{option('max_cost', settings.max_cost)} cannot be kept: the price of {who} "
                 f"({at.model or 'one of its own'}{where}) is unknown; {way_out}, or leave {option('max_cost')} out"
             )
 
 
-def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> Ceiling:
+def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> costs.Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
-    least, tier = judge_tokens(settings.judge_budget)[0].usage(), _dearest_tier(settings)
+    least, tier = costs.judge_tokens(settings.judge_budget)[0].usage(), _dearest_tier(settings)
     judged = [usd for juror in _jurors(settings, judge) if (usd := juror.of(least, tier)) is not None] if judge else []
     rolled_out = (
-        agent.priced(price_list(settings))[0].of(agent_tokens(settings.max_turns)[0].usage()) if agent else None
+        agent.priced(costs.price_list(settings))[0].of(costs.agent_tokens(settings.max_turns)[0].usage())
+        if agent
+        else None
     )
-    return Ceiling(
+    return costs.Ceiling(
         settings.max_cost,
         {**({"judge": max(judged)} if judged else {}), **({} if rolled_out is None else {"agent": rolled_out})},
     )
@@ -250,7 +243,7 @@ def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None
     """Return in words which models take the list price of their name (--price-by-name), and whose price that is."""
     if not settings.price_by_name:
         return []
-    prices = price_list(settings)
+    prices = costs.price_list(settings)
     priced = [*(agent.priced(prices)[:1] if agent else []), *_jurors(settings, judge)]
     named = [(at.model, like) for at in priced if (like := at.list_price)]
     return list(dict.fromkeys(f"{model}: {like.provider_name}'s list price of {like.model}" for model, like in named))

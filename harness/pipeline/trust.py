@@ -18,18 +18,7 @@ from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo, find_archived
 from harness.archive.run_state import find_missing_work
 from harness.archive.store import ComparisonStore, RunStore
-from harness.core.errors import (
-    CannotWrite,
-    HarnessError,
-    Refused,
-    UsageError,
-    call,
-    counted,
-    first_error,
-    option,
-    quoted,
-    switch,
-)
+from harness.core import errors
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
@@ -52,15 +41,15 @@ class Trust:
     def checked(self, settings: Settings, changes: Collection[str] = ()) -> Settings:
         """Return settings under which the run's agent may run. Raises UsageError for a power only the run gives."""
         given = [
-            f"{what} ({option(name)})"
+            f"{what} ({errors.option(name)})"
             for name, what in _POWERS.items()
             if name not in changes and getattr(settings, name) != SETTINGS[name].default
         ]
         if not given or self.is_given:
             return settings
-        raise UsageError(
-            f"run {quoted(self.run)}, of which this machine has no record, {' and '.join(given)}: "
-            f"{switch('trust_archive')} lets it"
+        raise errors.UsageError(
+            f"run {errors.quoted(self.run)}, of which this machine has no record, {' and '.join(given)}: "
+            f"{errors.switch('trust_archive')} lets it"
         )
 
     def replayed(self, settings: Settings) -> Settings:
@@ -118,7 +107,7 @@ def attested(
     addresses = archived_addresses(store.reader.info)
     try:
         attest(store.reader, run_env.environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
-    except CannotWrite as exc:
+    except errors.CannotWrite as exc:
         run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
     try:
         yield
@@ -134,7 +123,7 @@ def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | Non
     allowed = [url for url in urls if url and trust.credentials.may_go_to(url)]
     try:
         attest_addresses(trust.attestation, run_env.environ, allowed)
-    except CannotWrite as exc:
+    except errors.CannotWrite as exc:
         run_env.progress.note(str(exc))
 
 
@@ -154,25 +143,25 @@ def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> L
     info, attestation, here = reader.info, read_attestation(reader, environ), Path.cwd()
     word, folder = info.agent_word or (info.agent if info.agent_file else None), reader.folder
     if word is None:
-        raise UsageError(
-            f"run {info.id} does not say where its agent is: name it with {call(asked, folder, agent='NAME')}"
+        raise errors.UsageError(
+            f"run {info.id} does not say where its agent is: name it with {errors.call(asked, folder, agent='NAME')}"
         )
     try:
         if attestation and attestation.agent_word == word and attestation.here:
             return _made_here(attestation, word, attestation.here, here)
         if is_plain_name(word):
             return load_agent(word, here)
-    except UsageError as exc:
-        to_type = call(asked, folder, agent="path.py:attr")
-        raise UsageError(f"the run's agent cannot be loaded: {exc}; name it with {to_type}") from None
+    except errors.UsageError as exc:
+        to_type = errors.call(asked, folder, agent="path.py:attr")
+        raise errors.UsageError(f"the run's agent cannot be loaded: {exc}; name it with {to_type}") from None
     place = Path(word.rpartition(":")[0] or word)
     inside = not place.is_absolute() and ".." not in place.parts
     # the archive's word only where it names a file of the working folder's
     suggested = word if inside and place.suffix == ".py" and is_file(here / place) else "path.py:attr"
-    raise UsageError(
-        f"run {info.id} names its agent as {quoted(word)}, and this machine has no record of having made the run (it "
-        "came from elsewhere, its run.json has changed, or an older version made it). No code is loaded because an "
-        f"archive names it; if you know the agent, name it: {call(asked, folder, agent=suggested)}"
+    raise errors.UsageError(
+        f"run {info.id} names its agent as {errors.quoted(word)}, and this machine has no record of having made "
+        "the run (it came from elsewhere, its run.json has changed, or an older version made it). No code is loaded "
+        f"because an archive names it; if you know the agent, name it: {errors.call(asked, folder, agent=suggested)}"
     )
 
 
@@ -192,26 +181,26 @@ def what_is_kept(folder: Path | None) -> str:
     if find_archived(str(folder), folder.parent).kind == "comparison":
         with ComparisonReader(folder) as comparison:
             verdicts = len(list(comparison.verdicts()))
-        kept = counted(verdicts, "verdict is kept", "verdicts are kept")
+        kept = errors.counted(verdicts, "verdict is kept", "verdicts are kept")
         if not verdicts:  # the sides' rollouts are in runs of their own
             kept = "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
-        return f"{kept} in {folder}; {call('resume', folder)} does what is missing"
+        return f"{kept} in {folder}; {errors.call('resume', folder)} does what is missing"
     with RunReader(folder) as reader:
         missing, newest = find_missing_work(reader), reader.newest_ranking()
         begun = newest if newest and not newest.finished else None
         if missing.nothing and begun is None:
             return f"{folder} is whole, and no ranking in it was cut short"
         if begun and not missing.rollouts and (begun.head.free or len(reader.heads()) > 1):
-            queries = counted(len(reader.index.queries), "query", "queries")
+            queries = errors.counted(len(reader.index.queries), "query", "queries")
             whole = f"{len(begun.groups) - begun.incomplete:,} of {queries}"
             if begun.head.free:
                 return f"The new ranking has {whole} in full, and is kept in {folder}; rank again for the others"
             kept = f"The new ranking has {whole} in full; it and all verdicts that were bought are kept in {folder}"
         else:
             ended = _count_statuses(reader)
-            rollouts = counted(ended.total(), "rollout that was", "rollouts that were")
+            rollouts = errors.counted(ended.total(), "rollout that was", "rollouts that were")
             kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
-    return f"{kept}; {call('resume', folder)} does what is missing"
+    return f"{kept}; {errors.call('resume', folder)} does what is missing"
 
 
 def _count_statuses(reader: RunReader) -> Counter[str]:
@@ -223,20 +212,20 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
     """Raise the first of a group of errors, and say what is kept; a new run that cost nothing is taken away."""
     try:
         yield
-    except* Refused as group:
+    except* errors.Refused as group:
         if new and store.is_empty:
             store.discard()
-            raise first_error(group) from None
+            raise errors.first_error(group) from None
         kept = what_is_kept(store.folder)
         if isinstance(store, RunStore):
             with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
                 if "ok" in _count_statuses(reader):
-                    kept += f", {call('rescore', store.folder, judge_model='MODEL')} takes another judge"
-        raise type(first_error(group))(f"{first_error(group)}. {kept}") from None
-    except* CannotWrite as group:
-        advice = f"make room, then {call('resume', store.folder)}"
-        raise CannotWrite(f"{first_error(group)}; {advice}") from None
-    except* HarnessError as group:
+                    kept += f", {errors.call('rescore', store.folder, judge_model='MODEL')} takes another judge"
+        raise type(errors.first_error(group))(f"{errors.first_error(group)}. {kept}") from None
+    except* errors.CannotWrite as group:
+        advice = f"make room, then {errors.call('resume', store.folder)}"
+        raise errors.CannotWrite(f"{errors.first_error(group)}; {advice}") from None
+    except* errors.HarnessError as group:
         if new and store.is_empty:
             store.discard()
-        raise first_error(group) from None
+        raise errors.first_error(group) from None

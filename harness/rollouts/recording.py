@@ -13,18 +13,8 @@ from agents.tool import ToolOriginType, get_function_tool_origin
 from harness.core.errors import counted
 from harness.core.records import Rollout, Step
 from harness.endpoints.usage import completed
+from harness.rollouts import model_request
 from harness.rollouts.approval_gate import Decision, gated
-from harness.rollouts.model_request import (
-    Divergence,
-    Scrub,
-    as_archived,
-    build_request,
-    diff,
-    first_change,
-    input_items,
-    likeness,
-    sent_output,
-)
 from harness.rollouts.raw import RawCall
 
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
@@ -46,10 +36,10 @@ class Recording:
 
     rollout: Rollout
     calls: Sequence[RawCall]
-    scrub: Scrub
+    scrub: model_request.Scrub
     drives_nested: bool
     live_tools: bool
-    divergence: Divergence | None = None
+    divergence: model_request.Divergence | None = None
     ended: bool = False
     """The rollout was cut off here; nothing is known of what would have come."""
     used: set[int] = field(default_factory=set[int])
@@ -59,7 +49,7 @@ class Recording:
 
     def __post_init__(self) -> None:
         """Scrub the requests as those of now will be: what was recorded under fewer patterns must not differ."""
-        self._requests = [as_archived(c.request, self.scrub) for c in self.calls]
+        self._requests = [model_request.as_archived(c.request, self.scrub) for c in self.calls]
         self._agents = {c.raw: c.agent for c in self.rollout.calls if c.raw is not None}
 
     async def answer(self, request: dict[str, Any]) -> int:
@@ -68,7 +58,7 @@ class Recording:
             raise Diverged
         if self.ended:
             raise EndOfRecording
-        now = as_archived(request, self.scrub)
+        now = model_request.as_archived(request, self.scrub)
         unused = self._unused()
         same = next((i for i in unused if self._requests[i] == now), None)
         if same is not None:
@@ -81,11 +71,16 @@ class Recording:
                 raise self.end()
             if self.rollout.failure and self.rollout.failure.kind == "guardrail":
                 await anyio.sleep(_GUARDRAIL_S)  # it had no reply before the guardrail beside it tripped
-            change, ends = diff(None, input_items(now)[-1:]), f"ends after {counted(len(self.calls), 'model call')}"
-            more = Divergence(what="more calls", call=len(self.calls) + 1, diff=change, detail=f"the recording {ends}")
+            change, ends = (
+                model_request.diff(None, model_request.input_items(now)[-1:]),
+                f"ends after {counted(len(self.calls), 'model call')}",
+            )
+            more = model_request.Divergence(
+                what="more calls", call=len(self.calls) + 1, diff=change, detail=f"the recording {ends}"
+            )
             raise self.diverge(more)
-        nearest = max(unused, key=lambda i: (*likeness(self._requests[i], now), -i))
-        change = first_change(self._requests[nearest], now)
+        nearest = max(unused, key=lambda i: (*model_request.likeness(self._requests[i], now), -i))
+        change = model_request.first_change(self._requests[nearest], now)
         number = self._step_before(nearest)
         if change.what == "tool output changed" and (step := self._step(change.detail, change.tool)):
             number = step[0]
@@ -95,7 +90,7 @@ class Recording:
     async def output(self, call: int, call_id: str, name: str) -> Any:
         """Return what a tool call of recorded reply `call` gave, as a tool would. Raises as the tool did."""
         self._skip(call, call_id)
-        output: Any = sent_output([c.request for c in self.calls], call, call_id)
+        output: Any = model_request.sent_output([c.request for c in self.calls], call, call_id)
         if isinstance(output, list):  # parts, which have types of their own where a tool returns them
             parts = cast("list[dict[str, Any]]", output)
             return [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
@@ -110,7 +105,9 @@ class Recording:
             raise RuntimeError(step.error)
         if self.rollout.failure is None:
             unknown = "the recording holds no output of this call"
-            raise self.diverge(Divergence(what="tool output changed", call=call + 1, tool=name, detail=unknown))
+            raise self.diverge(
+                model_request.Divergence(what="tool output changed", call=call + 1, tool=name, detail=unknown)
+            )
         with anyio.move_on_after(_OTHERS_S):
             await self._all_used.wait()  # calls beside this one may still have come to their end
         raise self.end()
@@ -129,7 +126,7 @@ class Recording:
         self.ended = True
         return EndOfRecording()
 
-    def diverge(self, divergence: Divergence) -> Diverged:
+    def diverge(self, divergence: model_request.Divergence) -> Diverged:
         """Keep the first divergence, and return what to raise."""
         self.divergence = self.divergence or divergence
         return Diverged()
@@ -139,15 +136,17 @@ class Recording:
         """Whether the rollout was ended by something that is neither the agent's code nor a reply."""
         return self.rollout.failure is not None and self.rollout.failure.kind not in _ENDS_BY_ITSELF
 
-    def missing(self) -> Divergence | None:
+    def missing(self) -> model_request.Divergence | None:
         """Return the divergence of a run that ended although there were more recorded calls."""
         unused = self._unused()
         if not unused:
             return None
         first, detail = unused[0], f"{len(unused)} of {counted(len(self.calls), 'recorded model call')} not made"
         agent, step = self._agents.get(first), self._step_before(first)
-        change = diff(input_items(self._requests[first])[-1:], None)
-        return Divergence(what="fewer calls", call=first + 1, agent=agent, step=step, detail=detail, diff=change)
+        change = model_request.diff(model_request.input_items(self._requests[first])[-1:], None)
+        return model_request.Divergence(
+            what="fewer calls", call=first + 1, agent=agent, step=step, detail=detail, diff=change
+        )
 
     def _unused(self) -> list[int]:
         return [i for i in range(len(self.calls)) if i not in self.used]
@@ -192,7 +191,9 @@ class _RecordedDecisions:
         decisions = [step.tool_output for step in self._steps if (step.call_id, step.tool_name) == call]
         if self._asked[call] >= len(decisions):
             detail = "the call needs approval now, and the recording holds no decision on it"
-            raise self._recording.diverge(Divergence(what="ended otherwise", tool=item.name, detail=detail))
+            raise self._recording.diverge(
+                model_request.Divergence(what="ended otherwise", tool=item.name, detail=detail)
+            )
         self._asked[call] += 1  # ids of calls may repeat in a rollout
         return Decision.from_words(decisions[self._asked[call] - 1] or "")
 
@@ -224,7 +225,7 @@ class ReplayModel(Model):
     ) -> ModelResponse:
         """Return the recorded reply. Raises Diverged, EndOfRecording."""
         del model_settings, tracing, more
-        request = build_request(system_instructions, input, tools, output_schema, handoffs)
+        request = model_request.build_request(system_instructions, input, tools, output_schema, handoffs)
         call = await self._recording.answer(request)
         # The SDK runs the tools of the very list that it offers, whoever's agent it is: also those of agents inside
         # handoff() and as_tool(), which nothing else can reach.

@@ -11,17 +11,7 @@ from harness.core.errors import counted, quoted
 from harness.core.rankings import Signal
 from harness.core.records import Failure, FailureKind, Role
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats.chat_turns import (
-    SYSTEM_ROLES,
-    checked_messages,
-    content_text,
-    conversation_of,
-    masked_runs,
-    plain_messages,
-    sampled_tokens,
-    steps_of_messages,
-    turn_of,
-)
+from harness.formats import chat_turns
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, text_in
 from harness.formats.training.line_models import GroupLine, GroupRollout, GroupSequence
 from harness.formats.training.origins import ImportedTrajectory, LineOrigin
@@ -43,14 +33,19 @@ def talk_fields(turns: Sequence[Turn]) -> dict[str, Any]:
     """Return the fields of an ImportedTrajectory that turns tell. Raises ValueError."""
     outer = [turn for turn in turns if turn.within is None] or list(turns)
     messages = outer[-1].messages
-    talk = [message for message in messages if message["role"] not in SYSTEM_ROLES]
+    talk = [message for message in messages if message["role"] not in chat_turns.SYSTEM_ROLES]
     asked = next(
-        (i for i, m in enumerate(talk) if m["role"] == "user" and content_text(m.get("content")).strip()), None
+        (i for i, m in enumerate(talk) if m["role"] == "user" and chat_turns.content_text(m.get("content")).strip()),
+        None,
     )
-    texts = [content_text(message.get("content")) for message in (messages if asked is None else [talk[asked]])]
+    texts = [
+        chat_turns.content_text(message.get("content")) for message in (messages if asked is None else [talk[asked]])
+    ]
     after = talk if asked is None else talk[asked + 1 :]
-    path, answer = steps_of_messages(after if any(m["role"] == "assistant" for m in after) else talk)
-    instructions = [content_text(m.get("content")) for m in outer[0].context if m["role"] in SYSTEM_ROLES]
+    path, answer = chat_turns.steps_of_messages(after if any(m["role"] == "assistant" for m in after) else talk)
+    instructions = [
+        chat_turns.content_text(m.get("content")) for m in outer[0].context if m["role"] in chat_turns.SYSTEM_ROLES
+    ]
     tools = [tool["function"]["name"] for turn in turns for tool in turn.tools]
     return {
         "query": next((text for text in texts if text.strip()), "(no text)"),
@@ -120,24 +115,24 @@ def _read_member(rollout: JsonObject, origin: LineOrigin, index: int) -> Importe
 
 def _turns(sequence: JsonObject, where: str) -> Iterator[Turn]:
     """Yield the turns of a sequence: one for each run of messages that its mask marks. Raises ValueError."""
-    messages = checked_messages(sequence.get("messages"))
+    messages = chat_turns.checked_messages(sequence.get("messages"))
     said = [int(message["role"] == "assistant") for message in messages]
     mask = _mask(sequence.get("message_mask", [*said]), len(messages), f"{where}: `message_mask`")
     conversation = replace(
-        conversation_of(sequence),
+        chat_turns.conversation_of(sequence),
         agent=text_in(sequence, "agent"),
         model=text_in(sequence, "model"),
         output_schema=object_in(sequence, "output_schema") or None,
         within=text_in(sequence, "within"),
     )
-    plain = plain_messages(messages)
+    plain = chat_turns.plain_messages(messages)
     if 1 not in mask:
         raise ValueError(f"{where}: `message_mask` marks no message")
     if any(marked > is_said for marked, is_said in zip(mask, said, strict=True)):
         raise ValueError(f"{where}: `message_mask` marks a message that is not the assistant's")
-    runs = list(masked_runs(mask))
+    runs = list(chat_turns.masked_runs(mask))
     for (begin, end), tokens in zip(runs, _tokens(sequence, len(runs), where), strict=True):
-        yield turn_of(conversation, plain, begin, end, tokens)
+        yield chat_turns.turn_of(conversation, plain, begin, end, tokens)
 
 
 def _mask(mask: JsonValue, length: int, what: str) -> list[int]:
@@ -154,7 +149,7 @@ def _tokens(sequence: JsonObject, turns: int, where: str) -> Sequence[SampledTok
         return [None] * turns
     if not isinstance(ids, list):
         raise ValueError(f"{where}: `token_ids` must be a list of numbers")  # noqa: TRY004 - a fault of the file
-    runs = list(masked_runs(_mask(sequence.get("token_mask"), len(ids), f"{where}: `token_mask`")))
+    runs = list(chat_turns.masked_runs(_mask(sequence.get("token_mask"), len(ids), f"{where}: `token_mask`")))
     if len(runs) != turns:
         marked = counted(len(runs), "run")
         raise ValueError(f"{where}: `token_mask` marks {marked} of tokens, `message_mask` {turns} of messages")
@@ -164,7 +159,7 @@ def _tokens(sequence: JsonObject, turns: int, where: str) -> Sequence[SampledTok
     for begin, end in runs:
         sampled = logprobs[begin:end] if logprobs else []
         known = None if all(logprob is None for logprob in sampled) else sampled
-        tokens.append(sampled_tokens(ids[:begin], ids[begin:end], known, where))
+        tokens.append(chat_turns.sampled_tokens(ids[:begin], ids[begin:end], known, where))
     return tokens
 
 
@@ -241,17 +236,20 @@ def _turns_of_choices(history: JsonObject, agent: str | None, model: str | None)
     entries = objects_in(history, "messages_and_choices")
     if not any(map(_is_choice, entries)):
         return
-    messages = checked_messages([dict(object_in(e, "message") if _is_choice(e) else e) for e in entries])
-    conversation, plain = replace(conversation_of(history), agent=agent, model=model), plain_messages(messages)
-    for begin, end in masked_runs([*map(_is_choice, entries)]):
+    messages = chat_turns.checked_messages([dict(object_in(e, "message") if _is_choice(e) else e) for e in entries])
+    conversation, plain = (
+        replace(chat_turns.conversation_of(history), agent=agent, model=model),
+        chat_turns.plain_messages(messages),
+    )
+    for begin, end in chat_turns.masked_runs([*map(_is_choice, entries)]):
         if any(message["role"] != "assistant" for message in messages[begin:end]):
             raise ValueError("the message of a Choice is not the assistant's")
         tokens = [_tokens_of_choice(entries[place], f"message {place + 1}") for place in range(begin, end)]
         if not any(tokens):
-            yield turn_of(conversation, plain, begin, end)
+            yield chat_turns.turn_of(conversation, plain, begin, end)
             continue
         for at, of_choice in enumerate(tokens, begin):
-            yield turn_of(conversation, plain, at, at + 1, of_choice)
+            yield chat_turns.turn_of(conversation, plain, at, at + 1, of_choice)
 
 
 def _tokens_of_choice(choice: JsonObject, where: str) -> SampledTokens | None:
@@ -261,4 +259,4 @@ def _tokens_of_choice(choice: JsonObject, where: str) -> SampledTokens | None:
     if not names or not all(name.startswith(_ID_PREFIX) for name in names):
         return None
     ids: list[Any] = [int(name.removeprefix(_ID_PREFIX)) for name in names]
-    return sampled_tokens([], ids, [token.get("logprob") for token in content], where)
+    return chat_turns.sampled_tokens([], ids, [token.get("logprob") for token in content], where)

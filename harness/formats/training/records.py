@@ -6,16 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from harness.formats.json_values import parse_json
-from harness.formats.training import line_models
-from harness.formats.training.candidates import (
-    Candidate,
-    LeftOut,
-    Losses,
-    RankedGroup,
-    RankedPair,
-    preference_pairs,
-    rewards_teach,
-)
+from harness.formats.training import candidates, line_models
 from harness.formats.training.line_models import Part, faults
 from harness.formats.training.rules import ExportRules, SftStyle
 from harness.formats.turns import NO_TOKENS, Message, TokenCounts, TurnSequence, token_fields
@@ -31,7 +22,7 @@ def trl_messages(messages: Iterable[Message]) -> list[Message]:
     for message in messages:
         calls = message.get("tool_calls") or ()
         if not all("function" in call for call in calls):
-            raise LeftOut("a call of a tool that is no function")
+            raise candidates.LeftOut("a call of a tool that is no function")
         changed = [
             call | {"function": call["function"] | {"arguments": _as_object(call["function"]["arguments"])}}
             for call in calls
@@ -46,7 +37,7 @@ def _as_object(arguments: Any) -> dict[str, Any]:
     except (TypeError, ValueError):
         value = None
     if not isinstance(value, dict):
-        raise LeftOut("the arguments of a tool call are no JSON object")
+        raise candidates.LeftOut("the arguments of a tool call are no JSON object")
     return value  # pyright: ignore[reportUnknownVariableType] - of JSON
 
 
@@ -98,16 +89,21 @@ class TrainingLine:
     tokens: TokenCounts = NO_TOKENS
 
 
-LinesOf = Callable[[RankedGroup, Sequence[Candidate], ExportRules, Losses], Iterator[TrainingLine]]
+LinesOf = Callable[
+    [candidates.RankedGroup, Sequence[candidates.Candidate], ExportRules, candidates.Losses], Iterator[TrainingLine]
+]
 """Makes the lines of a group from the candidates, best first; what is left out is counted."""
 
 
 def group_records(
-    group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+    group: candidates.RankedGroup,
+    choices: Sequence[candidates.Candidate],
+    rules: ExportRules,
+    losses: candidates.Losses,
 ) -> Iterator[TrainingLine]:
     """Yield a group as one line, its advantages standardized over who is left."""
     gained = [candidate.place.reward or 0.0 for candidate in choices]
-    if rewards_teach(choices, rules, losses):
+    if candidates.rewards_teach(choices, rules, losses):
         standardized = advantages([Fraction(reward) for reward in gained])
         members = sorted(zip(choices, gained, standardized, strict=True), key=lambda member: member[0].index)
         record = {
@@ -124,7 +120,7 @@ def group_records(
         yield TrainingLine(record, indices, lost, tokens=TokenCounts.of(sequences))
 
 
-def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, Any]:
+def _member(candidate: candidates.Candidate, reward: float, advantage: float) -> dict[str, Any]:
     sequences: list[dict[str, Any]] = []
     for s in candidate.sequences:
         sequence = {
@@ -152,7 +148,7 @@ def _member(candidate: Candidate, reward: float, advantage: float) -> dict[str, 
 
 
 def sft_records(
-    _: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+    _: candidates.RankedGroup, choices: Sequence[candidates.Candidate], rules: ExportRules, losses: candidates.Losses
 ) -> Iterator[TrainingLine]:
     """Yield a line for each sequence of the best rollout, or for each of its turns."""
     for best in choices[:1]:
@@ -171,7 +167,7 @@ def _example(sequence: TurnSequence, style: SftStyle) -> dict[str, Any]:
         messages = [m | {"weight": mask} if m["role"] == "assistant" else m for m, mask in masked]
         return _checked({"messages": messages, **tools_of(sequence)}, line_models.OpenAIExample, "OpenAI")
     if style == "trl" and sequence.has_foreign():
-        raise LeftOut(
+        raise candidates.LeftOut(
             "a message of the assistant that was not said there, or lost its reasoning (--style trl-turns or openai "
             "mask it)"
         )
@@ -183,10 +179,13 @@ def _example(sequence: TurnSequence, style: SftStyle) -> dict[str, Any]:
 
 
 def preference_records(
-    group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
+    group: candidates.RankedGroup,
+    choices: Sequence[candidates.Candidate],
+    rules: ExportRules,
+    losses: candidates.Losses,
 ) -> Iterator[TrainingLine]:
     """Yield a line for each pair whose prompts and tools are the same, and, for OpenAI, whose final turns say one."""
-    for pair in preference_pairs(group, choices, rules, losses):
+    for pair in candidates.preference_pairs(group, choices, rules, losses):
         if record := _attempted(lambda pair=pair: _preference(pair, rules), losses):
             finals = [candidate.final for candidate in pair]
             lost = [name for final in finals for name in unplaced_parts(final)]
@@ -198,7 +197,7 @@ def preference_records(
             yield TrainingLine(record, tuple(candidate.index for candidate in pair), tuple(lost), tools_in_reply)
 
 
-def _preference(pair: RankedPair, rules: ExportRules) -> dict[str, Any]:
+def _preference(pair: candidates.RankedPair, rules: ExportRules) -> dict[str, Any]:
     better, worse = (candidate.final for candidate in pair)
     for_openai = rules.format == "openai-preference"
     prompt, chosen, rejected = _compared(better, worse, final_answer=rules.final_answer or for_openai)
@@ -225,13 +224,13 @@ def _compared(
     )
     if prompt != other_prompt:
         before = "another agent, or another tool exchange, came before"
-        raise LeftOut(f"the two were shown different prompts ({before}); groups and sft take such rollouts")
+        raise candidates.LeftOut(f"the two were shown different prompts ({before}); groups and sft take such rollouts")
     if better.tools != worse.tools:
-        raise LeftOut("the two were offered different tools")
+        raise candidates.LeftOut("the two were offered different tools")
     if any(side.has_foreign(at) for at, side in zip(begins, sides, strict=True)):
-        raise LeftOut("a message of the assistant that was not said there")
+        raise candidates.LeftOut("a message of the assistant that was not said there")
     if chosen == rejected:
-        raise LeftOut("both said the same")
+        raise candidates.LeftOut("both said the same")
     return prompt, chosen, rejected
 
 
@@ -248,14 +247,14 @@ def unplaced_parts(sequence: TurnSequence) -> tuple[str, ...]:
 
 def _checked(record: dict[str, Any], model: type[Part], consumer: str) -> dict[str, Any]:
     if fault := next(faults(record, model), None):
-        raise LeftOut(f"against {consumer}'s rules: {fault}")
+        raise candidates.LeftOut(f"against {consumer}'s rules: {fault}")
     return record
 
 
-def _attempted(make: Callable[[], dict[str, Any]], losses: Losses) -> dict[str, Any] | None:
+def _attempted(make: Callable[[], dict[str, Any]], losses: candidates.Losses) -> dict[str, Any] | None:
     """Return a record, or count why there is none."""
     try:
         return make()
-    except LeftOut as exc:
+    except candidates.LeftOut as exc:
         losses.add("line", str(exc))
         return None

@@ -19,16 +19,7 @@ from harness.core.progress import PartOfWork
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import changed, load
-from harness.pipeline.comparing.compare import (
-    AnySide,
-    ComparisonQuote,
-    ComparisonResult,
-    RollOutQuote,
-    compare_runs,
-    judge_into,
-    quote_plan,
-    quote_roll_out,
-)
+from harness.pipeline.comparing import compare
 from harness.pipeline.comparing.plan import (
     CompareOptions,
     ComparisonPlan,
@@ -57,9 +48,9 @@ async def _roll_out(
     run_env: RunEnvironment,
     changes: Mapping[str, Any],
     named: NamedAddresses,
-) -> ComparisonResult:
+) -> compare.ComparisonResult:
     """Run what is missing of the runs in `folders`, one after the other; --max-cost holds for all together."""
-    result, missing = ComparisonResult(comparison), dict[Path, int]()
+    result, missing = compare.ComparisonResult(comparison), dict[Path, int]()
     for folder in folders:
         with RunReader(folder) as reader:
             if (work := find_missing_work(reader)).rollouts:
@@ -97,7 +88,7 @@ async def resume_comparison(
     named: NamedAddresses | None = None,
     rubric_word: str | None = None,
     trust_archive: bool = False,
-) -> ComparisonResult | None:
+) -> compare.ComparisonResult | None:
     """Do what is missing of a comparison, under its own settings; None if nothing is.
 
     Its sides are in `folders`, else looked for by their ids in `runs_dir` and beside the comparison, which may come
@@ -131,7 +122,7 @@ async def resume_comparison(
             open_verdict_sources(plan, readers, run_env) as reuse_sources,
             ComparisonStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store,
         ):
-            result = await judge_into(store, plan, readers, reuse_sources, run_env, new=False)
+            result = await compare.judge_into(store, plan, readers, reuse_sources, run_env, new=False)
     stopped = _why_stopped(result.stopped, rolled_out.spent)
     return replace(result, spent=result.spent + rolled_out.spent, stopped=stopped)
 
@@ -215,32 +206,32 @@ def queries_asked(sides: Sequence[object]) -> list[Query]:
 
 
 async def quote_sides(
-    sides: Sequence[AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions
-) -> ComparisonQuote | RollOutQuote:
+    sides: Sequence[compare.AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions
+) -> compare.ComparisonQuote | compare.RollOutQuote:
     """Tell what `compare_sides` takes, without buying or writing anything. Raises UsageError."""
     if folders := _all_runs(sides):
         with open_sides(folders) as readers:
             plan = plan_comparison(readers, run_env.environ, options)
             with open_verdict_sources(plan, readers, run_env) as reuse_sources:
-                return await quote_plan(plan, readers, reuse_sources, run_env)
-    return quote_roll_out(sides, len(queries), run_env, options)
+                return await compare.quote_plan(plan, readers, reuse_sources, run_env)
+    return compare.quote_roll_out(sides, len(queries), run_env, options)
 
 
-def _all_runs(sides: Sequence[AnySide]) -> list[Path] | None:
+def _all_runs(sides: Sequence[compare.AnySide]) -> list[Path] | None:
     folders = [side for side in sides if isinstance(side, Path)]
     return folders if len(folders) == len(sides) else None
 
 
 async def compare_sides(
-    sides: Sequence[AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions
-) -> ComparisonResult:
+    sides: Sequence[compare.AnySide], queries: Sequence[Query], run_env: RunEnvironment, options: CompareOptions
+) -> compare.ComparisonResult:
     """Roll out the sides that are agents, each in a run of its own and asked `queries`, and compare all sides.
 
     Runs and comparison are on disk before anything is spent; with nothing spent an error takes them away again.
     """
     if folders := _all_runs(sides):
-        return await compare_runs(folders, run_env, options)
-    quote_roll_out(sides, len(queries), run_env, options)  # refuses what cannot be compared
+        return await compare.compare_runs(folders, run_env, options)
+    compare.quote_roll_out(sides, len(queries), run_env, options)  # refuses what cannot be compared
     made: dict[Path, LoadedAgent | None] = {}
     try:
         folders = list[Path]()

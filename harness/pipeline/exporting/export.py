@@ -19,17 +19,9 @@ from harness.core.records import Rollout, to_json
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.unicode import valid_unicode
 from harness.formats.imported import unpack_turns
+from harness.formats.training import card
 from harness.formats.training.atif_trajectory import atif_lines
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in
-from harness.formats.training.card import (
-    COLUMNS,
-    CardContent,
-    ExportedFile,
-    ExportedRun,
-    card_text,
-    csv_line,
-    table_rows,
-)
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import TrainingLine
@@ -70,17 +62,17 @@ def ranking_to_export(
     return ranking
 
 
-def described_run(reader: RunReader, ranking: RankingFile | None) -> ExportedRun:
+def described_run(reader: RunReader, ranking: RankingFile | None) -> card.ExportedRun:
     """Return what the card says of a run."""
     info = reader.info
     if ranking is None:
         nothing = {"ranking": "none", "judge": "none", "rubric": "none"}
         agent, offline = info.agent, info.agent_offline
-        return ExportedRun(info.id, agent=agent, **nothing, offline=offline, finished=True, signals={}, figures=())
+        return card.ExportedRun(info.id, agent=agent, **nothing, offline=offline, finished=True, signals={}, figures=())
     summary = summarize(reader, ranking)
     qualities = judge_qualities(reader, ranking, summary)
     several = len(qualities) > 1
-    return ExportedRun(
+    return card.ExportedRun(
         id=info.id,
         ranking=ranking.head.id,
         agent=info.agent,
@@ -168,8 +160,8 @@ class ExportOptions:
 class ExportResult:
     """What was exported. Without a file nothing was left, and nothing was written."""
 
-    files: tuple[ExportedFile, ...]
-    runs: tuple[ExportedRun, ...]
+    files: tuple[card.ExportedFile, ...]
+    runs: tuple[card.ExportedRun, ...]
     losses: Losses
     notes: tuple[str, ...]
 
@@ -193,7 +185,7 @@ def export_runs(
         raise UsageError("--ranking names the ranking of one run; name one run with it")
     if options.rules.format == "parquet" and find_spec("pyarrow") is None:
         raise UsageError("writing Parquet needs pyarrow: pip install 'arena-harness[parquet]'")
-    runs, total, done = list[ExportedRun](), 0, 0
+    runs, total, done = list[card.ExportedRun](), 0, 0
     for folder in folders:
         with RunReader(folder) as reader:
             ranking = _ranking(reader, options)
@@ -243,14 +235,14 @@ class _Export:
                     if name not in self.split_of:
                         self.split_of[name] = split
                         if is_table:
-                            self.files.write(name, csv_line(COLUMNS))
+                            self.files.write(name, card.csv_line(card.COLUMNS))
                     self._write_source(name, self.files.write(name, text), records.of(rollouts, text))
                 yield
 
     def _texts(self, group: RankedGroup, recorded_turns: TurnsOf) -> Iterator[tuple[str, tuple[int, ...]]]:
         rules = self.options.rules
         if rules.format == "csv":
-            yield from ((row, (index,)) for row, index in table_rows(group))
+            yield from ((row, (index,)) for row, index in card.table_rows(group))
             return
         lines: Iterable[TrainingLine] = ()
         if rules.format == "atif":
@@ -281,7 +273,7 @@ class _Export:
     def _write_source(self, name: str, line: int, records: Mapping[str, Any]) -> None:
         self.files.write(f"{name}.{SOURCES}", json.dumps({"file": name, "line": line, **records}) + "\n")
 
-    def finish(self, runs: tuple[ExportedRun, ...]) -> ExportResult:
+    def finish(self, runs: tuple[card.ExportedRun, ...]) -> ExportResult:
         """Check the files, write the card, and give all their names; without a line nothing is written."""
         if not self.split_of:
             return ExportResult((), runs, self.losses, ())
@@ -292,11 +284,11 @@ class _Export:
             notes.append(f"{self.tools_in_reply} {_TOOLS_IN_REPLY}")
         self.files.join([f"{name}.{SOURCES}" for name in sorted(self.split_of)], SOURCES)
         sources, rules, split = self.files.written(SOURCES, ""), self.options.rules, self.options.split
-        content = CardContent(rules, split, written, runs, self.losses, notes, sources, self.tokens)
-        self.files.commit(card_text(content))
+        content = card.CardContent(rules, split, written, runs, self.losses, notes, sources, self.tokens)
+        self.files.commit(card.card_text(content))
         return ExportResult(tuple(written), runs, self.losses, tuple(notes))
 
-    def _notes(self, written: Sequence[ExportedFile]) -> Iterator[str]:
+    def _notes(self, written: Sequence[card.ExportedFile]) -> Iterator[str]:
         """Yield what a user should know of the files. Raises CannotWrite for a line that its consumer would refuse."""
         if empty := [name for name in self.options.split if name not in {file.split for file in written}]:
             yield f"no line fell to {', '.join(empty)}"

@@ -8,16 +8,7 @@ from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_files import write_file
-from harness.core.comparisons import (
-    ALPHA,
-    ComparedQuery,
-    ComparedRollout,
-    ComparedSide,
-    Comparison,
-    CrossMatch,
-    Interval,
-    SideResult,
-)
+from harness.core import comparisons
 from harness.core.errors import counted
 from harness.report.html.diffs import BESIDE_A_MATCH, DiffLine, ExcerptText, cut_excerpt, instruction_diff
 from harness.report.html.facts import Fact, versions_fact
@@ -44,7 +35,7 @@ class PairedSide:
     """One rollout of a pair, with what the judge read of it."""
 
     label: str
-    rollout: ComparedRollout
+    rollout: comparisons.ComparedRollout
     score: float | None
     won: bool
     answer: ExcerptText
@@ -56,7 +47,7 @@ class LostPair:
     """A pair of rollouts of two sides."""
 
     title: str
-    match: CrossMatch
+    match: comparisons.CrossMatch
     outcome: str
     sides: tuple[PairedSide, PairedSide]
     marks: tuple[MarkRow, ...]
@@ -84,7 +75,7 @@ def lost_queries(
 ) -> list[LostQuery]:
     """Return the queries with their pairs; the more pairs, the less room each transcript has. Raises ArchiveDamaged."""
 
-    def worst_first(match: CrossMatch) -> tuple[bool, float, float]:
+    def worst_first(match: comparisons.CrossMatch) -> tuple[bool, float, float]:
         return match.outcome is None, match.outcome or 0.0, (match.score_second or 0.0) - (match.score_first or 0.0)
 
     matches = [[*sorted(met.query.pairs(sides), key=worst_first), *met.query.pairs(sides, "anchor")] for met in lost]
@@ -96,7 +87,12 @@ def lost_queries(
 
 
 def _pair(
-    number: int, query: ComparedQuery, match: CrossMatch, labels: tuple[str, str], reader: ComparisonReader, room: int
+    number: int,
+    query: comparisons.ComparedQuery,
+    match: comparisons.CrossMatch,
+    labels: tuple[str, str],
+    reader: ComparisonReader,
+    room: int,
 ) -> LostPair:
     first, second = labels
     orders = tuple(
@@ -122,7 +118,12 @@ def _pair(
 
 
 def _side(
-    query: ComparedQuery, match: CrossMatch, at: int, label: str, reader: ComparisonReader, room: int
+    query: comparisons.ComparedQuery,
+    match: comparisons.CrossMatch,
+    at: int,
+    label: str,
+    reader: ComparisonReader,
+    room: int,
 ) -> PairedSide:
     index = (match.first, match.second)[at]
     rollout = next(r for r in query.rollouts[match.sides[at]] if r.index == index)
@@ -146,7 +147,7 @@ class ForestLine:
     label: str
     of: str
     """What it was counted over."""
-    interval: Interval
+    interval: comparisons.Interval
     p: str = ""
     whole: bool = False
     """Whether it is the win rate itself, not that of a part of the pairs."""
@@ -172,7 +173,7 @@ class ForestLine:
         return f"{100 * min(1.0, max(0.0, share)):.2f}%"
 
 
-def forest(comparison: Comparison) -> list[ForestLine]:
+def forest(comparison: comparisons.Comparison) -> list[ForestLine]:
     """Return the win rates of a comparison: of each two sides, and for two sides of parts of their pairs."""
     if len(comparison.results) != 1:
         return [_whole(f"{r.sides[1]} against {r.sides[0]}", r) for r in comparison.results if r.pairs]
@@ -188,12 +189,12 @@ def forest(comparison: Comparison) -> list[ForestLine]:
     for part in comparison.slices:
         if part.win_rate:
             p, of = "" if part.p is None else chance_words(part.p), counted(part.queries, "query", "queries")
-            doubted = (part.p or 0.0) > ALPHA
+            doubted = (part.p or 0.0) > comparisons.ALPHA
             lines.append(ForestLine(f"{part.key}: {part.value}", of, part.win_rate, p, doubted=doubted))
     return lines
 
 
-def _whole(label: str, r: SideResult) -> ForestLine:
+def _whole(label: str, r: comparisons.SideResult) -> ForestLine:
     p = chance_words(r.p if r.p_holm is None else r.p_holm)
     of = f"{counted(r.pairs, 'pair')}, {method_words(r)}"
     return ForestLine(label, of, win_rate(r), p, whole=True, doubted=r.shown is None)
@@ -215,7 +216,7 @@ _LISTED = 1_000
 class LossSection:
     """What a side lost to another one."""
 
-    result: SideResult
+    result: comparisons.SideResult
     lost: int
     shown: list[LostQuery]
     met: list[MetQuery]
@@ -231,13 +232,15 @@ class LossSection:
 class InstructionSection:
     """The instructions of two sides against each other."""
 
-    first: ComparedSide
-    second: ComparedSide
+    first: comparisons.ComparedSide
+    second: comparisons.ComparedSide
     lines: list[DiffLine] | None
     """None where they are too long to compare."""
 
 
-def write_comparison_page(reader: ComparisonReader, comparison: Comparison, target: Path | None = None) -> Path:
+def write_comparison_page(
+    reader: ComparisonReader, comparison: comparisons.Comparison, target: Path | None = None
+) -> Path:
     """Write the page (mode 0600), whole or not at all, by default as report.html of the comparison's folder.
 
     Raises CannotWrite, and ArchiveDamaged if a folder stands there, or a text of a transcript is missing.
@@ -247,7 +250,7 @@ def write_comparison_page(reader: ComparisonReader, comparison: Comparison, targ
     return target
 
 
-def render_comparison_page(reader: ComparisonReader, comparison: Comparison) -> str:
+def render_comparison_page(reader: ComparisonReader, comparison: comparisons.Comparison) -> str:
     """Return the page: the same archive gives the same text, with the first 40 lost queries of two sides in full."""
     from harness.report.html.facts import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
 

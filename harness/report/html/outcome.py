@@ -10,22 +10,10 @@ from harness.core.records import Group, Rollout, sum_if_known
 from harness.report import text
 from harness.report.html.diffs import Excerpt, ExcerptText, answer_excerpt, excerpt
 from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words
+from harness.report.summary import rollouts
 from harness.report.summary.group import AgentFigures
 from harness.report.summary.match_details import MatchDetails
 from harness.report.summary.match_verdicts import RolloutFlag, VerdictLookup
-from harness.report.summary.rollouts import (
-    FirstPlaces,
-    PlacedRollout,
-    certainty,
-    first_places,
-    fit_behind,
-    place_of,
-    placed_rollouts,
-    places_by_secondary_fit,
-    rollout_label,
-    score_name,
-    with_a_rank,
-)
 from harness.report.text import as_sentence, temperature_words
 
 _ANSWER = 1_400
@@ -57,10 +45,10 @@ def outcome(
     verdicts_usd: float | None,
 ) -> Outcome:
     """Return what a ranking came to, and what it took: `verdicts_usd` for those that it rests on or waits for."""
-    places = first_places(group, ranking, verdicts)
+    places = rollouts.first_places(group, ranking, verdicts)
     kind, title = _kind_and_title(places)
     sentence, because = headline(places)
-    sure = certainty(group, ranking)
+    sure = rollouts.certainty(group, ranking)
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
     judged = ranking.status == "complete"
     signal, meaning = (text.SIGNAL_WORDS[ranking.signal], SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
@@ -73,7 +61,7 @@ def outcome(
         sentences=tuple(filter(None, (sentence, because, sure and text.as_sentence(sure)))),
         answers=tuple((r, answer_excerpt(r.trajectory, _ANSWER // len(shown))) for r in shown),
         figures=(
-            *_winner_figures(with_a_rank(group, ranking), places, ranking),
+            *_winner_figures(rollouts.with_a_rank(group, ranking), places, ranking),
             Fact("Signal", signal, meaning),
             Fact("Cost", text.dollars(sum_if_known((agents.usd, verdicts_usd))), parts),
             Fact("Failed", text.enumeration(failed) if failed else "nothing", failed_words(agents) if runs else ""),
@@ -81,26 +69,26 @@ def outcome(
     )
 
 
-def headline(places: FirstPlaces) -> tuple[str, str]:
+def headline(places: rollouts.FirstPlaces) -> tuple[str, str]:
     """Return how the first two places compare, in a sentence, and a second sentence on why."""
     best, leaders = places.ranked, places.leaders
     if not best:
         return "No rollout has a place.", ""
     if len(best) == 1:
-        return text.as_sentence(f"{rollout_label(best[0])} stands alone"), ""
+        return text.as_sentence(f"{rollouts.rollout_label(best[0])} stands alone"), ""
     if len(leaders) == len(best):
         return f"All {len(best)} rollouts share one rank.", "The judging shows no difference."
     if len(leaders) > 1:
         return f"Rollouts {text.enumeration([str(r.index) for r in leaders])} share first place.", ""
     if places.match is None:
         others_failed = best[1].status == "failed"
-        first = f"#1 {rollout_label(best[0])}." if others_failed else text.as_sentence(places.comparison)
+        first = f"#1 {rollouts.rollout_label(best[0])}." if others_failed else text.as_sentence(places.comparison)
         return first, "All others failed." if others_failed else ""
     reasons = places.match.reasons(lambda dimension, marks: f"{text.readable_name(dimension)} {text.signed(marks, 1)}")
     return text.as_sentence(places.comparison), text.as_sentence("; ".join(reasons) or "level on every dimension")
 
 
-def _kind_and_title(places: FirstPlaces) -> tuple[Literal["won", "seeded", "tie", "none"], str]:
+def _kind_and_title(places: rollouts.FirstPlaces) -> tuple[Literal["won", "seeded", "tie", "none"], str]:
     if not places.leaders:
         return "none", "No winner"
     first, match = places.leaders[0], places.match
@@ -113,25 +101,27 @@ def _kind_and_title(places: FirstPlaces) -> tuple[Literal["won", "seeded", "tie"
     return "won", f"Rollout {first.index} won"
 
 
-def _winner_figures(placed: Sequence[PlacedRollout], places: FirstPlaces, ranking: GroupRanking) -> Iterator[Fact]:
+def _winner_figures(
+    placed: Sequence[rollouts.PlacedRollout], places: rollouts.FirstPlaces, ranking: GroupRanking
+) -> Iterator[Fact]:
     """Yield the score of the one winner, and how sure its place is; nothing where several share it."""
     if len(places.leaders) != 1:
         return
     scores = [(p.rollout.index, p.ranked.score) for p in placed[:2] if p.ranked.score is not None]
     if scores:
-        note = score_name(ranking)
+        note = rollouts.score_name(ranking)
         if len(scores) > 1:
             note += f"; {text.signed(scores[0][1] - scores[1][1])} against rollout {scores[1][0]}, the second"
         yield Fact("Score", text.fixed(scores[0][1]), note)
     if len(placed) > 1 and placed[0].ranked.p_best is not None:
-        yield Fact("Probably the best", text.probability(placed[0].ranked.p_best), f"by {fit_behind(ranking)}")
+        yield Fact("Probably the best", text.probability(placed[0].ranked.p_best), f"by {rollouts.fit_behind(ranking)}")
 
 
 @dataclass(frozen=True)
 class StandingsLine:
     """One rollout in the ranking table."""
 
-    row: PlacedRollout
+    row: rollouts.PlacedRollout
     place: str
     """From 1, `=` where several share it."""
     second_fit: str | None
@@ -145,9 +135,9 @@ class StandingsLine:
 
 def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     """Return a line a rollout, best first."""
-    placed = placed_rollouts(group, ranking)
+    placed = rollouts.placed_rollouts(group, ranking)
     judged = ranking.status == "complete" or ranking.matches
-    second_fit = places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
+    second_fit = rollouts.places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
 
     def effective(rollout: Rollout) -> str | None:
@@ -160,7 +150,7 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     return [
         StandingsLine(
             row=p,
-            place=place_of(p, placed),
+            place=rollouts.place_of(p, placed),
             second_fit=second_fit.get(p.rollout.index),
             temperature=temperature_words(p.rollout.requested.temperature),
             effective=effective(p.rollout),

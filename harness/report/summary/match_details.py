@@ -9,16 +9,7 @@ from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Rollout
 from harness.ranking.knockout import seeded_order
 from harness.ranking.topology import exact
-from harness.report.summary.match_verdicts import (
-    VerdictLookup,
-    cap_words,
-    flag_words,
-    judged_orders,
-    marks_of_sides,
-    match_flags,
-    opponent_of,
-    score_of,
-)
+from harness.report.summary import match_verdicts
 from harness.report.text import readable_name
 
 
@@ -93,8 +84,8 @@ def draw_bracket(group: Group, ranked: GroupRanking) -> BracketDrawing | None:
                 return bracket
     rounds = dict[int, list[Cell]]()
     for number, match in played.values():
-        slots = tuple(Slot(e, None, score_of(match, e), e == match.winner) for e in (match.a, match.b))
-        rounds.setdefault(match.round, []).append(Cell("match", slots, number, match_flags(match)))
+        slots = tuple(Slot(e, None, match_verdicts.score_of(match, e), e == match.winner) for e in (match.a, match.b))
+        rounds.setdefault(match.round, []).append(Cell("match", slots, number, match_verdicts.match_flags(match)))
     drawn = tuple(Round(number, f"Round {number}", tuple(rounds[number])) for number in sorted(rounds))
     return BracketDrawing(drawn, champion=None, tree=False) if played else None
 
@@ -143,8 +134,8 @@ def _cell(a: int | None, b: int | None, level: int, seed: dict[int | None, int],
         return Cell("open", (Slot(a, seed.get(a)), Slot(b, seed.get(b))))
     number, match = numbered_match
     best = match.winner if match.winner is not None else min(match.a, match.b, key=lambda e: seed[e])
-    slots = tuple(Slot(e, seed[e], score_of(match, e), e == best) for e in (a, b) if e is not None)
-    return Cell("match", slots, number, match_flags(match))
+    slots = tuple(Slot(e, seed[e], match_verdicts.score_of(match, e), e == best) for e in (a, b) if e is not None)
+    return Cell("match", slots, number, match_verdicts.match_flags(match))
 
 
 Named = TypeVar("Named", int, str)
@@ -217,30 +208,32 @@ class MatchDetails:
 
 
 def detail_matches(
-    group: Group, ranking: GroupRanking, bracket: BracketDrawing | None, verdicts: VerdictLookup
+    group: Group, ranking: GroupRanking, bracket: BracketDrawing | None, verdicts: match_verdicts.VerdictLookup
 ) -> Iterator[MatchDetails]:
     """Yield a group's matches in the order played."""
     rollouts = {r.index: r for r in group.rollouts}
     titles = {0: "Seeding"} | {r.number: r.title.removesuffix("s") for r in (bracket.rounds if bracket else ())}
     for number, match in enumerate(ranking.matches, 1):
         orders = tuple(
-            judged_order(first, opponent_of(match, first), verdict, left_first=first == match.a)
-            for first, verdict in judged_orders(match, verdicts)
+            judged_order(first, match_verdicts.opponent_of(match, first), verdict, left_first=first == match.a)
+            for first, verdict in match_verdicts.judged_orders(match, verdicts)
         )
         yield MatchDetails(
             number=number,
             title=titles[match.round],
             match=match,
-            flags=match_flags(match),
+            flags=match_verdicts.match_flags(match),
             sides=(_side(match, rollouts[match.a]), _side(match, rollouts[match.b])),
-            marks=tuple(mark_rows(list(marks_of_sides(match, verdicts)))),
+            marks=tuple(mark_rows(list(match_verdicts.marks_of_sides(match, verdicts)))),
             orders=orders,
             identical=any(o.verdict is not None and o.verdict.first == o.verdict.second for o in orders),
         )
 
 
 def _side(match: Match, rollout: Rollout) -> MatchSide:
-    return MatchSide(rollout=rollout, score=score_of(match, rollout.index), won=match.winner == rollout.index)
+    return MatchSide(
+        rollout=rollout, score=match_verdicts.score_of(match, rollout.index), won=match.winner == rollout.index
+    )
 
 
 def mark_rows(sides: Sequence[tuple[SideScores, SideScores]]) -> Iterator[MarkRow]:
@@ -272,7 +265,11 @@ def judged_order(first: Named, second: Named, verdict: Judged | None, *, left_fi
         if any(pair):
             remarks.append((title, pair))
     flags = [
-        ShownFlag(side, flag_words(flag), cap_words(cap for cap in scores.caps if cap.flag == flag.kind))
+        ShownFlag(
+            side,
+            match_verdicts.flag_words(flag),
+            match_verdicts.cap_words(cap for cap in scores.caps if cap.flag == flag.kind),
+        )
         for side, scores in ([(first, verdict.a), (second, verdict.b)] if verdict else [])
         for flag in scores.flags
     ]

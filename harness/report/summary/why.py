@@ -11,6 +11,7 @@ from harness.core.errors import NothingRankable, UsageError, call
 from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Query
 from harness.ranking.conclusions import pair_estimate, pair_of_fit
+from harness.report.summary import why_records
 from harness.report.summary.match_verdicts import (
     VerdictLookup,
     judged_orders,
@@ -23,15 +24,6 @@ from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cy
 from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
 from harness.report.summary.rollouts import place_of, placed_rollouts, score_name, with_a_rank
-from harness.report.summary.why_records import (
-    CommonOpponent,
-    DimensionLead,
-    JudgeSentence,
-    Meeting,
-    PairExplanation,
-    PairSide,
-    first_parting,
-)
 
 _END = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？])")
 _LONGEST = 300
@@ -39,7 +31,7 @@ _LONGEST = 300
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Dr|Mr|Ms|St|No|Fig)|\b[A-Za-z]|\d)\.$")
 
 
-def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup) -> JudgeSentence | None:
+def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup) -> why_records.JudgeSentence | None:
     """Return a sentence of the judge on `side`; None where no verdict of the match says anything on it.
 
     The verdict is the first that names the match's winner, else the first; the sentence is the first on that block,
@@ -55,7 +47,7 @@ def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup
     for first, verdict in sorted(judged, key=lambda order: names[order[0]].get(order[1].winner) != match.winner):
         for block in sorted(("answer", "path"), key=lambda name: -gap(verdict, name)):
             if text := first_sentence(verdict.analysis.get(f"{block}_{'A' if first == side else 'B'}", "")):
-                return JudgeSentence(text, number, first, opponent_of(match, side))
+                return why_records.JudgeSentence(text, number, first, opponent_of(match, side))
     return None
 
 
@@ -68,7 +60,7 @@ def first_sentence(text: str) -> str:
     return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1].rstrip() + "…"
 
 
-def dimension_leads(sides: Sequence[tuple[SideScores, SideScores]]) -> tuple[DimensionLead, ...]:
+def dimension_leads(sides: Sequence[tuple[SideScores, SideScores]]) -> tuple[why_records.DimensionLead, ...]:
     """Return the dimensions that both sides were marked on, in the rubric's order; `sides` is a pair a verdict."""
     marks: dict[str, list[tuple[int, int]]] = {}
     for a, b in sides:
@@ -81,7 +73,7 @@ def dimension_leads(sides: Sequence[tuple[SideScores, SideScores]]) -> tuple[Dim
     }
     lead = sum(a.combined - b.combined for a, b in sides)
     decisive = decided({name: a - b for name, (a, b) in means.items()}, lead)
-    return tuple(DimensionLead(name, pair, name in decisive) for name, pair in means.items())
+    return tuple(why_records.DimensionLead(name, pair, name in decisive) for name, pair in means.items())
 
 
 def decided(differences: Mapping[str, float], lead: float) -> set[str]:
@@ -153,7 +145,7 @@ def find_pair(
     return ChosenPair(group, ranked, chosen[0], chosen[1])
 
 
-def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> PairExplanation:
+def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> why_records.PairExplanation:
     """Return why one of two rollouts is above the other, without what would make them meet if they never did."""
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
     a, b = _side(pair, pair.a), _side(pair, pair.b)
@@ -173,15 +165,15 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         if not match.repeated  # else its scores were used before
         for x, y in marks_of_sides(match, verdicts)
     ]
-    meetings: list[Meeting] = []
+    meetings: list[why_records.Meeting] = []
     for number, match in met:
         sided = [scores for _, scores in sided_scores(match, pair.a, verdicts)]
         scores = tuple(sided) if len(sided) == len(match.shown_first) else ()
         mean = score_of(match, pair.a), score_of(match, pair.b)
         flags = match.flipped, match.inconsistent, match.repeated
-        meetings.append(Meeting(number, match.round, match.shown_first, scores, mean, match.winner, *flags))
+        meetings.append(why_records.Meeting(number, match.round, match.shown_first, scores, mean, match.winner, *flags))
     cycles = win_cycles(judged_pairs(ranked.matches, verdicts).values())
-    return PairExplanation(
+    return why_records.PairExplanation(
         run=reader.info.id,
         ranking=ranking.head.id,
         offline=is_offline(reader, ranking),
@@ -199,22 +191,22 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> P
         by_differences=round(by_differences.difference, _DIGITS) + 0.0 if by_differences else None,
         matches=tuple(meetings),
         dimensions=dimension_leads(marks),
-        first_parting=first_parting(paths[pair.a], paths[pair.b]),
+        first_parting=why_records.first_parting(paths[pair.a], paths[pair.b]),
         judge=_sentences(pair, verdicts),
         flags=tuple(flag for flag in rollout_flags(ranked, verdicts) if flag.rollout in {pair.a, pair.b}),
         common=tuple(
-            CommonOpponent(index, _means(pair, pair.a, index), _means(pair, pair.b, index))
+            why_records.CommonOpponent(index, _means(pair, pair.a, index), _means(pair, pair.b, index))
             for index in ([] if met else _opponents_of_both(pair))
         ),
         cycles=tuple(cycle for cycle in cycles if {pair.a, pair.b} <= set(cycle)),
     )
 
 
-def _side(pair: ChosenPair, index: int) -> PairSide:
+def _side(pair: ChosenPair, index: int) -> why_records.PairSide:
     every = placed_rollouts(pair.group, pair.ranking)
     placed = next(p for p in every if p.rollout.index == index)
     rollout, ranked = placed.rollout, placed.ranked
-    return PairSide(
+    return why_records.PairSide(
         index=index,
         role=rollout.role,
         place=place_of(placed, every),
@@ -226,13 +218,15 @@ def _side(pair: ChosenPair, index: int) -> PairSide:
     )
 
 
-def _sentences(pair: ChosenPair, verdicts: VerdictLookup) -> tuple[JudgeSentence | None, JudgeSentence | None]:
+def _sentences(
+    pair: ChosenPair, verdicts: VerdictLookup
+) -> tuple[why_records.JudgeSentence | None, why_records.JudgeSentence | None]:
     """Return a sentence on each side, of their own match, else of each one's match with an opponent of both."""
     they_met = any({match.a, match.b} == {pair.a, pair.b} for match in pair.ranking.matches)
     numbered = [(n, match) for n, match in enumerate(pair.ranking.matches, 1) if not match.repeated]
     other = next(iter(_opponents_of_both(pair)), None)
 
-    def said(side: int, opponent: int | None) -> JudgeSentence | None:
+    def said(side: int, opponent: int | None) -> why_records.JudgeSentence | None:
         met = [(n, m) for n, m in reversed(numbered) if {m.a, m.b} == {side, opponent}]  # the latest first
         return next(filter(None, (judge_sentence(match, number, side, verdicts) for number, match in met)), None)
 

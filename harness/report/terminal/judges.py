@@ -13,60 +13,52 @@ from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.curve import MEASURE, JudgingCurve, calls_words, order_words
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.judges import JudgesSideBySide
-from harness.report.terminal.table import (
-    Column,
-    TableRow,
-    columns_that_fit,
-    line_of_text,
-    table_lines,
-    table_width,
-    visible_text,
-)
+from harness.report.terminal import table
 from harness.report.text import as_sentence, dollars_interval, fixed, number_interval, percent_interval
 
-_FIGURE_COLUMNS = (Column("", 1), Column("figure", 2), Column("which says", 3))
+_FIGURE_COLUMNS = (table.Column("", 1), table.Column("figure", 2), table.Column("which says", 3))
 
 
 def quality_lines(quality: JudgeQuality, width: int) -> Iterator[Text]:
     """Yield a judge's figures under its name."""
     verdicts = f"{counted(quality.tally.verdicts, 'verdict')} on different answers"
-    yield visible_text(f"judge {quality.judge}, rubric {quality.rubric}: {verdicts}", style="bold")
+    yield table.visible_text(f"judge {quality.judge}, rubric {quality.rubric}: {verdicts}", style="bold")
     yield from figure_lines(quality.figures, width)
 
 
 def figure_lines(figures: Iterable[QualityFigure], width: int) -> Iterator[Text]:
     """Yield figures as a table where a whole row fits into `width`, else with the meanings below them."""
     rows = [tuple(map(visible, (f.label, f.value, f.meaning))) for f in figures]
-    if table_width(rows) <= width:
-        yield from table_lines(_FIGURE_COLUMNS, rows, width)
+    if table.table_width(rows) <= width:
+        yield from table.table_lines(_FIGURE_COLUMNS, rows, width)
         return
     for label, value, meaning in rows:
-        yield visible_text((label, "bold"), f": {value}")
+        yield table.visible_text((label, "bold"), f": {value}")
         for line in wrap(meaning, max(20, width - 4), break_on_hyphens=False):
-            yield line_of_text(f"    {line}")
+            yield table.line_of_text(f"    {line}")
 
 
 def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
     """Yield who judged, the figures of each, how far each two agree, and which judge to take."""
     for at, ranking in enumerate(side.rankings, 1):
         queries = counted(len(ranking.queries), "query", "queries")
-        yield visible_text((f"{at}", "bold"), f"  {ranking.name}: {queries}, ranking {ranking.ranking}")
-    yield visible_text("")
+        yield table.visible_text((f"{at}", "bold"), f"  {ranking.name}: {queries}, ranking {ranking.ranking}")
+    yield table.visible_text("")
     rows = [[visible(cell) for cell in row] for row in _figure_rows(side)]
-    for columns in columns_that_fit(rows, width):
-        names = [Column("", 1), *(Column(str(at), 1) for at in columns)]
-        yield from table_lines(names, ([row[0], *(row[at] for at in columns)] for row in rows), width)
-        yield visible_text("")
+    for columns in table.columns_that_fit(rows, width):
+        names = [table.Column("", 1), *(table.Column(str(at), 1) for at in columns)]
+        yield from table.table_lines(names, ([row[0], *(row[at] for at in columns)] for row in rows), width)
+        yield table.visible_text("")
     for each in side.agreements:
         both, words = each.same_best, "no query in common"
         if both:
             tau = f"Kendall's tau-b {number_interval(each.tau)}" if each.tau else "one of them ties all rollouts"
             of = counted(both.queries, "query", "queries")
             words = f"{tau}; the same best rollout on {percent_interval(both)} of {of}"
-        yield visible_text(f"{each.first + 1} and {each.second + 1}: {words}")
-    yield visible_text("in brackets: 95 % intervals over queries; one query has none", style="dim")
-    yield from (visible_text(f"note: {note}") for note in side.notes())
-    yield visible_text(as_sentence(side.sentence), style="bold")
+        yield table.visible_text(f"{each.first + 1} and {each.second + 1}: {words}")
+    yield table.visible_text("in brackets: 95 % intervals over queries; one query has none", style="dim")
+    yield from (table.visible_text(f"note: {note}") for note in side.notes())
+    yield table.visible_text(as_sentence(side.sentence), style="bold")
 
 
 def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
@@ -93,25 +85,25 @@ def _number(figure: QueryFigure | None, decimals: int = 2) -> str:
 
 _ESTIMATORS = ("tiers", "wins", "margins", "bt")
 _COLUMNS = (
-    Column("calls", 1, right=True),
-    Column("topology", 2),
-    Column("orders", 3),
-    *(Column(name, 4, right=True) for name in _ESTIMATORS),
-    Column("best [95 %]", 5, right=True),
-    Column("keeps", 6, right=True),
+    table.Column("calls", 1, right=True),
+    table.Column("topology", 2),
+    table.Column("orders", 3),
+    *(table.Column(name, 4, right=True) for name in _ESTIMATORS),
+    table.Column("best [95 %]", 5, right=True),
+    table.Column("keeps", 6, right=True),
 )
 
 
 def curve_lines(curve: JudgingCurve, width: int) -> Iterator[Text]:
     """Yield the table, the fewest calls first, what was measured and how, and the sentence."""
     queries = counted(curve.queries, "query", "queries")
-    yield visible_text(f"round robin {curve.ranking} ({curve.by}), {queries}", style="bold")
-    yield visible_text(curve.truth_words)
-    yield visible_text("")
+    yield table.visible_text(f"round robin {curve.ranking} ({curve.by}), {queries}", style="bold")
+    yield table.visible_text(curve.truth_words)
+    yield table.visible_text("")
     by_design: dict[object, list[CurvePoint]] = {}
     for point in curve.curve.points:
         by_design.setdefault(point.design, []).append(point)
-    best_of_all, rows = {id(point) for point in frontier(curve.curve.points)}, list[TableRow]()
+    best_of_all, rows = {id(point) for point in frontier(curve.curve.points)}, list[table.TableRow]()
     for of_design in by_design.values():
         best = max(of_design, key=lambda point: point.tau.value)
         low, high = best.tau.low, best.tau.high
@@ -124,15 +116,17 @@ def curve_lines(curve: JudgingCurve, width: int) -> Iterator[Text]:
             "" if low is None or high is None else f"[{fixed(low)}, {fixed(high)}]",
             f"{100 * best.keeps.value:.0f} %" if best.keeps else "",
         )
-        rows.append(TableRow(cells, "bold" if id(best) in best_of_all else ""))
-    yield from table_lines(_COLUMNS, rows, width)
-    yield visible_text("")
+        rows.append(table.TableRow(cells, "bold" if id(best) in best_of_all else ""))
+    yield from table.table_lines(_COLUMNS, rows, width)
+    yield table.visible_text("")
     plays = counted(curve.curve.plays, "time")
-    yield visible_text(f"{MEASURE}. Each design was played {plays} on each query (seed {curve.seed}).", style="dim")
-    yield visible_text(
+    yield table.visible_text(
+        f"{MEASURE}. Each design was played {plays} on each query (seed {curve.seed}).", style="dim"
+    )
+    yield table.visible_text(
         "bold: nothing agrees better for as few calls; cyclic: calls as a share of the pairs; "
         "keeps: of what the most calls give",
         style="dim",
     )
-    yield from (visible_text(f"note: {note}") for note in curve.notes())
-    yield visible_text(as_sentence(curve.sentence), style="bold")
+    yield from (table.visible_text(f"note: {note}") for note in curve.notes())
+    yield table.visible_text(as_sentence(curve.sentence), style="bold")

@@ -25,24 +25,11 @@ from harness.core.unicode import visible_name
 from harness.ranking.judge_stats.agreement import mean_agreement
 from harness.report import text
 from harness.report.judge_quality import judge_lines
+from harness.report.summary import rollouts
 from harness.report.summary.group import JudgeFigures, QueryLine, calls_by_judge, judge_figures
 from harness.report.summary.match_verdicts import rollout_flags
 from harness.report.summary.ranking import RankingSummary, by_signal, ranked_groups
 from harness.report.summary.rankings import earlier_rounds
-from harness.report.summary.rollouts import (
-    PlacedRollout,
-    agreement_line,
-    certainty,
-    first_places,
-    jury_lines,
-    notes,
-    open_reasons,
-    place_of,
-    placed_rollouts,
-    places_by_secondary_fit,
-    rollout_label,
-    score_name,
-)
 from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
 
 _LISTED = 20
@@ -146,7 +133,7 @@ def _unknown(name: str, option: str, names: Sequence[str]) -> UsageError:
 def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Iterator[Text]:
     """Yield a query, and the leaderboard of its rollouts, best first."""
     yield fitted_line(group.query.text, width, "bold")
-    placed = placed_rollouts(group, ranking)
+    placed = rollouts.placed_rollouts(group, ranking)
     columns = _rollout_columns(placed, ranking)
     rows = ([cell(p.rollout, p.ranked) for cell in columns.values()] for p in placed)
     styles = ("bold" if p.ranked.rank == 0 else "" for p in placed)
@@ -154,11 +141,11 @@ def group_table(group: Group, ranking: GroupRanking | None, width: int) -> Itera
 
 
 def _rollout_columns(
-    placed: Sequence[PlacedRollout], ranking: GroupRanking | None
+    placed: Sequence[rollouts.PlacedRollout], ranking: GroupRanking | None
 ) -> dict[Column, Callable[[Rollout, Ranked], str]]:
     """Return the columns of a leaderboard, each with what stands in its cells."""
-    places = {p.ranked.index: place_of(p, placed) for p in placed}
-    second_fit = places_by_secondary_fit((p.ranked for p in placed), ranking.matches if ranking else ())
+    places = {p.ranked.index: rollouts.place_of(p, placed) for p in placed}
+    second_fit = rollouts.places_by_secondary_fit((p.ranked for p in placed), ranking.matches if ranking else ())
 
     def number(value: float | None, form: str) -> str:
         return "–" if value is None else f"{value:{form}}"
@@ -173,7 +160,7 @@ def _rollout_columns(
         Column("p(best)", 4, right=True): lambda _, ranked: text.probability(ranked.p_best),
         Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
         Column("role", 3): lambda rollout, _: rollout.role,
-        Column(score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
+        Column(rollouts.score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
         Column("reward", 10, right=True): lambda _, ranked: number(ranked.reward, "z.3f"),
         Column("advantage", 9, right=True): lambda _, ranked: number(ranked.advantage, "+z.2f"),
         Column("second fit", 11, right=True): lambda _, ranked: second_fit.get(ranked.index, "–"),
@@ -185,22 +172,25 @@ def _rollout_columns(
 
 def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
     """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
-    places, lines = first_places(group, ranking, reader.verdict), list[str]()
+    places, lines = rollouts.first_places(group, ranking, reader.verdict), list[str]()
     if len(places.leaders) > 1:
-        first, *others = (rollout_label(r) for r in places.leaders)
+        first, *others = (rollouts.rollout_label(r) for r in places.leaders)
         lines.append(f"tie: {first} shares first place with {text.enumeration(others)}")
     elif len(places.ranked) > 1:
         reasons = places.match.reasons("{} {:+.1f}".format, most=3) if places.match else []
         lines.append("; ".join([places.comparison, *reasons]))
-    if sure := certainty(group, ranking):
+    if sure := rollouts.certainty(group, ranking):
         lines.append(sure)
     calls = calls_by_judge(ranking, reader.verdict)
     signal = text.SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
-    lines += [_judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal), *jury_lines(ranking)]
+    lines += [
+        _judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal),
+        *rollouts.jury_lines(ranking),
+    ]
     explained = [r for r in ranking.rollouts if r.rank is not None and r.explanation]
     for ranked in sorted(explained, key=lambda r: r.rank or 0.0)[:2]:  # a listwise judge's reasons
         lines.append(f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}")
-    lines += [f"note: {note}" for note in notes(group, ranking)]
+    lines += [f"note: {note}" for note in rollouts.notes(group, ranking)]
     lines += [flag.sentence for flag in rollout_flags(ranking, reader.verdict)]
     return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader)]))
 
@@ -215,7 +205,7 @@ def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> It
         return
     some_ranked = any(r.rank is not None for r in ranking.rollouts)
     so = f"so {ranking.estimator} ranks by the others" if some_ranked else "so nothing is ranked"
-    reasons, batches = open_reasons(reader.verdicts(), [ranking]), with_provider(reader.folder)
+    reasons, batches = rollouts.open_reasons(reader.verdicts(), [ranking]), with_provider(reader.folder)
     if failed := reasons.total():
         yield f"incomplete: {counted(failed, 'verdict')} failed, {so}:"
         yield from (f"  {times:,} x {on_one_line(reason, 160)}" for reason, times in reasons.most_common(3))
@@ -299,7 +289,7 @@ def _lines_of_all(summary: RankingSummary) -> Iterator[str]:
     in_words = (f"{text.SIGNAL_WORDS[signal]} {groups:,}" for signal, groups in by_signal(signals).items())
     yield _judge_line(summary.judge, ", ".join(in_words))
     for pair in mean_agreement(summary.agreements):
-        yield f"{agreement_line(pair)}, mean over groups"
+        yield f"{rollouts.agreement_line(pair)}, mean over groups"
     if noise := signals["weak"] + signals["none"]:
         of_all = counted(queries, "query", "queries")
         yield f"the rankings of {noise:,} of {of_all} are noise, or close to it (signal unclear, or no difference)"
