@@ -272,7 +272,7 @@ def stored(runs_dir: Path, made: MadeComparison, **changes: Any) -> ComparisonRe
         "task_from": "agent",
         "pairs": 2,
         "offline": said.offline,
-        "versions": {"harness": "0.1.0"},
+        "versions": {"arena-harness": "0.2.0"},
     }
     with ComparisonStore.create(runs_dir, ComparisonInfo(**plain | changes)) as store:
         for text in made.blobs.values():

@@ -1,4 +1,4 @@
-"""What the commands said of archives before the packages were laid out anew, they say now; fields may be added.
+"""What the commands of 0.2.0 said of archives made by 0.2.0, they say now; fields may be added.
 
 tests/data/golden/README.md tells how the archives and what is expected of them were made.
 """
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from harness.archive.run_info import OLDEST_READABLE
 from tests.nursery import Born, Done, Nursery
 
 DATA = Path(__file__).parent / "data"
@@ -210,6 +211,11 @@ def cases(fact: str) -> pytest.MarkDecorator:
     """Run a test for each file of expectations whose name begins with this word."""
     names = sorted(p.stem for p in EXPECTED.glob(f"{fact}-*.json"))
     return pytest.mark.parametrize("name", names or [f"{fact}-none"])
+
+
+def test_the_oldest_version_whose_runs_are_read_is_0_2_0_and_made_the_golden_ones():
+    makers = {json.loads(path.read_text("utf-8"))["versions"]["arena-harness"] for path in GOLDEN.glob("*/*/run.json")}
+    assert makers == {"0.2.0"} == {OLDEST_READABLE}
 
 
 @cases("shown")

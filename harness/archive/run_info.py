@@ -155,7 +155,7 @@ def _linked(path: Path) -> ArchiveDamaged:
     return ArchiveDamaged(f"{path}: a link stands where a run should be; name the folder that it leads to")
 
 
-OLDEST_READABLE = "0.1.0"
+OLDEST_READABLE = "0.2.0"
 """The oldest version of the harness whose runs and comparisons this one reads."""
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from harness.core.rankings import Flag, FlagKind
 from harness.transcripts.clean_text import clean, hidden_marks, legible, without_marks
 from harness.transcripts.transcript import Transcript
 
-FLAG_RULES = 2
+FLAG_RULES = 1
 """The number of the rules, which goes up when what is flagged changes: a part of the keys of verdicts with caps."""
 
 RUN = 8

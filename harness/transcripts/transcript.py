@@ -162,7 +162,7 @@ def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: 
         yield from field("Error", "error")
 
 
-RENDERING = 2
+RENDERING = 1
 """The number of the rendering: it goes up when transcripts are written in another way. Records name theirs."""
 
 _CUT_ORDER = (("tool_output", "error"), ("reasoning",), ("tool_input",))

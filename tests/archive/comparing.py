@@ -44,7 +44,7 @@ def a_comparison_info(comparison_id: str = "comparison-1", **changes: Any) -> Co
         "rubric": "by-hand@1",
         "pairs": 2,
         "offline": False,
-        "versions": {"arena-harness": "0.1.0"},
+        "versions": {"arena-harness": "0.2.0"},
     }
     return ComparisonInfo(**plain | changes)
 

@@ -21,7 +21,7 @@ def an_info(run_id: str = "run-1", **changes: Any) -> RunInfo:
         "settings": {"n": 2},
         "judge": {"model": "m"},
         "offline": False,
-        "versions": {"arena-harness": "0.1.0"},
+        "versions": {"arena-harness": "0.2.0"},
     }
     return RunInfo(**plain | changes)
 

@@ -127,8 +127,8 @@ def test_a_later_process_finds_what_the_earlier_one_bought_and_writes_files_of_i
         later.add_verdict(a_judged("new"))
     heads = [json.loads(lines_of(path)[0]) for path in sorted((folder / "verdicts").iterdir())]
     assert [(head["versions"], head["accepted"]) for head in heads] == [
-        ({"arena-harness": "0.1.0"}, []),
-        ({"arena-harness": "0.1.0"}, ["a warning"]),
+        ({"arena-harness": "0.2.0"}, []),
+        ({"arena-harness": "0.2.0"}, ["a warning"]),
     ]
 
 

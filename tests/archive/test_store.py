@@ -246,7 +246,7 @@ def test_a_header_says_when_and_with_which_versions_a_segment_was_written(tmp_pa
     with a_run(tmp_path) as store:
         store.add_query(Query(id="q", text="?"))
     head = json.loads(lines_of(segment(store.folder, "queries"))[0])
-    assert (head["kind"], head["versions"]) == ("header", {"arena-harness": "0.1.0"})
+    assert (head["kind"], head["versions"]) == ("header", {"arena-harness": "0.2.0"})
     assert head["at"].startswith("2026-07-21T14:03:20")
 
 
@@ -292,13 +292,13 @@ def test_a_run_of_a_newer_schema_is_refused_with_the_version_that_is_needed(tmp_
         RunReader(store.folder)
 
 
-@pytest.mark.parametrize("version", ["0.0.9", "0.0.9.dev1", f"0.0.{10**8}", None, "0.1.0", "0.1.0rc1", "1.0.0", "x", 7])
+@pytest.mark.parametrize("version", ["0.1.9", "0.1.9.dev1", f"0.1.{10**8}", None, "0.2.0", "0.2.0rc1", "1.0.0", "x", 7])
 def test_a_run_of_a_version_before_the_oldest_readable_one_is_refused(tmp_path: Path, version: object) -> None:
     with a_run(tmp_path) as store:
         pass
     path = store.folder / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"versions": {"arena-harness": version}}))
-    is_old = isinstance(version, str) and version.startswith("0.0.")
+    is_old = isinstance(version, str) and version.startswith("0.1.")
     what = TooOld if is_old else ArchiveDamaged if not isinstance(version, str) else None
     with pytest.raises(what) if what else nullcontext():
         RunReader(store.folder)

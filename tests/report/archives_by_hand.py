@@ -152,7 +152,7 @@ def run_info(agent: str, *, offline: bool) -> RunInfo:
         judge=JUDGE,
         offline=offline,
         agent_offline=offline,
-        versions={"harness": "0.1.0", "openai-agents": "0.24.0", "python": "3.11.7"},
+        versions={"arena-harness": "0.2.0", "openai-agents": "0.24.0", "python": "3.11.7"},
     )
 
 
