@@ -171,8 +171,8 @@ def _check_budget(settings: Settings) -> None:
         return
     if settings.topology != "cyclic":
         raise errors.UsageError(
-            f"{errors.option('budget', settings.budget)} with {errors.option('topology', settings.topology)}: a budget is "
-            "spent by `cyclic`; leave out one of the two"
+            f"{errors.option('budget', settings.budget)} with {errors.option('topology', settings.topology)}: a budget "
+            "is spent by `cyclic`; leave out one of the two"
         )
     least = (settings.n - 1) * (2 if settings.order == "both" else 1)
     if settings.budget < least:

@@ -16,19 +16,12 @@ from harness.formats.atif import read_atif
 from harness.formats.chat_turns import checked_messages, read_messages, turns_after, turns_of_chat
 from harness.formats.json_values import JsonObject, first_fault, length_in_common, object_in, objects_in, parse_json
 from harness.formats.queries import query_from
+from harness.formats.training import origins
 from harness.formats.training.line_readers import read_art_group, read_group, talk_fields
-from harness.formats.training.origins import (
-    SOURCE_KEY,
-    SOURCES,
-    ImportedTrajectory,
-    LineFormat,
-    LineOrigin,
-    sources_beside,
-)
 from harness.formats.turns import Turn
 
 
-def read_trl_pair(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
+def read_trl_pair(document: JsonObject, origin: origins.LineOrigin) -> Iterator[origins.ImportedTrajectory]:
     """Yield the better and the worse side of a preference. Raises ValueError."""
     names = ("chosen", "rejected")
     prompt, sides = document.get("prompt"), [document.get(name) for name in names]
@@ -48,7 +41,7 @@ def read_trl_pair(document: JsonObject, origin: LineOrigin) -> Iterator[Imported
     yield from _sides(_talk(prompt, "prompt", "user"), talks, document, origin, unread)
 
 
-def read_openai_pair(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
+def read_openai_pair(document: JsonObject, origin: origins.LineOrigin) -> Iterator[origins.ImportedTrajectory]:
     """Yield the better and the worse side of a preference. Raises ValueError."""
     asked, names = object_in(document, "input"), ("preferred_output", "non_preferred_output")
     prompt = _talk(asked.get("messages"), "input.messages", "user")
@@ -70,9 +63,9 @@ def _sides(
     prompt: Sequence[JsonObject],
     sides: Sequence[Sequence[JsonObject]],
     offering: JsonObject,
-    origin: LineOrigin,
+    origin: origins.LineOrigin,
     unread: set[str],
-) -> Iterator[ImportedTrajectory]:
+) -> Iterator[origins.ImportedTrajectory]:
     known = origin.line.rollouts if origin.line and len(origin.line.rollouts) == 2 else (None, None)
     unplaced = tuple(f"the key {key!r}" for key in sorted(unread))
     for index, side in zip(known, sides, strict=True):
@@ -81,7 +74,7 @@ def _sides(
         yield _imported(origin, index, turns_after(prompt, side, offering), unplaced, content)
 
 
-def read_example(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedTrajectory]:
+def read_example(document: JsonObject, origin: origins.LineOrigin) -> Iterator[origins.ImportedTrajectory]:
     """Yield the one rollout of an example: of a prompt with its completion, or of a chat. Raises ValueError."""
     if {"prompt", "completion"} <= document.keys():
         turns = turns_after(objects_in(document, "prompt"), objects_in(document, "completion"), document)
@@ -96,9 +89,13 @@ def read_example(document: JsonObject, origin: LineOrigin) -> Iterator[ImportedT
 
 
 def _imported(
-    origin: LineOrigin, index: int | None, turns: Sequence[Turn], unplaced: tuple[str, ...], content: str | None = None
-) -> ImportedTrajectory:
-    return ImportedTrajectory(
+    origin: origins.LineOrigin,
+    index: int | None,
+    turns: Sequence[Turn],
+    unplaced: tuple[str, ...],
+    content: str | None = None,
+) -> origins.ImportedTrajectory:
+    return origins.ImportedTrajectory(
         format=origin.format,
         query_id=origin.line.query if origin.line else None,
         index=index,
@@ -113,7 +110,7 @@ Format = Literal["messages", "atif", "groups", "art", "sft", "dpo", "openai-pref
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> Iterator[ImportedTrajectory]:  # noqa: A002 - the option's name
+def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> Iterator[origins.ImportedTrajectory]:  # noqa: A002 - the option's name
     """Yield the trajectories of files, as they are read: JSON (an object, or a list of them) or JSONL.
 
     Of a folder all files of JSONL are read, but for the one of sources. Without `format` each object tells its own.
@@ -122,7 +119,7 @@ def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> It
     for path in paths:
         files = [path]
         if is_folder(path):
-            files = sorted(file for file in path.glob("*.jsonl") if file.name != SOURCES)
+            files = sorted(file for file in path.glob("*.jsonl") if file.name != origins.SOURCES)
         if not files:
             raise UsageError(f"{on_a_line(path)}: no file of JSONL in this folder")
         for file in files:
@@ -153,7 +150,7 @@ def _items(path: Path) -> Iterator[_Item]:
         places = [f"{name} item {number}" for number, _ in enumerate(items, 1)] if len(items) > 1 else [name]
         placed = ((place, item, None) for place, item in zip(places, items, strict=False))
     else:
-        source_of = sources_beside(path)
+        source_of = origins.sources_beside(path)
         lines = ((f"{name}:{number}", number, line) for number, line in text_lines(path, name) if line.strip())
         placed = ((place, _json(line, place), source_of(number, line)) for place, number, line in lines)
     for place, value, source in placed:
@@ -169,7 +166,7 @@ def _json(text: str, place: str) -> JsonValue:
         raise UsageError(f"{place}: not JSON ({on_a_line(exc)})") from None
 
 
-_SHOWN: Mapping[LineFormat, set[str]] = {
+_SHOWN: Mapping[origins.LineFormat, set[str]] = {
     "groups": {"rollouts"},
     "art": {"trajectories"},
     "dpo": {"chosen", "rejected"},
@@ -177,7 +174,9 @@ _SHOWN: Mapping[LineFormat, set[str]] = {
     "sft": {"prompt", "completion"},
 }
 """By which keys each format shows itself, the surest first."""
-_LINE_READERS: Mapping[LineFormat, Callable[[JsonObject, LineOrigin], Iterator[ImportedTrajectory]]] = {
+_LINE_READERS: Mapping[
+    origins.LineFormat, Callable[[JsonObject, origins.LineOrigin], Iterator[origins.ImportedTrajectory]]
+] = {
     "groups": read_group,
     "art": read_art_group,
     "sft": read_example,
@@ -196,14 +195,14 @@ def _format_of(item: _Item) -> Format:
     return "sft" if item.source else "messages"
 
 
-def _read(item: _Item, name: Format) -> Sequence[ImportedTrajectory]:
+def _read(item: _Item, name: Format) -> Sequence[origins.ImportedTrajectory]:
     try:
         if name == "messages" or name == "atif":  # noqa: PLR1714 - it tells the type checker which names are left
             trajectories = [_read_alone(item, name)]
         else:  # preferences of one run and query are one group, other lines one each
             run = item.source.run if item.source else ""
             key = run if name in {"dpo", "openai-preference"} else item.place
-            trajectories = list(_LINE_READERS[name](item.document, LineOrigin(name, key, line=item.source)))
+            trajectories = list(_LINE_READERS[name](item.document, origins.LineOrigin(name, key, line=item.source)))
         for trajectory in trajectories:
             query_from(trajectory.query, id=trajectory.query_id)
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -215,7 +214,7 @@ def _read(item: _Item, name: Format) -> Sequence[ImportedTrajectory]:
     return trajectories
 
 
-def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> ImportedTrajectory:
+def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> origins.ImportedTrajectory:
     """Read a line that brings no ranking, and note what is behind it, beside what else it said of itself."""
     noted: dict[str, Any] = {}
     if name == "atif":
@@ -224,6 +223,6 @@ def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> ImportedTraje
         noted["turns"], noted["unplaced"] = turns_of_chat(item.document)
         trajectory = read_messages(item.document)
     if item.source:
-        metadata = {**trajectory.metadata, SOURCE_KEY: item.source.model_dump(mode="json")}
+        metadata = {**trajectory.metadata, origins.SOURCE_KEY: item.source.model_dump(mode="json")}
         noted |= {"metadata": metadata, "apart": item.source.run}
     return trajectory.model_copy(update=noted)

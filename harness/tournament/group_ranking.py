@@ -13,14 +13,7 @@ from itertools import islice
 from harness.core.group_cache import CachedGroup
 from harness.core.rankings import GroupRanking, Match, PairJudgment, Ranked, Unjudged
 from harness.judging.verdict_cache import PairLedger
-from harness.ranking.comparisons import (
-    Comparisons,
-    Fit,
-    ceiling_note,
-    share_at_ends,
-    with_chances,
-    without_ceiling_note,
-)
+from harness.ranking import comparisons
 from harness.ranking.conclusions import Conclusion, collect_calls, conclude, conclude_again
 from harness.ranking.estimators import secondary_fit
 from harness.ranking.judge_stats.agreement import agreement, match_margins
@@ -60,7 +53,7 @@ class TournamentResult:
         return tuple(match for played in self.played for match in played.matches)
 
     @property
-    def calls(self) -> list[Comparisons]:
+    def calls(self) -> list[comparisons.Comparisons]:
         """The judged calls of each class; none where nobody met anybody."""
         if not self.matches:
             return []
@@ -72,7 +65,7 @@ def rank_tournament(
     result: TournamentResult,
     ledger: PairLedger,
     rules: Rules,
-    fits: Sequence[Fit] | None = None,
+    fits: Sequence[comparisons.Fit] | None = None,
     at_ends: float | None = None,
 ) -> GroupRanking:
     """Return the record of a group's ranking; provisional where `pooled` can learn from its matches and from others.
@@ -86,7 +79,7 @@ def rank_tournament(
     is_judged_later = rules.topology == "none" and (len(sizes) == 1 or max(sizes, default=0) > 1)
     conclusion = _conclude(result, rules, fits)
     if at_ends is None and rules.pooled_alone and matches:
-        at_ends = share_at_ends([collect_calls([rollout.index for rollout in lineup.ok], matches)])
+        at_ends = comparisons.share_at_ends([collect_calls([rollout.index for rollout in lineup.ok], matches)])
     places = [(conclusion.ranked.get(r.index) or Ranked(index=r.index), r.verified) for r in lineup.rollouts]
 
     def judged(key: str) -> PairJudgment | None:
@@ -109,7 +102,7 @@ def rank_tournament(
         judge_usd=ledger.price_usd,
         notes=(
             *_notes_on_design(result, rules),
-            *filter(None, (conclusion.note, ceiling_note(at_ends or 0.0))),
+            *filter(None, (conclusion.note, comparisons.ceiling_note(at_ends or 0.0))),
             *jurors_missing(absent, ledger.bought),
             *cuts(lineup.cut),
         ),
@@ -126,7 +119,7 @@ def rank_tournaments(results: Iterable[TournamentResult], judge: LearntJudge, ru
     """Yield what `rank_tournament` and then `refit` would, each group concluded once. Only some are in memory."""
     left, final = iter(results), replace(rules, one_of_many=False)
     while some := list(islice(left, _AT_ONCE)):
-        fits = iter(with_chances(fit_by(judge, [calls for result in some for calls in result.calls])))
+        fits = iter(comparisons.with_chances(fit_by(judge, [calls for result in some for calls in result.calls])))
         for result in some:
             if of_group := list(islice(fits, len(result.calls))):
                 yield rank_tournament(result, PairLedger(), final, of_group, judge.at_ends)
@@ -134,7 +127,7 @@ def rank_tournaments(results: Iterable[TournamentResult], judge: LearntJudge, ru
                 yield rank_tournament(result, PairLedger(), rules)
 
 
-def _conclude(result: TournamentResult, rules: Rules, fits: Sequence[Fit] | None) -> Conclusion:
+def _conclude(result: TournamentResult, rules: Rules, fits: Sequence[comparisons.Fit] | None) -> Conclusion:
     if not result.played or (rules.topology == "none" and len(result.played) == 1):
         return Conclusion(ranked={}, signal="none", fit=None)
     last = failed_last(result.lineup.rollouts, rules)
@@ -202,7 +195,7 @@ def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) ->
     left = iter(rankings)
     while some := list(islice(left, _AT_ONCE)):
         classes = [ranked_classes(ranking, by_reward=rules.judge_when == "tied") for ranking in some]
-        fits = iter(with_chances(fit_by(judge, [part.calls for of_group in classes for part in of_group])))
+        fits = iter(comparisons.with_chances(fit_by(judge, [part.calls for of_group in classes for part in of_group])))
         for ranking, of_group in zip(some, classes, strict=True):
             if not of_group:  # nobody met anybody
                 yield ranking.model_copy(update={"provisional": False})
@@ -214,13 +207,13 @@ def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) ->
             kept = {r.index: {"verified": r.verified, "explanation": r.explanation} for r in ranking.rollouts}
             places = [conclusion.ranked.get(r.index, r).model_copy(update=kept[r.index]) for r in ranking.rollouts]
             is_ranked = any(r.rank is not None for r in ranking.rollouts)
-            note = ceiling_note(judge.at_ends)
+            note = comparisons.ceiling_note(judge.at_ends)
             changes = {
                 "provisional": False,
                 "rollouts": tuple(places),
                 "signal": conclusion.signal if is_ranked else ranking.signal,
                 "secondary_fit": secondary_fit(rules.estimator),
-                "notes": (*without_ceiling_note(ranking.notes), *([note] if note else [])),
+                "notes": (*comparisons.without_ceiling_note(ranking.notes), *([note] if note else [])),
             }
             yield ranking.model_copy(update=changes | conclusion.judge_figures)
 
@@ -245,7 +238,7 @@ class CachedRanker:
             return None
         return TournamentResult(lineup, classes, played, cached=len(source.used))
 
-    def learn(self, calls: Iterable[Comparisons]) -> LearntJudge:
+    def learn(self, calls: Iterable[comparisons.Comparisons]) -> LearntJudge:
         """Return the judge as the calls of groups show them."""
         return learnt_from_calls(calls, lent_prior(self.rules.profile))
 

@@ -11,15 +11,7 @@ from harness.core.errors import NothingRankable, UsageError, call
 from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Query
 from harness.ranking.conclusions import pair_estimate, pair_of_fit
-from harness.report.summary import why_records
-from harness.report.summary.match_verdicts import (
-    VerdictLookup,
-    judged_orders,
-    marks_of_sides,
-    opponent_of,
-    rollout_flags,
-    score_of,
-)
+from harness.report.summary import match_verdicts, why_records
 from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cycles
 from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
@@ -31,7 +23,9 @@ _LONGEST = 300
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Dr|Mr|Ms|St|No|Fig)|\b[A-Za-z]|\d)\.$")
 
 
-def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup) -> why_records.JudgeSentence | None:
+def judge_sentence(
+    match: Match, number: int, side: int, verdicts: match_verdicts.VerdictLookup
+) -> why_records.JudgeSentence | None:
     """Return a sentence of the judge on `side`; None where no verdict of the match says anything on it.
 
     The verdict is the first that names the match's winner, else the first; the sentence is the first on that block,
@@ -42,12 +36,12 @@ def judge_sentence(match: Match, number: int, side: int, verdicts: VerdictLookup
         a, b = getattr(verdict.a, block), getattr(verdict.b, block)
         return -1.0 if a is None or b is None else abs(a - b)
 
-    judged = [(first, verdict) for first, verdict in judged_orders(match, verdicts) if verdict]
-    names = {first: {"A": first, "B": opponent_of(match, first)} for first, _ in judged}
+    judged = [(first, verdict) for first, verdict in match_verdicts.judged_orders(match, verdicts) if verdict]
+    names = {first: {"A": first, "B": match_verdicts.opponent_of(match, first)} for first, _ in judged}
     for first, verdict in sorted(judged, key=lambda order: names[order[0]].get(order[1].winner) != match.winner):
         for block in sorted(("answer", "path"), key=lambda name: -gap(verdict, name)):
             if text := first_sentence(verdict.analysis.get(f"{block}_{'A' if first == side else 'B'}", "")):
-                return why_records.JudgeSentence(text, number, first, opponent_of(match, side))
+                return why_records.JudgeSentence(text, number, first, match_verdicts.opponent_of(match, side))
     return None
 
 
@@ -163,13 +157,13 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
         (x, y) if match.a == pair.a else (y, x)
         for _, match in met
         if not match.repeated  # else its scores were used before
-        for x, y in marks_of_sides(match, verdicts)
+        for x, y in match_verdicts.marks_of_sides(match, verdicts)
     ]
     meetings: list[why_records.Meeting] = []
     for number, match in met:
         sided = [scores for _, scores in sided_scores(match, pair.a, verdicts)]
         scores = tuple(sided) if len(sided) == len(match.shown_first) else ()
-        mean = score_of(match, pair.a), score_of(match, pair.b)
+        mean = match_verdicts.score_of(match, pair.a), match_verdicts.score_of(match, pair.b)
         flags = match.flipped, match.inconsistent, match.repeated
         meetings.append(why_records.Meeting(number, match.round, match.shown_first, scores, mean, match.winner, *flags))
     cycles = win_cycles(judged_pairs(ranked.matches, verdicts).values())
@@ -193,7 +187,9 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
         dimensions=dimension_leads(marks),
         first_parting=why_records.first_parting(paths[pair.a], paths[pair.b]),
         judge=_sentences(pair, verdicts),
-        flags=tuple(flag for flag in rollout_flags(ranked, verdicts) if flag.rollout in {pair.a, pair.b}),
+        flags=tuple(
+            flag for flag in match_verdicts.rollout_flags(ranked, verdicts) if flag.rollout in {pair.a, pair.b}
+        ),
         common=tuple(
             why_records.CommonOpponent(index, _means(pair, pair.a, index), _means(pair, pair.b, index))
             for index in ([] if met else _opponents_of_both(pair))
@@ -219,7 +215,7 @@ def _side(pair: ChosenPair, index: int) -> why_records.PairSide:
 
 
 def _sentences(
-    pair: ChosenPair, verdicts: VerdictLookup
+    pair: ChosenPair, verdicts: match_verdicts.VerdictLookup
 ) -> tuple[why_records.JudgeSentence | None, why_records.JudgeSentence | None]:
     """Return a sentence on each side, of their own match, else of each one's match with an opponent of both."""
     they_met = any({match.a, match.b} == {pair.a, pair.b} for match in pair.ranking.matches)
@@ -244,5 +240,7 @@ def _means(pair: ChosenPair, side: int, opponent: int) -> tuple[float, float]:
     """Return the mean scores of a side and its opponent, over the matches that count."""
     sides = {side, opponent}
     matches = [match for match in pair.ranking.matches if not match.repeated and {match.a, match.b} == sides]
-    means = [sum(score_of(match, e) for match in matches) / max(1, len(matches)) for e in (side, opponent)]
+    means = [
+        sum(match_verdicts.score_of(match, e) for match in matches) / max(1, len(matches)) for e in (side, opponent)
+    ]
     return means[0], means[1]
