@@ -17,7 +17,6 @@ from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
-from harness.rollouts.approval_gate import split_think
 from harness.rollouts.attempt import AgentOutcome, read_outcome
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
@@ -26,6 +25,7 @@ from harness.rollouts.models import as_config
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
+from harness.rollouts.reply_items import split_think
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
 
 
