@@ -51,7 +51,7 @@ from harness.pipeline.rank_groups import rank_alone
 from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import maker_elsewhere, open_ranker
-from harness.rollouts.servers import Engine
+from harness.rollouts.engine import Engine
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import Ranker

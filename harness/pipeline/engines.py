@@ -20,11 +20,11 @@ from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import LOG_GUARD
+from harness.rollouts.engine import Engine, RolloutsOnServers
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import LoopModels, provider_for
 from harness.rollouts.sdk_runner import RUNNER_GUARD
-from harness.rollouts.servers import Engine, RolloutsOnServers
 from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
 
 OpenMaker = Callable[[AgentSpec, RunContext, RunEnvironment], AbstractAsyncContextManager[RolloutMaker]]

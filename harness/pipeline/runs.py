@@ -32,8 +32,8 @@ from harness.pipeline.run_environment import RunEnvironment, check_engine, packa
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
 from harness.pipeline.trust import attest_judge, attested, one_error, trust_in
 from harness.report.summary.ranking import RankingSummary
+from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.servers import Engine, GroupWatch
 
 _MB = 1_000_000
 _UNJUDGED_AT_LEAST = 8

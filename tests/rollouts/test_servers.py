@@ -18,7 +18,7 @@ from harness.core.records import Rollout
 from harness.core.settings_sources import load
 from harness.endpoints.address import agent_servers, judge_endpoint
 from harness.endpoints.credentials import Credentials
-from harness.rollouts.servers import ServerAtWork, fewest_outstanding
+from harness.rollouts.engine import ServerAtWork, fewest_outstanding
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Seen, searching_agent
 
 KEY = "sk-" + "a" * 40
