@@ -17,7 +17,7 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, objects_of_kinds, text_in
 from harness.formats.training.origins import ImportedTrajectory
 from harness.formats.turns import Message, Tool, Turn
-from harness.rollouts.reply_items import split_think
+from harness.rollouts.model_request import split_think
 
 
 def content_text(content: JsonValue) -> str:

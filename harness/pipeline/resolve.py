@@ -21,8 +21,8 @@ from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_o
 from harness.endpoints.credentials import Credentials
 from harness.rollouts.approval_gate import ChosenApprover, check_approvals
 from harness.rollouts.loading import AgentEnv, LoadedAgent
+from harness.rollouts.model_request import check_tools
 from harness.rollouts.models import has_own_model
-from harness.rollouts.reply_items import check_tools
 from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import ESTIMATE, counter_for
 

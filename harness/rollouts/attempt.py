@@ -28,9 +28,9 @@ from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_calls import capture_gaps, keep_calls, total_calls
+from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
 from harness.rollouts.recorder import Recorder, failure_from, not_whole, timed_out
-from harness.rollouts.reply_items import split_think
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread

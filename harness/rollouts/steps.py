@@ -12,9 +12,8 @@ from agents.tracing import Span
 
 from harness.core.records import Step
 from harness.rollouts.approval_gate import ToolHooks
-from harness.rollouts.model_request import sent_output
+from harness.rollouts.model_request import ReplyItem, items_of_output, items_of_reply, sent_output
 from harness.rollouts.recorder import RecordedCall
-from harness.rollouts.reply_items import ReplyItem, items_of_output, items_of_reply
 
 MODEL_SPANS = {"generation", "response"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from agents import Agent, AsyncComputer, ComputerTool
 
-from harness.rollouts.reply_items import split_think
+from harness.rollouts.model_request import split_think
 from tests.fake_endpoint import Say, Seen
 from tests.rollouts.test_capture import roll_out
 
