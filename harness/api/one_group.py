@@ -1,4 +1,4 @@
-"""One query's group in Python: rolled out, ranked, and the best of N answers picked as `harness best` picks."""
+"""One query's group in Python: rolled out, ranked, the best of N picked; and `preload`, which imports all ahead."""
 
 import gc
 import importlib

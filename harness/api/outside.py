@@ -1,4 +1,4 @@
-"""What a Python call takes from outside, and how records are handed back."""
+"""What a Python call takes from outside, what its arguments must be, and how records are handed back."""
 
 import logging
 import random

@@ -1,4 +1,4 @@
-"""The main job in Python: make a run, go on with it, judge it again, replay it, check it."""
+"""The main job in Python: make a run, go on with it, judge it again, replay it, check it, export it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

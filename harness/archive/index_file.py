@@ -1,4 +1,4 @@
-"""The SQLite databases of an index: one of this process's own, and the file that is kept in the user's cache folder.
+"""The SQLite databases of an index: this process's own, and the file in the user's cache folder; counts of records.
 
 The kept file is read as if a stranger had written it. Whatever does not fit (other tables, rows of other types, places
 outside of the run's files, queries without end) raises DoesNotFit: the index is then made anew. It is replaced whole.

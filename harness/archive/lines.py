@@ -1,4 +1,4 @@
-"""One record a line: JSON whose first member is a checksum of the rest. A kill can only tear the last line."""
+"""One record a line: JSON whose first member is a checksum of the rest. Reading takes bounded memory."""
 
 import errno
 import json

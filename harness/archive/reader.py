@@ -1,4 +1,4 @@
-"""Reading a run: streams over its segments, and an index of where things are. Never blocks a writer."""
+"""Reading a run: streams over its segments, large texts by their hash, an index. Never blocks a writer."""
 
 import hashlib
 import json

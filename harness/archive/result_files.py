@@ -1,4 +1,4 @@
-"""Files of results, read: header, a line a result, a footer when complete. Rankings and comparisons are such files."""
+"""Files of results, read: header, a line a result, a footer when complete; rankings and comparisons."""
 
 import json
 import weakref

@@ -1,4 +1,4 @@
-"""`run.json`, the file that makes a folder a run; it is written once and never changed."""
+"""`run.json`, the file that makes a folder a run; where things are in `runs/`, and which run the user's word names."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What rolling out and judging need of an archive, and the stores in memory that give it."""
+"""What rolling out and judging need of an archive: the stores in memory, and a run's folder open for writing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Is a run or a comparison whole? Every line, checksum, hash and reference is checked, by the files alone."""
+"""Is a run or a comparison whole, by the files alone? And mending: damaged lines go into `damaged/`."""
 
 import os
 import re

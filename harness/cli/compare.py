@@ -1,4 +1,4 @@
-"""The work of `compare`, and of `resume` on a comparison: what it takes, then the page, the result, the exit code."""
+"""The work of `compare` and `gate`, and of `resume` on a comparison: what it takes, then page, result and exit code."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Progress as people see it: bars on stderr where that is a terminal, otherwise a line now and then.
+"""A command under way: Ctrl-C becomes an error, logs are silenced, bars or lines on stderr tell how far it is.
 
 `print`, logging, warnings, `os.write` and child processes all end at file descriptors 1 and 2, wherever they begin.
 """

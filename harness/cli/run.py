@@ -1,4 +1,4 @@
-"""The work of `run`, `best`, `resume` and `rescore`: what is checked free, announced, rolled out, judged, ranked."""
+"""The work of `run`, `best`, `resume` and `rescore`, and what they print of a run in the end."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""`harness stats`: how far the judge of a run can be believed."""
+"""`harness stats`: how far the judge of a run can be believed; `harness judges`: a run's rankings side by side."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A gate: how probable it is that an equal agent passes, what becomes of it at its end, and the words for both."""
+"""A gate: how probably an equal agent passes, whether verdicts are noise, what becomes of it, and its words."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

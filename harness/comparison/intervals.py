@@ -1,4 +1,4 @@
-"""Intervals of 95 % for a mean over queries, and the chance of its distance from one half."""
+"""Intervals of 95 % for a mean over queries, its distance from one half, and the statistics behind: Holm, power, t."""
 
 import math
 from collections.abc import Callable, Sequence

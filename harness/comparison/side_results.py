@@ -1,4 +1,4 @@
-"""The comparison of two sides: from their pairs to the record of what they say, in all and in slices of the queries."""
+"""The comparison of two sides, by their pairs or by scores of one's own, in all and in slices of the queries."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The records of comparing: sides, cross matches, what came of each query, and what all of it says.
+"""The records of comparing and of gates: sides, cross matches, what came of each query and of each analysis.
 
 A comparison has two sides or more, in the order in which the user named them: A, B, C. All figures of two sides speak
 of the second one: a win rate of 0.62 says that B is preferred to A in 62 % of the pairs.

@@ -1,4 +1,4 @@
-"""Cached groups: what rankings and summaries take of a group, without its texts.
+"""Cached groups: what rankings and summaries take of a group, without its texts, packed to save memory.
 
 A cached group is made of a group's records once, and saves reading and parsing its rollouts and verdicts again.
 """

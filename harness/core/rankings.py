@@ -1,4 +1,4 @@
-"""The records of ranking: matches, places, and the ranking of a group."""
+"""The records of judging and ranking: verdicts, matches, places, and the ranking of a group."""
 
 from collections.abc import Mapping
 from datetime import datetime

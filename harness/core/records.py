@@ -1,4 +1,4 @@
-"""The frozen records that every room speaks.
+"""The frozen records that every room speaks, and figures for people: sums with unknown parts, rounded in one way.
 
 They hold plain values only: ids instead of objects, tuples instead of lists, None for "not known". A record is
 what the archive keeps, so a field that is added needs a default and none is ever renamed.

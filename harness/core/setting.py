@@ -1,4 +1,4 @@
-"""What is declared of one setting: its words for people, its bounds, its option, and checks of its values."""
+"""What is declared of one setting: words, bounds, option, checks of its values (one is the part K of N)."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Text that UTF-8 can hold, and text in which nothing is hidden."""
+"""Text that UTF-8 can hold, in which nothing is hidden, and addresses without user, password and query."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Calibration: how often a run's judge is right on pairs with known answers, each pair in both orders."""
+"""Calibration: how often a run's judge is right on pairs with known answers, each in both orders; and its summary."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

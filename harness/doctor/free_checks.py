@@ -1,4 +1,4 @@
-"""The checks that cost nothing, in the order in which a run settles what they check. No model is asked."""
+"""The checks that cost nothing, the agent's among them, in the order in which a run settles what they check."""
 
 import platform
 import random

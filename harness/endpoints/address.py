@@ -1,4 +1,4 @@
-"""Where the models are: the agent's endpoint, the judge's, and each juror's, with the key that each may have.
+"""Where the models are: each endpoint with the key that it may have, and what must be neither kept nor shown.
 
 What the environment says of a model server is read here and in harness.endpoints.credentials, from the mapping that
 the command hands in.

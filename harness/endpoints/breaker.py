@@ -1,4 +1,4 @@
-"""An endpoint that is down is asked by one call at a time, ever more rarely, and at last no more."""
+"""An endpoint that is down is asked by one call at a time, ever more rarely; and waiting across event loops."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""The gate of an endpoint: every call to the endpoint, the agent's and the judge's, goes through here."""
+"""The gate of an endpoint, through which every call goes, and what the calls of a run learn there together."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The token ids and logprobs of one reply, taken out of what a server sends before the SDK reads the rest.
+"""Token ids and logprobs, taken out of what a server sends before the SDK reads the rest.
 
 vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_token_ids` and `return_meta_info`:
 

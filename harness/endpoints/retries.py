@@ -1,4 +1,4 @@
-"""When a failed call to a model server is made again, and after how long.
+"""What an endpoint's errors mean, and when a failed call is made again, after how long.
 
 Agent calls are retried by the SDK's runner and judge calls by stamina; what is worth a retry, and for how long a server
 may make a caller wait, is decided here for both.

@@ -1,4 +1,4 @@
-"""Token counts as endpoints and the SDK give them, read into `Usage` and turned from one of their forms to another.
+"""Token counts in all their forms, read into `Usage`; and a model's reply as the SDK's stream of events, and back.
 
 A count that was not given is None, never zero. Nor is a count believed that no reply can have: sums and money would be
 wrecked by it.

@@ -1,4 +1,4 @@
-"""The run that the archive makes of trajectories from elsewhere."""
+"""The run that the archive makes of trajectories from elsewhere, and their turns as a text that it keeps."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""JSON as others write it: reading it, and taking values of a known kind out of an object.
+"""JSON and CSV as others write them: reading them, and taking values of a known kind out.
 
 What is not of that kind raises ValueError with a sentence that the reader of the file puts the place in front of.
 """

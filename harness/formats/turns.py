@@ -1,4 +1,4 @@
-"""A rollout as turns: what the model was shown, said, and could call. Every training format is made of turns.
+"""A rollout as turns and sequences: what the model was shown, said, and could call. Formats are made of them.
 
 Messages and tools have OpenAI's Chat Completions form, made by the SDK's own converter, so they are what a chat server
 was sent. Reasoning stands as `reasoning_content`: in a completion always, in a context where the server got it.

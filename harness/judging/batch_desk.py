@@ -1,4 +1,4 @@
-"""Judging by batch: replies that came back are picked up at a desk, and new questions are left there."""
+"""Judging by batch: new questions are left at a desk, handed in by rounds, and picked up when they came back."""
 
 import json
 import secrets

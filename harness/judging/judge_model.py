@@ -1,4 +1,4 @@
-"""A model that judges: asked once, and again if the reply cannot be used. Every judge asks its model this way."""
+"""A model that judges: its question as a request's body, asked once, and again if the reply cannot be used."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The judges that score pairs and lists of transcripts, and the records of verdicts, which are all built here."""
+"""The judges of pairs and of lists of transcripts, the embedded one too; verdict records are all built here."""
 
 import hashlib
 from collections.abc import Sequence

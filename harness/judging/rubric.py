@@ -1,4 +1,4 @@
-"""Rubrics: a Markdown file with front matter that names the dimensions; arithmetic of scores."""
+"""Rubrics: a Markdown file with front matter that names the dimensions; where it comes from, arithmetic of scores."""
 
 import hashlib
 import os

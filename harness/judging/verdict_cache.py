@@ -1,4 +1,4 @@
-"""Verdicts are bought once: one call for concurrent identical keys, none for a key that a store holds.
+"""Verdicts are bought once: one call for identical keys; and a jury, several judges asked the same, with its ledger.
 
 A verdict is on disk before anyone can use it; only a call that is under way can be lost to a kill.
 """

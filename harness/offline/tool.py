@@ -1,4 +1,4 @@
-"""The local search tool: what an agent has where no hosted web search exists."""
+"""The local search tool, and the little knowledge of English that the embedded parts share."""
 
 import re
 import sqlite3

@@ -1,4 +1,4 @@
-"""One run made of several: compares the runs, copies their records, joins their rankings, and checks the result.
+"""One run made of several: each is compared with the others and copied, rankings are joined, the result is checked.
 
 Groups' lines are taken as they are, but with `pooled`, which learns the judge from all groups, they are fitted again.
 """

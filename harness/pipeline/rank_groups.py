@@ -1,4 +1,4 @@
-"""A ranking in the making: judges seated, groups ranked, each written down as it is."""
+"""A ranking in the making: judges seated, groups ranked by texts or by caches, each written down as it is."""
 
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence

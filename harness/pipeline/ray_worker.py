@@ -1,4 +1,4 @@
-"""The worker: the Ray actor that runs the agent on a machine of the cluster."""
+"""The Ray actor that runs the agent, and what driver and workers tell one another. No key is in any of it."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""From settings and environment to an agent and a judge: which endpoint, model and instructions, embedded or not."""
+"""From settings and environment to an agent and a judge: endpoint, model, instructions, and what a run takes."""
 
 import random
 import shlex

@@ -1,4 +1,4 @@
-"""The story: roll a query out, rank the rollouts, archive everything; judge an archived run again.
+"""The story: roll a query out, rank the rollouts, archive everything; judge an archived run again; wait for batches.
 
 Read this first. Each stage is a room of its own; this file only passes their records on.
 """

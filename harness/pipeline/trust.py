@@ -1,4 +1,4 @@
-"""What an archived run may decide: where keys go, which folder is searched, which agent's code is loaded.
+"""What an archived run may decide: keys, folders, agents; and what is kept of a run that is cut short.
 
 A run folder is data from a stranger: it decides what this machine's record attests, or what today's user allows.
 """

@@ -1,4 +1,4 @@
-"""What the fitted estimators share: judged calls as arrays, their normal equations, the record of a fit."""
+"""What the fitted estimators share: judged calls as arrays, normal equations, the prior on a judge, a fit's record."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""From a tournament's end to the conclusion on its group: ranks by an estimator, and the secondary fit of a fit."""
+"""From a tournament's end to the conclusion on its group: ranks, the secondary fit, who is better and how surely."""
 
 import math
 from collections.abc import Mapping, Sequence

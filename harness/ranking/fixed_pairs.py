@@ -1,4 +1,4 @@
-"""The topologies whose pairs are known beforehand, and the circle on which `round_robin` and `cyclic` find theirs."""
+"""The topologies whose pairs are known beforehand or by rounds: `round_robin`, `cyclic`, `swiss`."""
 
 import functools
 from collections import Counter

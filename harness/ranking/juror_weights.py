@@ -1,4 +1,4 @@
-"""A jury as one judge, for `pooled`: each juror is learnt by itself, and its scores count by how much they say.
+"""For `pooled`: a jury as one judge, each juror by how much its scores say; and noise that differs between groups.
 
 A juror k sees the qualities as tau_k (sqrt(rho) z + sqrt(1 - rho) t_k): z is what all jurors see, t_k is its own taste.
 The level of its marks, what standing first is worth to it, tau_k and its noise are learnt from its own calls, as those

@@ -1,4 +1,4 @@
-"""Single elimination: the seeded bracket, `single`, and `arena`, whose anchor seeds it (ArenaRL, arXiv 2601.06487)."""
+"""Single and double elimination: the seeded bracket, and `arena`, whose anchor seeds it (ArenaRL, arXiv 2601.06487)."""
 
 import itertools
 from collections.abc import Sequence

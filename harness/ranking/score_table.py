@@ -1,4 +1,4 @@
-"""Ranking without a judge: any table of pairwise scores, played and ranked as the scores of a run are."""
+"""Ranking without a judge: tables of pairwise scores, one or many, played and ranked as the scores of a run are."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

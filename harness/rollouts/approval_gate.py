@@ -1,4 +1,4 @@
-"""Tools that need approval, as a rollout's own runs see them: each call is decided on where it would run.
+"""What happens around a tool call: who approves it, and what the SDK's run hooks alone know of it.
 
 The SDK would end the run at such a call, to be resumed with the answer. Deciding within the call instead keeps a
 rollout one run, with one trace, and its turns and tokens are counted once, however deep the agent that calls.

@@ -1,4 +1,4 @@
-"""The SDK's tracing hooks, one trace a rollout: every span is kept until the rollout takes its own.
+"""What is captured of a rollout: the SDK's spans, one trace a rollout, and of HTTP replies what the SDK drops.
 
 While rollouts are under way, a processor of ours stands before those that are registered: it keeps the rollouts' spans,
 whatever processors the user sets meanwhile, and passes everything on. Only the SDK's default exporter to OpenAI gets

@@ -1,4 +1,4 @@
-"""Several servers of one model: each rollout goes to the one that has the fewest, and stays there.
+"""Rolling out: one query, N runs of the agent, each isolated, each ending in a record, each at the freest server.
 
 A server whose rollouts fail for the server's own reasons fails them fast, and would have the fewest at any time. It
 rests, ever longer; then one rollout tries it.

@@ -1,4 +1,4 @@
-"""Loading the agent that --agent names: by name, entry point, `module:attr` or `path.py:attr`.
+"""Loading the agent that --agent names, and what an agent's file knows about the run that it is loaded for.
 
 Nothing is loaded from inside of a run folder: whoever made the run wrote what lies there.
 """

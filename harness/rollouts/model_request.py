@@ -1,4 +1,4 @@
-"""A model call's request as it is recorded: raw calls hold it, the fingerprint hashes it, a replay compares it."""
+"""A model call as it is recorded: its request, how two requests differ, and the items of its reply."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""The models that a rollout runs on, wrapped so that every call's request, settings and reply are recorded."""
+"""The models and nested runs of a rollout, wrapped so that every call's request, settings and reply are recorded."""
 
 import copy
 import inspect

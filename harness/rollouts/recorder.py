@@ -1,4 +1,4 @@
-"""What is noted of a rollout's model calls while they are made."""
+"""What is noted of a rollout's model calls while they are made, and what ended the rollout."""
 
 import math
 from collections.abc import Callable

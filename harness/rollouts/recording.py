@@ -1,4 +1,4 @@
-"""A rollout's recorded model calls, each of which answers one request of a replay."""
+"""A rollout's recorded model calls, and the model that answers a replay from them."""
 
 import copy
 from collections import Counter

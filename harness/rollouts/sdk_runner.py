@@ -1,4 +1,4 @@
-"""The SDK's runner while rollouts or replays are under way: every run that their tasks begin is taken over.
+"""The SDK's runner and MCP servers within rollouts and replays: every run that their tasks begin is taken over.
 
 A run that begins in any other task goes to the runner that was there before, as if there were no rollout.
 """

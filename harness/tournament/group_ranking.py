@@ -1,4 +1,4 @@
-"""From tournaments to the records of their groups' rankings, also once all groups are in.
+"""From tournaments, of texts or of caches, to the records of their groups' rankings, also once all groups are in.
 
 `pooled` then learns the judge from all of them, and each group is finalized by it. Ranked by `pooled` a group gets its
 places then. Ranked by an estimator without a fit it keeps them, and gets the probabilities and the signal that stand

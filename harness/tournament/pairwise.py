@@ -1,4 +1,4 @@
-"""Ranking by tournament: who meets whom, how the jury is asked, and what the matches say of the group.
+"""Ranking by tournament: who meets whom within a group, or across two runs, and how the jury is asked.
 
 Verdicts that a tournament needs for certain are asked for while its group is still being rolled out. They go through
 the cache of verdicts and into the ledger of the ranking, which so counts them as its own.

@@ -1,4 +1,4 @@
-"""One tournament played: a topology names the pairs, a source gives verdicts, and matches are the result."""
+"""One tournament played: a topology names the pairs, a source (jury or cache) gives verdicts, matches result."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

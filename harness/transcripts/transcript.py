@@ -1,4 +1,4 @@
-"""Trajectory to transcript: the Path and Answer texts that a judge reads.
+"""Trajectory to transcript: the Path and Answer texts that a judge reads; no text inside a step can pose as a step.
 
 Pure. A transcript holds nothing that tells rollouts apart but what they did: no id, call id, time, duration,
 model name or role. Equal behaviour therefore gives equal text and an equal hash.

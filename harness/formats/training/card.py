@@ -1,4 +1,4 @@
-"""The data card: README.md of an export, which `datasets.load_dataset(FOLDER)` reads, too.
+"""The data card, README.md of an export; and the tables of an export, as rows of CSV or Parquet.
 
 Without them `datasets` takes the columns of the first 10 MB for those of the whole file, cannot load a file in which
 later tools or arguments have other keys, and fills each message with the keys of all the others.

@@ -1,4 +1,4 @@
-"""A planned comparison is opened or gone on with, its verdicts are bought, and it is written down query by query."""
+"""A planned comparison: what it takes; then it is opened or gone on with, judged, and written query by query."""
 
 import re
 import secrets

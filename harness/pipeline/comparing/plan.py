@@ -1,4 +1,4 @@
-"""How runs are going to be compared, checked before anything is spent; and the comparisons that are there already."""
+"""How runs are going to be compared, checked before anything is spent; the jury, and the steps between analyses."""
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence

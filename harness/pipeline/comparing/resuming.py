@@ -1,4 +1,4 @@
-"""Goes on with a stopped comparison: runs the rollouts of its new sides, then what is missing of the judging."""
+"""Comparisons whose sides are still to be rolled out: begun, and gone on with after a stop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace

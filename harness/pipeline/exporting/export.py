@@ -1,4 +1,4 @@
-"""An export from beginning to end: check the runs, write the lines of each group, then the card."""
+"""An export from beginning to end: read the runs, write the lines of each group, then the card."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Several rankings of the same groups side by side: agreement, figures of each judge, and which judge to take."""
+"""Several rankings of the same groups side by side: figures with intervals, agreement, and which judge to take."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

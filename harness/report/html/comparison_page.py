@@ -1,4 +1,4 @@
-"""A comparison's page, drawn from its archive and what it says, and written to a file."""
+"""A comparison's page, drawn from its archive, with the queries that a side lost, and written to a file."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Two texts side by side: answers word by word, instructions line by line."""
+"""Texts on a page: answers side by side word by word, instructions line by line, long transcripts cut."""
 
 import re
 from collections import Counter

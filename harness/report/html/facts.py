@@ -1,4 +1,4 @@
-"""Figures with their names: of the run, of one query, of many together."""
+"""The pages' templates and filters, and figures with their names: of the run, of one query, of many together."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What a query's ranking came to, in the words and figures of the first screen."""
+"""What a query's ranking came to: the figures of the first screen, its leaderboard, a card for each rollout."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The rollouts of a group with their places, best first; who came first, and how the first two compare."""
+"""The rollouts of a group with their places, best first, and what a reader has to know before believing them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
