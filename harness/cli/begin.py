@@ -11,7 +11,6 @@ from harness.archive.run_info import find_archived, find_run
 from harness.archive.run_state import find_missing_work, last_unfinished
 from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
 from harness.cli.compare_options import GateAsked, SidesAsked
-from harness.cli.compared_sides import find_sides
 from harness.cli.output import Caller, say, while_loading
 from harness.cli.show import say_finished, say_nothing_unfinished
 from harness.cli.start_options import ComparisonFiles
@@ -98,6 +97,7 @@ def begin_compare(caller: Caller, asked: SidesAsked, files: ComparisonFiles) -> 
     what = f"the comparison of {on_a_line(', '.join(asked.sides))}"
     with while_loading(f"loading what {what} needs", quiet=caller.quiet):
         from harness.cli.compare import compare_found
+        from harness.cli.compared_sides import find_sides
 
         found = find_sides(caller, asked)
     return compare_found(caller, found, files)
@@ -108,6 +108,7 @@ def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked) -> ExitCode:
     what = f"the gate for {on_a_line(', '.join(asked.sides))}"
     with while_loading(f"loading what {what} needs", quiet=caller.quiet):
         from harness.cli.compare import gate_found
+        from harness.cli.compared_sides import find_sides
 
         found = find_sides(caller, asked)
     return gate_found(caller, found, gate)

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 
 import harness
 from harness.api.best_answer import best_from
+from harness.judging import rubric as rubric_module
 from harness.judging.rubric import rubric_source
 from tests.builders import a_group
 from tests.fake_endpoint import Cut, Hang, Reaction, Refuse, Say, Seen, fair_judge
@@ -362,16 +363,16 @@ def test_where_no_rollout_was_begun_the_error_says_why():
 
 @pytest.mark.process
 def test_a_rubric_of_ones_own_is_read_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    rubric = tmp_path / "mine.md"
-    rubric.write_text(rubric_source("task").replace("name: task", f"name: {uuid4().hex}"), "utf-8")
-    threads, in_child = list[threading.Thread](), rubric.in_child
+    own = tmp_path / "mine.md"
+    own.write_text(rubric_source("task").replace("name: task", f"name: {uuid4().hex}"), "utf-8")
+    threads, in_child = list[threading.Thread](), rubric_module.in_child
 
     def watched() -> Any:
         threads.append(threading.current_thread())
         return in_child()
 
-    monkeypatch.setattr(rubric, "in_child", watched)
-    best = asyncio.run(harness.best_of(AGENT, "Which?", 2, "offline-features", offline=True, rubric=str(rubric)))
+    monkeypatch.setattr(rubric_module, "in_child", watched)
+    best = asyncio.run(harness.best_of(AGENT, "Which?", 2, "offline-features", offline=True, rubric=str(own)))
     assert best.rollouts
     assert [thread is threading.main_thread() for thread in threads] == [False]
 

@@ -370,7 +370,7 @@ def test_what_an_index_finds_of_many_verdicts_is_found_in_pages(run: Path, monke
 def test_where_there_is_no_room_for_a_temporary_file_the_index_stays_in_memory(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    usual, asked = index.private_database, list[bool]()
+    usual, asked = index_file.private_database, list[bool]()
 
     def private_database(tables: str, *, in_memory: bool = False) -> sqlite3.Connection:
         asked.append(in_memory)
@@ -380,10 +380,10 @@ def test_where_there_is_no_room_for_a_temporary_file_the_index_stays_in_memory(
         return base
 
     expected = truth(run)
-    monkeypatch.setattr(index, "private_database", private_database)
+    monkeypatch.setattr(index_file, "private_database", private_database)
     assert truth(run) == expected
     assert asked == [False, True]
-    monkeypatch.setattr(index, "private_database", usual)
+    monkeypatch.setattr(index_file, "private_database", usual)
     with RunStore(run, AT + timedelta(hours=1)) as store:
         assert store.verdict("l") is None
         store.reader.index._fresh.execute("pragma query_only=on")  # pyright: ignore[reportPrivateUsage]
