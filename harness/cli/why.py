@@ -10,7 +10,7 @@ from harness.cli.output import Caller, print_json, say
 from harness.core.errors import UsageError, quoted
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import explain_pair, find_pair, judged_ranking
-from harness.report.terminal.details import pair_lines
+from harness.report.terminal.why import pair_lines
 
 _LONGEST_NUMBER = 4
 """Digits: a RUN of so few is a rollout's number. The shortest prefix of a run's id that is of use is longer."""

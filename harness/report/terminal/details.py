@@ -1,7 +1,5 @@
 """One group in detail, for the terminal: a rollout's path, who beat whom, its matches, one match with every score."""
 
-from collections.abc import Iterator
-
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
@@ -9,21 +7,13 @@ from rich.text import Text
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
+from harness.report.summary.match_details import detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.pair_table import PairTable, cycles_sentence
 from harness.report.summary.rollouts import numbered_steps, own_models
-from harness.report.summary.why_records import PairExplanation, call_words
-from harness.report.terminal.table import (
-    Column,
-    TableRow,
-    fitted_line,
-    on_one_line,
-    table_lines,
-    table_width,
-    visible_text,
-)
-from harness.report.text import EMPTY_ANSWER, as_sentence, fixed, readable_name, signed, temperature_words
+from harness.report.terminal.table import Column, table_lines, table_width, visible_text
+from harness.report.terminal.why import _scores
+from harness.report.text import EMPTY_ANSWER, as_sentence, signed, temperature_words
 from harness.transcripts.transcript import TranscriptForm
 
 
@@ -140,127 +130,5 @@ def match_lines(
     return Lines(*head, *_scores(details, width), *said, *transcripts)
 
 
-def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
-    """Yield a table for each judge: what each verdict of that judge gave both sides."""
-    a, b = (str(side.rollout.index) for side in details.sides)
-    orders = [(order.first, order.verdict.judge) for order in details.orders if order.verdict]
-    for judge in dict.fromkeys(judge for _, judge in orders):
-        chosen = [at for at, (_, of) in enumerate(orders) if of == judge]
-        columns = [Column(f"{a} : {b}", 1)]
-        columns += [Column(f"{orders[at][0]} shown first", 2 + at, right=True) for at in chosen]
-        seconds = [row.pairs[at][1] for row in details.marks for at in chosen]
-        wide = max(0 if mark is None else len(f"{mark:g}") for mark in seconds)
-        rows: list[TableRow] = []
-        for row in details.marks:
-            pairs = [  # the second one as wide as the widest: so the colons of a column stand below each other
-                "–" if one is None or other is None else f"{one:g} : {f'{other:g}':>{wide}}"
-                for one, other in (row.pairs[at] for at in chosen)
-            ]
-            rows.append(TableRow((row.label, *pairs), "bold" if row.overall else ""))
-        yield visible_text(f"\nscores 0–10, says {judge}", style="bold")
-        yield from table_lines(columns, rows, width)
-
-
-_SIDES = (
-    Column("rollout", 1, right=True),
-    Column("role", 4),
-    Column("place", 2, right=True),
-    Column("score", 3, right=True),
-    Column("status", 5, wish=24),
-)
-_NOTES = ("changed with order", "inconsistent", "met before")
-_NOTE = "the new ranking is of these two alone, and the newest: `--ranking` names this one then"
-
-
-def pair_lines(why: PairExplanation, width: int) -> RenderableType:
-    """Return the explanation of a pair, `width` characters wide: how they stand first, then what decided."""
-    return Lines(*_standing(why, width), *_matches(why, width), *_not_met(why, width), *_paths_and_words(why, width))
-
-
-def _standing(why: PairExplanation, width: int) -> Iterator[Text]:
-    yield fitted_line(why.query.text, width, "bold")
-    yield visible_text(as_sentence(why.standing_sentence), style="bold")
-    if lead := why.lead_sentence:
-        yield visible_text(as_sentence(lead))
-    columns = [Column(why.score_name, 3, right=True) if column.name == "score" else column for column in _SIDES]
-    rows = (
-        (str(s.index), s.role, s.place, fixed(s.score) or "–", f"failed: {s.failure}" if s.failure else "ok")
-        for s in (why.a, why.b)
-    )
-    yield from table_lines(columns, rows, width)
-
-
-def _matches(why: PairExplanation, width: int) -> Iterator[Text]:
-    """Yield the matches in which they met, and the marks that decided."""
-    yield _paragraph(why.matches_sentence)
-    a, b = why.a.index, why.b.index
-    if why.matches:
-        orders = [Column(f"{a} : {b}, {first} first", 2 + at, right=True) for at, first in enumerate((a, b))]
-        mean, winner = Column("mean", 4, right=True), Column("winner", 5, right=True)
-        columns = [Column("match", 1, right=True), *orders, mean, winner, Column("notes", 6)]
-        met: list[list[str]] = []
-        for meeting in why.matches:
-            scores: dict[int, list[str]] = {a: [], b: []}
-            for first, (x, y) in zip(meeting.shown_first, meeting.scores, strict=False):
-                scores[first].append(f"{x:g} : {y:g}")
-            of_orders = (", ".join(each) or "–" for each in scores.values())
-            holds = (meeting.flipped, meeting.inconsistent, meeting.repeated)
-            notes = (name for name, held in zip(_NOTES, holds, strict=True) if held)
-            won = "tie" if meeting.winner is None else str(meeting.winner)
-            met.append([str(meeting.number), *of_orders, _meeting_scores(meeting.mean), won, ", ".join(notes)])
-        yield from table_lines(columns, met, width)
-
-    if why.dimensions:
-        yield visible_text("\nMean marks; * decided:")
-        rows: list[TableRow] = []
-        for lead in why.dimensions:
-            name = f"{'* ' if lead.decided else '  '}{on_one_line(readable_name(lead.name))}"
-            difference = signed(lead.difference, 1) if lead.difference else "0.0"
-            cells = (name, *(f"{mark:.1f}" for mark in lead.marks), difference)
-            rows.append(TableRow(cells, "bold" if lead.decided else ""))
-        marks = [Column(str(a), 3, right=True), Column(str(b), 4, right=True)]
-        columns = [Column("dimension", 1), *marks, Column(f"{a} less {b}", 2, right=True)]
-        yield from table_lines(columns, rows, width)
-
-
-def _not_met(why: PairExplanation, width: int) -> Iterator[Text]:
-    """Yield whom both met, and what makes the two meet, where they never did."""
-    if why.common:
-        yield visible_text("\nBoth met; mean scores:")
-        heads = ("opponent", f"{why.a.index} : opponent", f"{why.b.index} : opponent")
-        columns = [Column(name, at, right=True) for at, name in enumerate(heads, 1)]
-        yield from table_lines(
-            columns, ((str(c.index), _meeting_scores(c.a), _meeting_scores(c.b)) for c in why.common), width
-        )
-    if offer := why.meeting_sentence:
-        yield _paragraph(offer)
-    if why.meet:
-        yield visible_text(f"  {why.meet.command}")
-        yield visible_text(as_sentence(_NOTE))
-    if circles := cycles_sentence(why.cycles):
-        yield _paragraph(circles)
-
-
-def _paths_and_words(why: PairExplanation, width: int) -> Iterator[Text]:
-    """Yield where their paths part, what the judge said of each, and the flags."""
-    yield _paragraph(why.parting_sentence)
-    if why.first_parting:
-        for side, call in ((why.a, why.first_parting.a), (why.b, why.first_parting.b)):
-            yield fitted_line(f"  {side.name}: {call_words(call)}", width)
-    before = "\n"
-    for side, said in zip((why.a, why.b), why.judge, strict=True):
-        if side.explanation or said:
-            against = f" against {said.opponent}" if said and not why.matches else ""
-            match = f", match {said.match}{against}" if said and not side.explanation else ""
-            text = side.explanation or (said.text if said else "")
-            yield visible_text(f"{before}The judge on {side.name}{match}: {text}")
-            before = ""
-    yield from (visible_text(as_sentence(flag.sentence)) for flag in why.flags)
-
-
 def _meeting_scores(scores: tuple[float, float]) -> str:
     return " : ".join(f"{score:.2f}" for score in scores)
-
-
-def _paragraph(sentence: str) -> Text:
-    return visible_text("\n" + as_sentence(sentence))
