@@ -1,5 +1,7 @@
 """One group in detail, for the terminal: a rollout's path, who beat whom, its matches, one match with every score."""
 
+from collections.abc import Iterator
+
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
@@ -7,12 +9,11 @@ from rich.text import Text
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.report.summary.match_details import detail_matches, draw_bracket
+from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.pair_table import PairTable, cycles_sentence
 from harness.report.summary.rollouts import numbered_steps, own_models
-from harness.report.terminal.table import Column, table_lines, table_width, visible_text
-from harness.report.terminal.why import _scores
+from harness.report.terminal.table import Column, TableRow, table_lines, table_width, visible_text
 from harness.report.text import EMPTY_ANSWER, as_sentence, signed, temperature_words
 from harness.transcripts.transcript import TranscriptForm
 
@@ -130,5 +131,22 @@ def match_lines(
     return Lines(*head, *_scores(details, width), *said, *transcripts)
 
 
-def _meeting_scores(scores: tuple[float, float]) -> str:
-    return " : ".join(f"{score:.2f}" for score in scores)
+def _scores(details: MatchDetails, width: int) -> Iterator[Text]:
+    """Yield a table for each judge: what each verdict of that judge gave both sides."""
+    a, b = (str(side.rollout.index) for side in details.sides)
+    orders = [(order.first, order.verdict.judge) for order in details.orders if order.verdict]
+    for judge in dict.fromkeys(judge for _, judge in orders):
+        chosen = [at for at, (_, of) in enumerate(orders) if of == judge]
+        columns = [Column(f"{a} : {b}", 1)]
+        columns += [Column(f"{orders[at][0]} shown first", 2 + at, right=True) for at in chosen]
+        seconds = [row.pairs[at][1] for row in details.marks for at in chosen]
+        wide = max(0 if mark is None else len(f"{mark:g}") for mark in seconds)
+        rows: list[TableRow] = []
+        for row in details.marks:
+            pairs = [  # the second one as wide as the widest: so the colons of a column stand below each other
+                "–" if one is None or other is None else f"{one:g} : {f'{other:g}':>{wide}}"
+                for one, other in (row.pairs[at] for at in chosen)
+            ]
+            rows.append(TableRow((row.label, *pairs), "bold" if row.overall else ""))
+        yield visible_text(f"\nscores 0–10, says {judge}", style="bold")
+        yield from table_lines(columns, rows, width)
