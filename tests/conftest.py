@@ -6,11 +6,13 @@ PROCESS_FIXTURES by itself, on others by hand. A test without the marker that st
 The marker `consumers` stands on every test of tests/consumers. These are collected only where `-m` names the marker.
 
 The marker `nightly` stands on tests that take seconds for a fact that seldom breaks: soaks, kills at random, cuts at
-every byte, a driver of Ray. They run only where `-m` names the marker, as `.ci/nightly` does.
+every byte, a driver of Ray. They run only where `-m` names the marker, as `.ci/nightly` does. Of the cases of a test
+with the marker `few(n)` all but n are `nightly`.
 """
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -27,6 +29,8 @@ PROCESS_FIXTURES = {"nursery", "browser", "sdist"}
 
 QUICK = "not process"
 """The `-m` of the loop of a working hour."""
+SLOW = Path(__file__).parent / "data" / "slow_tests.txt"
+"""Tests that the quick loop leaves out for the time that they took, written by `python -m tests.suite_times`."""
 CONSUMERS = Path(__file__).parent / "consumers"
 """Tests with programs of others (torch, TRL, ART, Harbor), which the usual environment does not hold."""
 
@@ -39,18 +43,18 @@ def wants(config: pytest.Config, marker: str) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Set hypothesis up: no deadline (a slow machine is no fault), no example database (no files).
 
-    The quick loop tries fewer examples where a test does not state its own number, and others in each run, to find what
-    nobody thought of. The whole suite tries the same examples in each run: a change is judged by what it changed.
+    Where a test does not state its own number of examples, the quick loop tries few and the night many, others in each
+    run, to find what nobody thought of. The whole suite tries the same in each run: a change is judged by what it changed.
     """
-    quick = config.option.markexpr == QUICK
+    quick, night = config.option.markexpr == QUICK, wants(config, "nightly")
     slow = [HealthCheck.too_slow]
     settings.register_profile(
         "harness",
         deadline=None,
         database=None,
         suppress_health_check=slow,
-        max_examples=25 if quick else 100,
-        derandomize=not quick,
+        max_examples=25 if quick else 300 if night else 50,
+        derandomize=not (quick or night),
     )
     settings.load_profile("harness")
     if wants(config, "consumers"):
@@ -78,10 +82,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.process)
         if CONSUMERS in item.path.parents:
             item.add_marker(pytest.mark.consumers)
+    for late in cases_for_the_night(items):
+        late.add_marker(pytest.mark.nightly)
+    if config.option.markexpr == QUICK:
+        slow = set(SLOW.read_text("utf-8").splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid.partition("[")[0] in slow])
+        items[:] = [item for item in items if item.nodeid.partition("[")[0] not in slow]
     if not wants(config, "nightly"):
         late = [item for item in items if item.get_closest_marker("nightly")]
         config.hook.pytest_deselected(items=late)
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+
+
+def cases_for_the_night(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the cases that `few(n)` leaves out, so that n are left, spread over all of a test's cases."""
+    cases = defaultdict[str, list[pytest.Function]](list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("few"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for of_test in cases.values():
+        of_test.sort(key=lambda item: tuple(item.callspec.indices.values()))  # they may be shuffled
+        (most,) = next(of_test[0].iter_markers("few")).args
+        kept = {len(of_test) * place // most for place in range(most)}
+        yield from (item for place, item in enumerate(of_test) if place not in kept)
 
 
 @pytest.hookimpl(wrapper=True)

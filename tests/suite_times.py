@@ -1,4 +1,4 @@
-"""Measures how long the suite takes, and renews the table of CONTRIBUTING.md.
+"""Measures how long the suite takes; renews the table of CONTRIBUTING.md and the list of what the quick loop leaves out.
 
 python -m tests.suite_times [N...]      only the Nth of the commands, from 0; the others keep the figures that they had
 """
@@ -10,27 +10,42 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 MEASURED = ROOT / "tests" / "data" / "suite_times.json"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-COMMANDS = ('python -m pytest -m "not process"', "python -m pytest", "python -m pytest -m nightly")
+SLOW = ROOT / "tests" / "data" / "slow_tests.txt"
+SLOW_S = 0.25
+"""Seconds that all cases of a test take together, from which on the quick loop leaves the test out."""
+WHOLE = "python -m pytest"
+COMMANDS = (WHOLE, 'python -m pytest -m "not process"', 'python -m pytest -m "nightly or not process"')
 HEAD = "| command, on two cores | tests | wall | CPU time of both cores |\n|---|---|---|---|\n"
 
 
 def measured(command: str) -> dict[str, Any]:
     """Run a command of pytest; return how many tests passed and the seconds that they took."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    words = [sys.executable, *shlex.split(command)[1:], "-o", "addopts=--strict-markers -n auto --dist worksteal"]
+    words = [sys.executable, *shlex.split(command)[1:], "--durations=0", "-o", "addopts=-n auto --dist worksteal"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stdout[-4000:] + done.stderr)
+    if command == WHOLE:
+        note_slow(done.stdout)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     (passed,) = re.findall(r"(\d+) passed", done.stdout.splitlines()[-1])
     return {"command": command, "tests": int(passed), "wall_s": round(time.monotonic() - began), "cpu_s": round(cpu)}
+
+
+def note_slow(durations: str) -> None:
+    """Write down the tests that take long, by what pytest says of the durations of their cases."""
+    taken = defaultdict[str, float](float)
+    for seconds, test in re.findall(r"^([\d.]+)s (?:setup|call|teardown) +([^[\n]+)", durations, re.MULTILINE):
+        taken[test.strip()] += float(seconds)
+    SLOW.write_text("".join(f"{test}\n" for test in sorted(taken) if taken[test] >= SLOW_S), "utf-8")
 
 
 def table(rows: list[dict[str, Any]]) -> str:

@@ -17,6 +17,7 @@ from simulated_groups import Simulated
 from simulated_judge import REGIMES, Regime, draw, mean_spearman, top_hits
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_the_ranking_benchmark_prints_every_design_and_holds_itself_against_the_published_figures():
     done = subprocess.run(

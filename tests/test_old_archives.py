@@ -218,11 +218,13 @@ def test_the_oldest_version_whose_runs_are_read_is_0_2_0_and_made_the_golden_one
     assert makers == {"0.2.0"} == {OLDEST_READABLE}
 
 
+@pytest.mark.few(7)
 @cases("shown")
 def test_an_old_run_is_shown_measured_and_found_whole_as_it_was(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
+@pytest.mark.few(8)
 @cases("rescored")
 def test_an_old_run_is_rescored_to_the_same_ranks_from_the_same_verdicts(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
@@ -239,11 +241,13 @@ def test_an_old_run_is_ranked_anew_by_pooled_for_no_call(archive: str, nursery: 
     assert all(r["rank"] is not None and r["p_best"] is not None for g in groups for r in g["rollouts"])
 
 
+@pytest.mark.few(7)
 @cases("replayed")
 def test_an_old_run_is_replayed_to_the_same_end(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
+@pytest.mark.few(4)
 @cases("resumed")
 def test_an_old_run_is_resumed_where_it_was_stopped_and_left_alone_where_it_was_finished(
     name: str, nursery: Nursery, tmp_path: Path
@@ -251,21 +255,25 @@ def test_an_old_run_is_resumed_where_it_was_stopped_and_left_alone_where_it_was_
     check(name, nursery, tmp_path)
 
 
+@pytest.mark.few(3)
 @cases("damaged")
 def test_the_same_damage_to_an_old_run_is_found_and_repaired(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
+@pytest.mark.few(4)
 @cases("refused")
 def test_what_was_refused_is_refused_with_the_same_exit_code(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
+@pytest.mark.few(5)
 @cases("alone")
 def test_commands_that_need_no_archive_print_what_they_printed(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
+@pytest.mark.few(2)
 @cases("compared")
 def test_a_comparison_concludes_what_it_concluded(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)

@@ -96,6 +96,7 @@ def test_every_option_that_the_docs_name_exists(page: Path, helps: str):
         assert option in helps, option
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_the_figures_of_the_cost_table_are_what_the_benchmark_prints():
     done = subprocess.run(

@@ -79,6 +79,7 @@ async def test_the_managers_helpers_are_asked_and_what_they_did_stands_inside(ap
         assert [research.tool_output, criticise.tool_output] == nested
 
 
+@pytest.mark.few(1)
 @pytest.mark.process
 @BOTH_APIS
 async def test_each_rollout_has_a_notes_server_of_its_own(api: Api):
@@ -144,6 +145,7 @@ def test_an_example_says_how_to_run_it_and_has_a_query_of_its_own(file: Path, tm
     assert loaded.examples
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("file", marked(FILES), ids=lambda f: f.stem)
 async def test_every_agent_of_an_example_takes_the_model_asked_for(file: Path, tmp_path: Path):
     loaded = load_agent(file.stem, tmp_path)
@@ -156,6 +158,7 @@ async def test_every_agent_of_an_example_takes_the_model_asked_for(file: Path, t
                 assert (one.model_settings.reasoning.effort if one.model_settings.reasoning else None) == effort
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["triage", "manager", "mcp_notes"])
 def test_without_a_key_an_example_runs_on_the_embedded_model(name: str, harness: Harness):
     done = harness("run", "--agent", name, "-n", "2", "--json")
@@ -179,6 +182,7 @@ def test_without_a_model_the_extractor_fails_with_its_cause(harness: Harness):
     assert [r["failure"]["kind"] for r in done.json["groups"][0]["rollouts"]] == ["output", "output"]
 
 
+@pytest.mark.nightly
 def test_an_example_with_a_file_beside_it_runs_from_an_installed_package(harness: Harness, tmp_path: Path):
     site = tmp_path / "site"
     shutil.copytree(ROOT / "harness", site / "harness", ignore=shutil.ignore_patterns("__pycache__"))

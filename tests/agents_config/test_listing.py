@@ -92,6 +92,7 @@ def test_an_agent_is_listed_with_what_it_is_made_of(here: Path, harness: Harness
     assert found["mcp_notes"]["tools"] == [{"name": n, "type": "mcp"} for n in ("search_notes", "add_note")]
 
 
+@pytest.mark.nightly
 def test_it_is_loaded_as_a_run_started_now_would_load_it(harness: Harness):
     for env, kind in (({}, "function"), ({"OPENAI_API_KEY": "sk-x"}, "hosted")):
         assert [t["type"] for t in listed(harness("agents", "--json", env=env))["search"]["tools"]] == [kind]
@@ -110,6 +111,7 @@ def test_a_server_that_a_run_would_connect_is_asked_and_a_conditional_tool_is_sh
     assert [t["name"] for t in mine["tools"]] == ["search_notes", "add_note", "rare"]
 
 
+@pytest.mark.nightly
 def test_each_that_cannot_be_loaded_says_why_in_one_line_and_the_others_are_there(here: Path, harness: Harness):
     for name, (source, _) in BROKEN.items():
         (here / f"{name}.py").write_text(source)

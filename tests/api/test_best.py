@@ -295,6 +295,7 @@ def test_matches_that_the_judge_does_not_finish_by_the_deadline_stay_open():
     assert "3 verdicts are missing: the deadline of 10 s was over" in best.why
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("judge", [dead, hanging, nonsense])
 @pytest.mark.parametrize("n", [4, 20])
 def test_a_judge_that_gives_nothing_costs_no_answer_and_no_time_beyond_the_deadline(judge: Judging, n: int):

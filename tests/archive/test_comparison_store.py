@@ -76,6 +76,7 @@ def test_a_file_begins_with_the_first_verdict_that_is_bought_for_it(tmp_path: Pa
         writer.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["verdicts", "comparisons"])
 def test_a_file_cut_at_any_byte_of_its_last_line_costs_that_line_only(tmp_path: Path, name: str) -> None:
     folder = a_filled_comparison(tmp_path, queries=2)

@@ -178,6 +178,7 @@ CRAFTED = {
 }
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("what", CRAFTED)
 def test_a_crafted_index_is_made_anew(run: Path, kept: Path, what: str):
     tampered(kept, *CRAFTED[what])

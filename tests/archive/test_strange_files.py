@@ -125,6 +125,7 @@ def damaged_by_all(room: Room, run: Path, strange: Path, what: str) -> None:
         assert run.name in listed.err_text
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("segment", SEGMENTS)
 @every_place
 def test_a_strange_thing_in_the_place_of_a_file_of_records_is_damage(

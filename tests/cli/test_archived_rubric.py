@@ -75,6 +75,7 @@ def test_a_run_by_a_text_in_plain_words_holds_the_text(harness: Harness, own: Pa
     assert (again.json["rubric"], again.json["groups"][0]["reused"]) == (done.json["rubric"], 1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("where", ["in the run", "beside it", "fifo"])
 def test_a_rubric_s_file_that_a_run_names_is_not_read(harness: Harness, made: Path, where: str):
     file = made / "evil.md" if where != "beside it" else made.parent / "evil.md"

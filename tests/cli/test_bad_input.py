@@ -130,6 +130,7 @@ def test_a_refused_first_call_costs_one_call_and_leaves_no_run(
     assert unspent(tmp_path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("refusal", "said"),
     [(Refuse(401, "bad key"), "HARNESS_JUDGE_API_KEY"), (Refuse(404, "no such model"), "--judge-model")],
@@ -175,6 +176,7 @@ def rollouts_written(folder: Path) -> int:
     return sum(len(file.read_text().splitlines()) - 1 for file in files)  # the first line is a header
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("sent", "code", "background"),
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],

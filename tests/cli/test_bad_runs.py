@@ -148,6 +148,7 @@ def without_query(run: Path, *, whole: bool) -> None:
     file.write_text("".join([header, *left]), "utf-8")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("whole", [False, True], ids=["one", "all"])
 @pytest.mark.parametrize("command", ["show", "stats", "export --format csv --allow-offline -o x", "report"])
 def test_a_ranked_query_that_is_lost_is_named_and_nothing_is_told_of_the_rest_alone(

@@ -18,6 +18,7 @@ def no_json_schema(seen: Seen) -> Reaction:
     return fair_judge()(seen)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("judge", [fair_judge(), no_json_schema], ids=["json_schema", "json_schema refused"])
 def test_the_same_judging_in_a_new_process_sends_nothing_at_all(harness: Harness, judge) -> None:
     with FakeEndpoint(judge=judge).serving() as endpoint:

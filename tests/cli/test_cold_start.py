@@ -72,6 +72,7 @@ WITHOUT = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("command", "modules"), WITHOUT.items())
 def test_a_command_loads_nothing_heavy_that_it_does_not_need(command: str, modules: str, folder_of_a_run: Path) -> None:
     watching = (

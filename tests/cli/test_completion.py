@@ -103,6 +103,7 @@ def test_a_start_file_that_cannot_be_written_is_said_in_one_line(folder: Path):
         app.main(["--install-completion", "tcsh"], standalone_mode=False, obj={"HOME": str(folder)})
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_bash_itself_completes_by_the_installed_file(folder: Path):
     bin_folder = folder / "bin"

@@ -30,6 +30,7 @@ def shown(harness: Harness, folder: Path, *args: str) -> str:
     return "\n".join([*said, TEXT.sub(" ", page.read_text("utf-8"))])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", ["single", "both"])
 def test_a_run_of_one_query_and_one_pair_counts_in_the_singular(order: str, harness: Harness, tmp_path: Path):
     text = shown(harness, tmp_path, *JURY, "--order", order)

@@ -101,6 +101,7 @@ def test_a_local_server_is_shown_with_a_command_that_works_and_never_switched_to
     assert {r.body["model"] for r in endpoint.requests} == {"qwen 3; true"}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("live", [(), ("--live",)])
 @pytest.mark.parametrize("key", [KEY, f"{KEY}\n", f" {KEY}", f'"{KEY}"', f"{KEY}é"])
 def test_a_key_never_appears_not_even_in_part(harness: Harness, key: str, live: tuple[str, ...]):

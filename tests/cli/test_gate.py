@@ -78,6 +78,7 @@ def test_a_worse_agent_fails_and_nothing_is_bought_twice(desk: Desk, runs: tuple
     assert first.err_text.rstrip().endswith("preferred 0 % [0, 17] on 20 queries, below 50 %.")
 
 
+@pytest.mark.nightly
 def test_a_gate_that_cannot_tell_fails_unless_it_may_pass_and_says_so(desk: Desk, runs: tuple[str, str]):
     same = desk.run("weak")
     desk.endpoint.judge = no_difference
@@ -210,6 +211,7 @@ def test_a_gate_stopped_by_its_ceiling_ends_with_4_and_goes_on_where_it_was(desk
     assert f"reused {bought}, bought {120 - bought}" in done.err_text
 
 
+@pytest.mark.nightly
 def test_the_forecast_takes_the_spread_of_the_baselines_own_pairs(desk: Desk, runs: tuple[str, str]):
     before = desk.folders()
     desk.endpoint.judge = fair_judge()

@@ -123,6 +123,7 @@ def test_no_command_at_all_gets_the_help(room: Room):
 # ---- Numbers
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("name", [name for name, setting in SETTINGS.items() if setting.types[0] in {int, float}])
 @pytest.mark.parametrize("word", [DIGITS, "-" + DIGITS, "9" * 400, "1e999", "nan", "-inf"])
 def test_a_number_of_no_use_is_refused_wherever_it_stands(room: Room, name: str, word: str):

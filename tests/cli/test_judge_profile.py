@@ -39,6 +39,7 @@ def figures(shown: Any) -> Any:
     return [(r["index"], r["rank"], r["score"], r["uncertainty"], r["p_best"]) for r in shown["groups"][0]["rollouts"]]
 
 
+@pytest.mark.nightly
 def test_a_run_and_the_file_of_its_profile_lend_best_the_same_and_all_of_it_is_recorded(
     harness: Harness, taught: Path, tmp_path: Path
 ):
@@ -61,6 +62,7 @@ def test_a_run_and_the_file_of_its_profile_lend_best_the_same_and_all_of_it_is_r
         assert "judge_profile" not in reader.info.settings
 
 
+@pytest.mark.nightly
 def test_python_functions_take_a_profile_at_hand_as_they_take_its_file(taught: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(taught.parent)
     profile = arena.JudgeProfile.model_validate_json(taught.read_text())
@@ -130,6 +132,7 @@ def test_a_broken_or_hostile_profile_is_one_line_with_file_and_reason(text: str,
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_a_profile_with_a_number_that_is_none_is_refused_and_the_number_is_named(taught: Path, word: str):
     record = json.loads(taught.read_text())

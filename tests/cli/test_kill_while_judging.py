@@ -16,6 +16,7 @@ from tests.nursery import Born, Nursery
 AT_A_TIME = 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_after_a_kill_only_the_verdicts_whose_reply_never_reached_the_disk_are_bought(
     harness: Harness, nursery: Nursery, tmp_path: Path, seed: int

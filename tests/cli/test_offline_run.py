@@ -100,6 +100,7 @@ def test_one_rollout_carries_no_signal_and_asks_no_judge(harness: Harness):
     assert group["signal"] == "none"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [2, 3, 5, 13])
 def test_any_number_of_rollouts_is_ranked(harness: Harness, n: int):
     done = harness("run", "--agent", "search", "-n", str(n), "--json")

@@ -63,6 +63,7 @@ def times(run: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (run / "report").iterdir()}
 
 
+@pytest.mark.nightly
 def test_a_rescore_that_changes_ten_groups_writes_their_ten_pages_and_the_index(
     desk: Desk, endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ def at_the_tenth(done: int, _: int) -> None:
         raise KeyboardInterrupt
 
 
+@pytest.mark.nightly
 def test_no_report_writes_no_page_and_says_what_does(desk: Desk, tmp_path: Path) -> None:
     made = desk("run --agent poet.py --offline --queries q.txt -n 2 --no-report")
     (run,) = {path.parent for path in tmp_path.rglob("run.json")}

@@ -104,6 +104,7 @@ def test_killed_between_provisional_and_final_it_says_provisional_and_resume_end
     assert harness("validate", str(run)).code == 0
 
 
+@pytest.mark.nightly
 def test_places_by_tiers_count_before_all_groups_are_in_and_only_their_probabilities_are_called_provisional(
     harness: Harness, run: Path
 ):

@@ -60,6 +60,7 @@ def test_only_the_rollouts_that_are_included_are_ranked_and_a_query_can_be_named
     assert any("there is no anchor" in note for note in first["notes"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("word", "said"),
     [("x", "expected a rollout's index K"), ("9", "no rollout 9"), ("c/1", "no query 'c'"), ("/1x", "expected")],
@@ -83,6 +84,7 @@ def test_several_runs_are_judged_again_each_with_a_ranking_of_its_own(harness: H
     assert len(list((tmp_path / runs[0]["path"] / "rankings").iterdir())) == 2
 
 
+@pytest.mark.nightly
 def test_one_ceiling_holds_for_several_runs_together(harness: Harness, endpoint: FakeEndpoint):
     env = priced(endpoint)
     model = ("--model", "gpt-4o-mini", "--judge-model", "gpt-4o-mini")
@@ -103,6 +105,7 @@ def cut(ranking: Path) -> None:
     ranking.write_text("".join(ranking.read_text("utf-8").splitlines(keepends=True)[:2]), "utf-8")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("free", [False, True])
 def test_of_a_rescoring_that_was_cut_short_the_queries_that_are_ranked_are_told(
     free: bool, harness: Harness, two: Done, tmp_path: Path

@@ -117,6 +117,7 @@ def test_verdicts_that_failed_are_asked_for_again_and_the_old_ranking_stays(
     assert [r.finished for r in reader_of(tmp_path).rankings()] == [True, True]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("change", ["Search, then reply.", "tool"])
 def test_a_changed_agent_stops_resume_before_it_spends_unless_accepted_which_is_written_down(
     harness: Harness, own: Path, tmp_path: Path, change: str

@@ -48,6 +48,7 @@ def test_a_run_stopped_by_its_ceiling_while_rolling_out_is_stopped_by_it_again_a
     assert len(lines(folder, "rollouts")) == 4
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "how",
     [

@@ -130,6 +130,7 @@ def test_stats_counts_the_failed_verdicts_of_a_juror_for_whom_the_others_stand(
     assert said == "the other jurors' verdicts stand; `harness rescore` asks again"
 
 
+@pytest.mark.nightly
 def test_a_jury_ranks_by_pooled_with_each_juror_learnt_by_itself_also_where_one_fails(
     harness: Harness, endpoint: FakeEndpoint, tmp_path: Path
 ):

@@ -37,6 +37,7 @@ def test_one_query_of_many_is_the_only_group_of_the_json(four, harness: Harness)
     assert shown.json["groups"] == [group for group in four if group["id"] == "cobol"]
 
 
+@pytest.mark.nightly
 def test_the_transcript_is_the_very_text_that_the_judge_saw(harness: Harness):
     """The judge's prompt holds it whole, cut or not."""
 
@@ -66,6 +67,7 @@ def test_a_transcript_is_shown_of_one_rollout_only(harness: Harness):
     assert "--rollout K" in shown.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("more", [(), ("--json",), ("--rollout", "0")])
 def test_an_unknown_query_is_refused_with_the_nearest_there_is(more, four, harness: Harness):
     shown = harness("show", "last", "--query", "cobal", *more)

@@ -54,6 +54,7 @@ def figures(harness: Harness) -> dict:
     return judge | {"signals": ranking["signals"]}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("n", "judge"), [(8, always_first), (4, always_first_the_same)])
 def test_a_judge_that_always_prefers_the_first_is_found_out_and_its_ranking_called_noise(
     harness: Harness, tmp_path: Path, judge: Callable[[Seen], Say], n: int
@@ -104,6 +105,7 @@ def test_a_constant_bias_is_reported_with_its_size_and_that_both_orders_cancel_i
     assert "judging both orders cancels it" in page.read_text()
 
 
+@pytest.mark.nightly
 def test_over_many_queries_the_summary_says_so_too_and_one_order_is_advised_for_a_constant_bias(
     harness: Harness, tmp_path: Path
 ):

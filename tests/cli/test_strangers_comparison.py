@@ -37,6 +37,7 @@ def mine(tmp_path: Path) -> dict[str, str]:
     return {"XDG_STATE_HOME": str(tmp_path / "mine"), **KEYS}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("help_", ["flag", "trust", "environment"])
 def test_resume_sends_no_key_to_an_address_that_only_the_comparison_names(
     harness: Harness, endpoint: FakeEndpoint, received: Path, tmp_path: Path, help_: str

@@ -26,6 +26,7 @@ def received(harness: Harness, endpoint: FakeEndpoint, tmp_path: Path) -> dict[s
     return {"XDG_STATE_HOME": str(tmp_path / "mine"), **KEYS}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("help_", ["flags", "trust", "environment"])
 def test_resume_says_what_to_type_and_then_works(
     harness: Harness, endpoint: FakeEndpoint, received: dict[str, str], help_: str

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Harness
 
 RUN = ("run", "--offline", "-n", "4", "-q")
@@ -18,6 +20,7 @@ def test_resume_does_not_buy_what_free_left_unbought(harness: Harness):
     assert (again.code, "nothing to do" in again.out) == (0, True)
 
 
+@pytest.mark.nightly
 def test_a_run_under_a_pattern_that_fits_any_hash_is_finished_when_it_is_and_reuses_its_verdicts(harness: Harness):
     for judge in ("pairwise", "ruler"):
         done = harness(*RUN, "Describe Lisp.", "--redact", r"\d+", "--judge", judge, "--json")

@@ -64,6 +64,7 @@ def test_the_share_of_flips_has_its_interval():
     assert "(100 % [95, 100])" in (Reversals(72, 72, 72).noise() or "")
 
 
+@pytest.mark.nightly
 def test_equal_agents_pass_about_as_often_as_foretold_and_are_seldom_called_worse():
     outcome = play(Case("equal", SHARP, 200, 4), 60)
     assert outcome.share("not worse") == pytest.approx(outcome.foretold, abs=0.15)

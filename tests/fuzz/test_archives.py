@@ -7,6 +7,7 @@ from tests.fuzz.attacks import check
 from tests.fuzz.kinds import index_files, records
 
 
+@pytest.mark.nightly
 def test_no_record_of_a_run_breaks_a_command():
     check(records.prepare, examples=40)
 

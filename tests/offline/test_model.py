@@ -74,6 +74,7 @@ def test_above_temperature_0_it_does_the_same_only_with_the_same_rng() -> None:
     assert run(LANGUAGES, 0.8, seed=5) == run(LANGUAGES, 0.8, seed=5)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("query", ON_TOPIC)
 def test_eight_rngs_give_eight_answers_at_temperature_0_8(query: str) -> None:
     answers = {run(query, 0.8, seed).answer for seed in range(8)} | {run(query).answer}

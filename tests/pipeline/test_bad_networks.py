@@ -39,6 +39,7 @@ def bought_twice(endpoint: VirtualEndpoint) -> list[str]:
     return [body for body, times in Counter(str(seen.body) for seen in endpoint.replied).items() if times > 1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("retry_after", [None, "1"])
 def test_under_a_rate_limit_all_end_ok_with_the_same_ranks_in_one_and_a_half_times_its_own_time(
     tmp_path: Path, retry_after: str | None
@@ -104,6 +105,7 @@ BEFORE = dict[Path, tuple[Counter[str], list[AnyVerdict]]]()
 """How the rollouts ended before a run was resumed, and the verdicts archived till then, by the folder of the runs."""
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", [Refuse(503, "down"), Hang(1000), Refuse(429, "slow down")], ids=str)
 @pytest.mark.parametrize("sound", [0, 5])
 def test_a_judge_that_is_down_is_given_up_after_few_calls_and_resume_reaches_the_ranks_of_a_good_day(
@@ -124,6 +126,7 @@ def test_a_judge_that_is_down_is_given_up_after_few_calls_and_resume_reaches_the
     assert not bought_twice(endpoint)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", [Refuse(503, "down"), Hang(1000), Refuse(429, "slow down")], ids=str)
 @pytest.mark.parametrize("sound", [0, 9])
 def test_rollouts_are_not_begun_at_an_agents_endpoint_that_is_down_and_resume_begins_them(

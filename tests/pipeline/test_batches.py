@@ -121,6 +121,7 @@ def plain(verdict: AnyVerdict) -> dict[str, Any]:
     return verdict.model_dump(exclude={"started_at", "duration_s", "price_usd", "tier", "raw_replies"})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("settings", "rounds"),
     [

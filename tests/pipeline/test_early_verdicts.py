@@ -81,6 +81,7 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("options", CASES, ids=lambda o: "-".join(map(str, o.values())))
 def test_verdicts_are_asked_for_early_and_are_those_that_are_asked_for_at_the_end(
     tmp_path: Path, options: dict[str, Any]

@@ -222,6 +222,7 @@ def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: P
         assert all(p.status == "ok" for of in reader.index.rollouts.values() for p in of.values())
 
 
+@pytest.mark.nightly
 def test_a_worker_without_the_key_refuses_to_begin_and_nothing_is_spent(
     agent: Path, server: FakeEndpoint, tmp_path: Path
 ):
@@ -312,6 +313,7 @@ def test_without_ray_the_engine_says_what_to_install_and_costs_nothing(
     assert not server.requests
 
 
+@pytest.mark.nightly
 def test_no_archive_says_on_which_machines_an_agent_runs():
     settings = recorded_settings({"engine": "ray", "ray_address": "strangers.example:6379", "n": 4}, "run.json")
     assert (settings.engine, settings.ray_address, settings.n) == ("local", None, 4)

@@ -48,6 +48,7 @@ class Watcher(harness.Silent):
         return lows == sorted(lows) and highs == sorted(highs, reverse=True) and bounds[-1] == last
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("topology", ["arena", "cyclic", "swiss", "none"])
 async def test_rollouts_have_one_total_and_the_bounds_of_judge_calls_close_in(tmp_path: Path, topology: Any):
     watcher = Watcher()

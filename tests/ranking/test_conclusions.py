@@ -154,6 +154,7 @@ def test_the_signal_is_weak_where_chance_explains_the_spread_and_ok_where_it_doe
         assert (found.fit.reliability >= WEAK_BELOW) == real
 
 
+@pytest.mark.nightly
 def test_of_groups_of_equals_fewer_than_one_in_seven_pass_for_a_signal() -> None:
     """The cut-off's justification, in small: 8 equally good rollouts, every pair once, noise alone."""
     passed, noise = 0, random.Random(11)

@@ -319,6 +319,7 @@ def _covered(fit: str, shape: str) -> float:
     return held / (GROUPS * N)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", ["arena", "pairs"])
 @pytest.mark.parametrize("fit", ["margins", "bt"])
 def test_the_95_percent_intervals_hold_the_true_quality_90_to_98_percent_of_the_time(fit: str, shape: str) -> None:

@@ -149,6 +149,7 @@ def test_the_students_tail_is_scipys(z: float, dof: float) -> None:
     assert probability_above_zero(z, dof) == pytest.approx(float(stats.t.cdf(z, dof)), abs=1e-8)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [1, 8, 400])
 def test_the_points_of_what_is_not_known_of_a_judge_have_the_moments_that_a_long_chain_has(count: int) -> None:
     _, groups = noisy_groups(count, 4, 17)

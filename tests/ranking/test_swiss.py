@@ -70,6 +70,7 @@ KNOWING: dict[str, Judge] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("judge", KNOWING)
 @pytest.mark.parametrize("n", [8, 9])
 def test_a_perfect_judge_s_ranking_by_tiers_correlates_at_least_0_9_with_the_truth(judge: str, n: int) -> None:

@@ -93,6 +93,7 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
 @pytest.mark.parametrize("name", PAGES)
@@ -243,6 +244,7 @@ WORST_CONTRAST = """() => {
 }"""
 
 
+@pytest.mark.nightly
 def test_text_has_contrast_enough_to_read(pages, visit):
     for name in ("evil", "many", "comparison", "evil pair", "pair"):
         for scheme in ("light", "dark"):

@@ -31,6 +31,7 @@ def cells_of(source: str, table: str) -> list[list[str]]:
     return [[" ".join(re.sub(r"<[^>]*>", " ", cell).split()) for cell in row] for row in rows]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_scores_places_matches_and_costs_are_those_of_the_archive(design: str, run: harness.Run):
     judged: dict[str, Any] = {"judge": "ruler", "topology": "arena"} if design == "ruler" else {"topology": design}

@@ -12,6 +12,7 @@ from tests.report.archives_by_hand import build, crowd
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("command", "draws"), [("show", False), ("ls", False), ("stats", False), ("report", True)])
 def test_jinja2_is_loaded_only_to_draw_a_page(command: str, draws: bool, tmp_path: Path) -> None:
     build(tmp_path, crowd(2))

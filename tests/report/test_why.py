@@ -119,6 +119,7 @@ def explained(run: Path, ranking: str, a: int, b: int) -> dict[str, Any]:
         return json.loads(json.dumps(explain_pair(reader, chosen, find_pair(reader, chosen, query, a, b)).as_json()))
 
 
+@pytest.mark.nightly
 def test_all_28_pairs_of_a_round_robin_agree_with_the_verdict_records(runs: Runs, by_topology: dict[str, str]) -> None:
     run, ranking = runs.newest(), by_topology["round_robin"]
     for a, b in permutations(range(8), 2):
@@ -128,6 +129,7 @@ def test_all_28_pairs_of_a_round_robin_agree_with_the_verdict_records(runs: Runs
         assert (why["meet"], why["common"]) == (None, [])
 
 
+@pytest.mark.nightly
 def test_difference_and_probability_are_those_of_the_group_s_margins(runs: Runs, by_topology: dict[str, str]) -> None:
     run, ranking = runs.newest(), by_topology["round_robin"]
     margins = {r["index"]: r["margin"] for r in ranked_group(run, ranking)["rollouts"]}
@@ -139,6 +141,7 @@ def test_difference_and_probability_are_those_of_the_group_s_margins(runs: Runs,
         assert there["sd"] == back["sd"] > 0
 
 
+@pytest.mark.nightly
 def test_every_topology_agrees_and_names_whom_both_met(runs: Runs, by_topology: dict[str, str]) -> None:
     run = runs.newest()
     for ranking in by_topology.values():
@@ -192,6 +195,7 @@ def test_the_command_named_makes_two_meet_with_exactly_that_number_of_calls(tmp_
         assert again["ranking"] != why["ranking"]
 
 
+@pytest.mark.nightly
 def test_the_command_judges_as_the_ranking_did_where_its_settings_are_not_the_run_s(tmp_path: Path) -> None:
     changed = Runs(tmp_path / "room")
     argv = ("run", "Tell me about Lisp.", "--offline", "-n", "5", "-q", "--topology", "anchor", "--order", "single")
@@ -232,6 +236,7 @@ def test_of_pooled_the_difference_is_that_of_its_scores_and_its_own_fit_says_how
     assert level.lead_sentence.endswith(alone)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("a_first", "b_first", "says"),
     [

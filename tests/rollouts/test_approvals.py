@@ -171,6 +171,7 @@ INNER = [
 ]
 
 
+@pytest.mark.few(3)
 @BOTH_APIS
 @pytest.mark.parametrize("form", ["nested", "as_tool", "streamed", "configured"])
 async def test_the_calls_of_nested_agents_are_decided_on_and_replayed(form: str, api: str, tmp_path: Path):

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import warnings
 
+import pytest
 from agents import Agent, Runner, function_tool
 
 import harness
@@ -25,6 +26,7 @@ async def stream(word: str) -> str:
 OUTER = Agent(name="outer", model="m", tools=[stream])
 
 
+@pytest.mark.nightly
 def test_wherever_a_cancellation_strikes_a_streamed_run_no_coroutine_is_left_unawaited() -> None:
     begun: list[Seen] = []
 

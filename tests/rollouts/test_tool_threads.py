@@ -106,6 +106,7 @@ async def test_six_hung_tools_among_twenty_four_rollouts_fail_exactly_six() -> N
     assert {r.failure.kind for r in rollouts if r.failure} == {"timeout"}
 
 
+@pytest.mark.nightly
 async def test_what_blocks_the_loop_is_named() -> None:
     notes: list[str] = []
 

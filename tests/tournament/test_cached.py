@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import anyio
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ def by_caches(extracts: Sequence[CachedGroup], rules: Rules) -> dict[str, GroupR
     return dict(zip(results, ranker.rank(list(results.values()), judge), strict=True))
 
 
+@pytest.mark.nightly
 @given(
     st.integers(0, 9999),
     st.sampled_from(TOPOLOGIES),

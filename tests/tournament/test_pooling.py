@@ -164,6 +164,7 @@ def test_groups_of_one_rollout_or_of_none_pass_through():
     assert told([nobody])[0].rollouts == nobody.rollouts
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [4, 8])
 def test_of_equally_good_rollouts_scattered_among_others_at_most_one_in_twenty_has_a_signal(n: int):
     rng = random.Random(n)

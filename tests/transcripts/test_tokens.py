@@ -51,6 +51,7 @@ def test_a_ranking_from_before_there_was_a_budget_had_none() -> None:
     assert told.tokens == 450
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_importing_does_not_import_tiktoken() -> None:
     script = "import sys, harness.pipeline.runs; sys.exit('tiktoken' in sys.modules)"

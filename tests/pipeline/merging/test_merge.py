@@ -61,6 +61,7 @@ def findings(run: Path) -> list[str]:
     return [finding.reason for finding in validate_run(run, now).findings]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("count", "how"), [(8, {}), (3, POOLED)], ids=["tiers", "pooled"])
 def test_shards_merged_are_what_one_run_is_but_for_times(count: int, how: dict[str, Any], tmp_path: Path):
     whole = made(tmp_path / "one", **how)
