@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set hypothesis up: no deadline (a slow machine is no fault), no example database (no files).
 
     Where a test does not state its own number of examples, the quick loop tries few and the night many, others in each
-    run, to find what nobody thought of. The whole suite tries the same in each run: a change is judged by what it changed.
+    run, to find what nobody thought of. The whole suite tries the same in each run: a change is judged by its own.
     """
     quick, night = config.option.markexpr == QUICK, wants(config, "nightly")
     slow = [HealthCheck.too_slow]

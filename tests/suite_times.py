@@ -1,4 +1,4 @@
-"""Measures how long the suite takes; renews the table of CONTRIBUTING.md and the list of what the quick loop leaves out.
+"""Measures how long the suite takes; renews the table of CONTRIBUTING.md and the list of tests that take long.
 
 python -m tests.suite_times [N...]      only the Nth of the commands, from 0; the others keep the figures that they had
 """

@@ -14,8 +14,8 @@ from harness.cli.piece_progress import draw_pages, shown_progress
 from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
 from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
+from harness.formats.training import registry
 from harness.formats.training.rules import (
-    EXPORT_FORMATS,
     PAIR_CHOICES,
     SFT_STYLES,
     WHOLE,
@@ -31,18 +31,6 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.validation import validate_comparison, validate_run
 from harness.report.summary.ranking import summarize
 
-_ONLY_FOR: Sequence[tuple[Sequence[str], Sequence[str]]] = (
-    (("pairs", "per_query", "confidence", "least_margin"), ("dpo", "openai-preference")),
-    (("final_answer",), ("dpo",)),
-    (("style",), ("sft",)),
-    (("mixed", "include_anchor"), ("groups", "art")),
-    (("include_failed",), ("groups", "art", "atif")),
-    (
-        ("no_weak", "include_flagged", "include_cut"),
-        tuple(n for n in EXPORT_FORMATS if n not in {"atif", "parquet", "csv"}),
-    ),
-)
-"""Options, and the formats that have a use for them."""
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut")
 _HOW_RANKED = ("wholly", "in part", "not at all")
 """Whether all of a query's rollouts have a place in the file, a part of them, or none."""
@@ -88,11 +76,11 @@ def export_ranked(
 
 def _export_rules(chosen: Mapping[str, Any]) -> ExportRules:
     """Return the rules of an export from the options. Raises UsageError for an option that its format does not use."""
-    for names, formats in _ONLY_FOR:
-        for name in names:
-            if chosen[name] not in (None, False) and chosen["format_"] not in formats:
-                flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
+    for name, value in chosen.items():
+        formats = [key for key, each in registry.FORMATS.items() if name in each.options]
+        if formats and chosen["format_"] not in formats and value not in (None, False):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
     plain = {name: chosen[name] for name in ("per_query", "confidence", "mixed", "final_answer")}
     with_default = {name: usual if chosen[name] is None else chosen[name] for name, usual in _DEFAULTS.items()}
     return ExportRules(

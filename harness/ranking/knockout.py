@@ -270,3 +270,7 @@ def _upper_and_lower(size: int) -> list[_Node]:
 
 def _row(stage: int, nodes: int) -> list[_Node]:
     return [_Node(stage, place) for place in range(nodes)]
+
+
+BRACKETS = frozenset({Arena.name, Single.name})
+"""The topologies of which a report draws the matches after the seeding as one bracket."""

@@ -5,6 +5,9 @@ That renews the settings' types for Python callers as well.
 
 from pathlib import Path
 
+import click
+
+from harness.cli.app import app
 from harness.core.setting import Setting
 from harness.core.settings import SETTINGS
 from tests.core.test_settings_types import renew_types
@@ -43,6 +46,12 @@ def test_every_setting_says_in_a_sentence_what_it_is_for():
     for setting in SETTINGS.values():
         assert setting.help.endswith(".")
         assert "|" not in f"{setting.help}{setting.default_shown}"
+
+
+def test_every_setting_is_an_option_of_some_command():
+    commands = [app.get_command(click.Context(app), name) for name in app.list_commands(click.Context(app))]
+    options = {option.name for command in commands if command for option in command.params}
+    assert set(SETTINGS) <= options
 
 
 if __name__ == "__main__":

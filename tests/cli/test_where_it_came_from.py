@@ -5,11 +5,13 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from harness.cli.app import app
 from harness.core.errors import Refused, UsageError
+from harness.core.settings import TopologyName
 
 Command = Callable[..., str]
 
@@ -58,7 +60,8 @@ def test_a_bad_value_that_another_source_overrides_stands_in_nobodys_way(command
 
 
 def test_rank_offers_what_it_can_rank_by(command: Command):
-    assert "[arena|anchor|single|double|swiss|round_robin|cyclic]" in command("rank --help")
+    ranks = [name for name in get_args(TopologyName) if name != "none"]
+    assert f"[{'|'.join(ranks)}]" in command("rank --help")
 
 
 def test_resume_without_any_run_says_so(command: Command):

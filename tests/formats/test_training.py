@@ -27,8 +27,15 @@ from harness.formats.training.records import (
     sft_records,
     trl_messages,
 )
-from harness.formats.training.registry import LINES_OF
-from harness.formats.training.rules import ExportFormat, ExportRules, choose_split, read_split
+from harness.formats.training.registry import FORMATS
+from harness.formats.training.rules import (
+    EXPORT_FORMATS,
+    SFT_STYLES,
+    ExportFormat,
+    ExportRules,
+    choose_split,
+    read_split,
+)
 from harness.formats.turns import Message, NoMessages, Turn, join_turns
 from harness.ranking.conclusions import probabilities_above
 from harness.ranking.score_table import rank_scores
@@ -234,7 +241,17 @@ def records(
     losses = Losses()
     pair = [a_candidate(0, *better), a_candidate(3, *worse)]
     group = ranked_group(a_match(0, 3, 8, 2))
-    return list(LINES_OF[form](group, pair, rules(form, **more), losses)), losses.lines()
+    lines_of = FORMATS[form].lines_of
+    assert lines_of
+    return list(lines_of(group, pair, rules(form, **more), losses)), losses.lines()
+
+
+def test_every_format_is_in_the_registry_and_what_is_made_of_lines_is_checked_and_declared():
+    assert tuple(FORMATS) == EXPORT_FORMATS
+    for name, form in FORMATS.items():
+        for style in SFT_STYLES:
+            is_lines = name not in {"csv", "parquet"}
+            assert [form.model(style) is not None, form.columns(style) is not None] == [is_lines, is_lines]
 
 
 def test_a_preference_of_dpo_begins_after_the_prompt_and_has_arguments_as_objects():

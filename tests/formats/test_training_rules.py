@@ -9,7 +9,7 @@ import pytest
 from harness.formats.training.candidates import LeftOut, Losses
 from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults, line_faults
 from harness.formats.training.records import group_records, trl_messages
-from harness.formats.training.registry import line_model
+from harness.formats.training.registry import FORMATS
 from harness.formats.training.rules import ExportRules
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, records, result, rules, said
 
@@ -110,7 +110,7 @@ OPENAI: dict[str, Any] = {"messages does not end with the assistant": {"messages
     ],
 )
 def test_the_rules_of_a_format_speak_with_file_and_line(export: ExportRules, good: Any, broken: dict[str, Any]):
-    model = line_model(export)
+    model = FORMATS[export.format].model(export.style)
     assert model
     assert list(line_faults([json.dumps(good)], "train.jsonl", model)) == []
     for number, (complaint, record) in enumerate(broken.items(), 2):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from rich.console import Console
@@ -10,12 +11,14 @@ from rich.console import Console
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.rankings import Judged, Ranked
+from harness.core.settings import EstimatorName
 from harness.ranking.judge_stats.side_by_side import QueryFigure
 from harness.report.html.run_page import render_page
 from harness.report.json import figures_json
 from harness.report.summary.group import JudgeFigures
 from harness.report.summary.ranking import summarize
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
+from harness.report.summary.rollouts import SCORES
 from harness.report.terminal.details import path_lines
 from harness.report.terminal.show import group_table
 from tests.fuzz.attacks import Room
@@ -32,6 +35,10 @@ def sign(number: float) -> int:
 def verdicts_of(reader: RunReader, ranking: RankingFile) -> list[Judged]:
     keys = {(group.query, key) for group in ranking.groups for match in group.matches for key in match.verdicts}
     return [verdict for _, key in sorted(keys) if (verdict := reader.verdict(key))]
+
+
+def test_the_scores_of_every_estimator_have_a_heading():
+    assert set(SCORES) == set(get_args(EstimatorName))
 
 
 @pytest.mark.parametrize("archive", ARCHIVES)

@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
@@ -18,40 +18,9 @@ from harness.core.rankings import Ranked
 from harness.core.records import Step
 from harness.core.unicode import valid_unicode
 from harness.formats.training.candidates import Losses, RankedGroup
-from harness.formats.training.rules import USUAL_CONFIDENCE, ExportFormat, ExportRules
+from harness.formats.training.registry import FORMATS, DatasetsType
+from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules
 from harness.formats.turns import NO_TOKENS, TokenCounts
-
-DatasetsType: TypeAlias = "str | Mapping[str, DatasetsType] | Sequence[DatasetsType]"
-"""A type of `datasets`, a record of columns, or a list: its one entry says of what."""
-
-
-def _typed(columns: str) -> dict[str, DatasetsType]:
-    """Return columns such as `name:string ids:int64[]`, each with its type; `json` is an object of any keys."""
-    pairs = (column.split(":") for column in columns.split())
-    return {name: [kind[:-2]] if kind.endswith("[]") else kind for name, kind in pairs}
-
-
-_SEQUENCE = _typed(
-    "agent:string model:string messages:json[] tools:json[] message_mask:int64[] within:string output_schema:json "
-    "token_ids:int64[] token_mask:int64[] logprobs:float64[]"
-)
-_GROUP = _typed("query_id:string signal:string judge:string")
-_ROLLOUT = _typed("index:int64 role:string reward:float64 advantage:float64 uncertainty:float64 failed:string")
-_TALK = _typed("messages:json[] tools:json[]")
-_HISTORY = _typed("messages_and_choices:json[] tools:json[]")
-_TRAJECTORY = _HISTORY | _typed("reward:float64 metrics:json metadata:json logs:string[]")
-_TURN = _typed("prompt:json[] completion:json[] tools:json[]")
-_COLUMNS: Mapping[ExportFormat, Mapping[str, DatasetsType]] = {
-    "groups": _GROUP | {"rollouts": [_ROLLOUT | {"sequences": [_SEQUENCE]}]},
-    "sft": _TALK,
-    "dpo": _typed("prompt:json[] chosen:json[] rejected:json[] tools:json[]"),
-    "openai-preference": {"input": _TALK} | _typed("preferred_output:json[] non_preferred_output:json[]"),
-    "art": {"trajectories": [_TRAJECTORY | {"additional_histories": [_HISTORY]}]},
-    "atif": _typed(
-        "schema_version:string trajectory_id:string session_id:string agent:json steps:json[] notes:string "
-        "final_metrics:json extra:json subagent_trajectories:json[]"
-    ),
-}
 
 
 def _declared(columns: Mapping[str, DatasetsType]) -> Iterator[dict[str, Any]]:
@@ -113,23 +82,10 @@ class CardContent:
     tokens: TokenCounts = NO_TOKENS
 
 
-_WHAT = {
-    "groups": "A group a line: the ranked rollouts of a query, with rewards and advantages, as sequences of messages. "
-    "`message_mask` is 1 for what the model said, and so is `token_mask` where the tokens are known.",
-    "sft": "The best rollout of each query.",
-    "dpo": "A pair a line, for TRL's DPOTrainer: `prompt`, `chosen`, `rejected`.",
-    "openai-preference": "A pair a line, for OpenAI's preference fine-tuning.",
-    "art": "A group a line, for ART's `TrajectoryGroup`. An entry with `finish_reason` is a Choice.",
-    "atif": "A rollout a line, as a trajectory of ATIF-v1.8, which Harbor reads. Nothing is left out for its rank.",
-    "parquet": "Four tables: rollouts, steps, matches and scores. Nothing is left out.",
-    "csv": "A rollout a row. Nothing is left out, so failed and unranked rollouts have empty cells.",
-}
-
-
 def card_text(content: CardContent) -> str:
     """Return the card."""
     rules, rows = content.rules, list(content.losses.rows())
-    lines = ["---", f"{_head(content)}---", "", f"# Training data: {rules.format}", "", _WHAT[rules.format], ""]
+    lines = ["---", f"{_head(content)}---", "", f"# Training data: {rules.format}", "", FORMATS[rules.format].what, ""]
     if any(run.offline for run in content.runs):
         lines.append("**SELF-TEST on the embedded offline parts: the ranks say nothing of any LLM.**\n")
     files = ((file.name, file.split, file.lines, file.sha256) for file in (*content.files, content.sources))
@@ -156,7 +112,7 @@ def _head(content: CardContent) -> str:
         files = [{"split": file.split, "path": file.name} for file in content.files if file.table == name]
         config = {"config_name": name, "description": f"files of sha256 {hashed}", "data_files": files}
         configs.append(config | ({"default": True} if name == "rollouts" else {}))
-    columns = _TURN if content.rules.style == "trl-turns" else _COLUMNS.get(content.rules.format)
+    columns = FORMATS[content.rules.format].columns(content.rules.style)
     described = {"dataset_info": {"features": list(_declared(columns))}} if columns else {}
     return yaml.safe_dump({"configs": configs, **described, "tags": ["arena-harness"]}, sort_keys=False)
 
@@ -164,7 +120,7 @@ def _head(content: CardContent) -> str:
 def _rules(content: CardContent) -> Iterator[str]:
     rules = content.rules
     yield "split by a hash of the query's id: " + ", ".join(f"{name} {part:g}" for name, part in content.split.items())
-    if rules.format in {"csv", "parquet", "atif"}:
+    if not FORMATS[rules.format].lines_of:
         return
     yield "groups of signal ok and weak" if rules.weak else "groups of signal ok"
     yield "also taken: " + (", ".join(sorted(rules.included)) or "nothing that is left out by default")

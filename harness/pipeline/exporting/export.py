@@ -25,7 +25,7 @@ from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, ca
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import TrainingLine
-from harness.formats.training.registry import LINES_OF, line_model
+from harness.formats.training.registry import FORMATS
 from harness.formats.training.rules import WHOLE, ExportRules, choose_split
 from harness.formats.turns import TokenCounts, Turn, recorded_turns
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
@@ -247,9 +247,8 @@ class _Export:
         lines: Iterable[TrainingLine] = ()
         if rules.format == "atif":
             lines = atif_lines(group, rules, self.losses, recorded_turns)
-        elif rules.format != "parquet" and group_may_go_in(group, rules, self.losses):
-            choices = candidates(group, rules, self.losses, recorded_turns)
-            lines = LINES_OF[rules.format](group, choices, rules, self.losses)
+        elif (lines_of := FORMATS[rules.format].lines_of) and group_may_go_in(group, rules, self.losses):
+            lines = lines_of(group, candidates(group, rules, self.losses, recorded_turns), rules, self.losses)
         for line in lines:
             text = valid_unicode(json.dumps(line.record, ensure_ascii=False)) + "\n"
             if (hashed := sha256(text.encode()).digest()[:16]) in self.seen:
@@ -294,7 +293,7 @@ class _Export:
             yield f"no line fell to {', '.join(empty)}"
         rules = self.options.rules
         for file in written:
-            if model := line_model(rules):
+            if model := FORMATS[rules.format].model(rules.style):
                 for fault in line_faults(self.files.lines(file.name), file.name, model):
                     raise CannotWrite(f"nothing was written: {fault}")
             if file.lines < FEWEST_LINES and (rules.format == "openai-preference" or rules.style == "openai"):

@@ -7,7 +7,7 @@ from typing import Generic, Literal, TypeVar
 
 from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Rollout
-from harness.ranking.knockout import seeded_order
+from harness.ranking.knockout import BRACKETS, seeded_order
 from harness.ranking.topology import exact
 from harness.report.summary import match_verdicts
 from harness.report.text import readable_name
@@ -74,7 +74,7 @@ def draw_bracket(group: Group, ranked: GroupRanking) -> BracketDrawing | None:
         if match.round
     }
     entrants = {r.index for r in group.rollouts if r.status == "ok"}
-    if ranked.topology in {"arena", "single"} and len(entrants) > 1:
+    if ranked.topology in BRACKETS and len(entrants) > 1:
         seeds = seeds_by_anchor(ranked.matches)
         size = 1 << max(0, len(seeds) - 1).bit_length()  # the next power of two, as in the tournament; None is a bye
         seeded = [seeds[s] if s < len(seeds) else None for s in seeded_order(size)]

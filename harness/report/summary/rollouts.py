@@ -1,7 +1,7 @@
 """The rollouts of a group with their places, best first, and what a reader has to know before believing them."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,7 +20,13 @@ def numbered_steps(path: Iterable[Step], within: str = "") -> Iterator[tuple[str
         yield from numbered_steps(step.inner, f"{within}{number}.")
 
 
-_SCORES = {"tiers": "score 0–10", "wins": "share of wins", "margins": "margin", "bt": "logit", "pooled": "margin"}
+SCORES: Mapping[str, str] = {
+    "tiers": "score 0–10",
+    "wins": "share of wins",
+    "margins": "margin",
+    "bt": "logit",
+    "pooled": "margin",
+}
 """What the estimators' scores are, by estimator."""
 
 
@@ -43,7 +49,7 @@ def score_name(ranking: GroupRanking | None) -> str:
     """Return what the scores of a ranking are, with their scale where they have one."""
     if ranking and ranking.verdicts:
         return "score 0–1"
-    return _SCORES.get(ranking.estimator, "score") if ranking else "score"
+    return SCORES.get(ranking.estimator, "score") if ranking else "score"
 
 
 def with_a_rank(group: Group, ranking: GroupRanking) -> list[PlacedRollout]:
