@@ -154,7 +154,8 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
             continue
         verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-        named = (pair for match in stored.matches for pair in zip(match.verdicts, match.jurors, strict=False))
+        of_jury = [match for match in stored.matches if match.jurors]
+        named = (pair for match in of_jury for pair in zip(match.verdicts, match.jurors, strict=True))
         seats = {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
         jury = _recorded_jury(verdicts, settings, seats)
         again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
