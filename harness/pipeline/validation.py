@@ -131,8 +131,7 @@ def _look_at_run(folder: Path) -> tuple[Finding, ...]:
 
 
 def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
-    # rankings from before there was a budget had no limit
-    settings = recorded_settings({"judge_budget": 0} | ranking.head.settings, ranking.path)
+    settings = recorded_settings(ranking.head.settings, ranking.path)
     if not METHODS[settings.judge].ranks_from_matches:
         return
     path = ranking.path or reader.folder
@@ -183,7 +182,7 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
         return None  # left unranked: it claims nothing
     query = reader.query(stored.query)
     group = query and reader.group(query)
-    if group is None or stored.basis not in {"", group.basis}:
+    if group is None or stored.basis != group.basis:
         return None  # a newer record of a rollout: the one that it rests on is no longer read
     return group
 
