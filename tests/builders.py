@@ -228,20 +228,30 @@ judgeds = st.builds(
 )
 unjudgeds = st.builds(Unjudged, **_verdict_base, failure=failures)
 verdicts = judgeds | unjudgeds
-_matches = st.builds(
-    Match,
-    round=st.integers(0, 6),
-    a=st.integers(0, 40),
-    b=st.integers(0, 40),
-    verdicts=_tuples(names),
-    shown_first=_tuples(st.integers(0, 40)),
-    score_a=floats,
-    score_b=floats,
-    winner=st.none() | st.integers(0, 40),
-    flipped=st.booleans(),
-    inconsistent=st.booleans(),
-    repeated=st.booleans(),
-)
+
+
+@st.composite
+def _matches(draw: st.DrawFn) -> Match:
+    a, b = draw(st.lists(st.integers(0, 40), min_size=2, max_size=2, unique=True))
+    marks = st.floats(-10, 10)
+    calls = st.tuples(names, st.sampled_from([a, b]), st.tuples(marks, marks))
+    verdicts, shown_first, scores = zip(*draw(st.lists(calls, min_size=1, max_size=3)), strict=True)
+    return Match(
+        round=draw(st.integers(0, 6)),
+        a=a,
+        b=b,
+        verdicts=verdicts,
+        shown_first=shown_first,
+        score_a=draw(marks),
+        score_b=draw(marks),
+        winner=draw(st.sampled_from([None, a, b])),
+        flipped=draw(st.booleans()),
+        inconsistent=draw(st.booleans()),
+        repeated=draw(st.booleans()),
+        scores=scores,
+    )
+
+
 group_rankings = st.builds(
     GroupRanking,
     query=names,
@@ -249,7 +259,7 @@ group_rankings = st.builds(
     estimator=names,
     status=st.sampled_from(["complete", "incomplete"]),
     signal=st.sampled_from(["ok", "weak", "none"]),
-    matches=_tuples(_matches),
+    matches=_tuples(_matches()),
     rollouts=_tuples(st.builds(Ranked, index=st.integers(0, 40), score=st.none() | floats, rank=st.none() | floats)),
     failed_verdicts=_tuples(names),
     judged=st.integers(0, 99),

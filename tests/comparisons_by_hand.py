@@ -267,7 +267,7 @@ def stored(runs_dir: Path, made: MadeComparison, **changes: Any) -> ComparisonRe
         "created_at": AT,
         "sides": said.sides,
         "settings": {},
-        "judge": {"model": "gpt-5-mini"},
+        "judge": {"identity": "gpt-5-mini"},
         "rubric": said.rubric,
         "task_from": "agent",
         "pairs": 2,
@@ -279,7 +279,10 @@ def stored(runs_dir: Path, made: MadeComparison, **changes: Any) -> ComparisonRe
             store.put_blob(text)
         for verdict in made.verdicts.values():
             store.add_verdict(verdict)
-        head = ComparisonHead(id="20260722T090000-first", created_at=AT, sides=said.sides, notes=said.notes)
+        floors = (None,) * len(said.sides)
+        head = ComparisonHead(
+            id="20260722T090000-first", created_at=AT, sides=said.sides, notes=said.notes, floors=floors
+        )
         file = store.open_comparison(head)
         for query in made.queries:
             file.add(query)

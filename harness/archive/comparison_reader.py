@@ -75,7 +75,7 @@ class ComparisonHead(Record):
     """As they are now: a run that has grown since the comparison began has another basis."""
     notes: tuple[str, ...] = ()
     """What a reader must know, as far as it was known before anything was judged."""
-    floors: tuple[float | None, ...] = ()
+    floors: tuple[float | None, ...]
     """For each side the standard deviation of a query's win rate between equal agents, from its own judged pairs; None
     where the run has too few."""
 
@@ -106,13 +106,15 @@ def info_faults(info: ComparisonInfo) -> Iterator[str]:
     """Yield what is wrong with `compare.json`."""
     yield from settings_faults(info)
     yield from _sides_faults(info.sides)
+    if not isinstance(info.judge.get("identity"), str):
+        yield "judge.identity: a text is expected"
 
 
 def comparison_head_faults(head: ComparisonHead) -> Iterator[str]:
     """Yield what is wrong with the head of a comparison's file."""
     yield from head_faults(head)
     yield from _sides_faults(head.sides)
-    if len(head.floors) not in {0, len(head.sides)} or not all(0 <= (floor or 0) <= 1 for floor in head.floors):
+    if len(head.floors) != len(head.sides) or not all(0 <= (floor or 0) <= 1 for floor in head.floors):
         yield "floors: for each side a number from 0 to 1, or none, is expected"
 
 

@@ -103,6 +103,15 @@ def pair_scores_faults(scores: PairScores) -> Iterator[str]:
             yield f"{side}: a mark that no judge gives"
 
 
+def match_faults(group: GroupRanking) -> Iterator[str]:
+    """Yield what is wrong with the matches of a ranked group."""
+    for number, match in enumerate(group.matches):
+        for fault in _match_faults(match):
+            yield f"matches.{number}: {fault}"
+    if len({bool(match.jurors) for match in group.matches}) > 1:
+        yield "matches: jurors in all of them are expected, or in none"
+
+
 def group_faults(group: GroupRanking, stored: Collection[int]) -> Iterator[str]:
     """Yield where a ranked group does not fit its rollouts, of which `stored` holds the indices, or itself."""
     for index in sorted({r.index for r in group.rollouts} | {i for m in group.matches for i in (m.a, m.b)}):
@@ -113,24 +122,21 @@ def group_faults(group: GroupRanking, stored: Collection[int]) -> Iterator[str]:
     places = (n for r in group.rollouts for n in (r.score, r.rank, r.reward, r.advantage, r.margin, r.uncertainty))
     if any(abs(number) > HIGHEST for number in places if number is not None):
         yield "rollouts: a place that no ranking gives"
-    for number, match in enumerate(group.matches):
-        yield from (f"matches.{number}: {fault}" for fault in _match_faults(match))
 
 
 def _match_faults(match: Match) -> Iterator[str]:
-    pair = {match.a, match.b}
+    pair, verdicts = {match.a, match.b}, len(match.verdicts)
     if len(pair) != 2:
         yield "a rollout meets itself"
     if match.winner not in {None, *pair} or not pair.issuperset(match.shown_first):
         yield "it names a rollout that does not take part"
-    if len(match.shown_first) != len(match.verdicts) or len(match.scores) not in {0, len(match.verdicts)}:
-        yield "one rollout shown first, and one pair of scores, for each verdict is expected"
-    if len(match.jurors) not in {0, len(match.verdicts)}:
+    if not 0 < verdicts == len(match.shown_first) == len(match.scores):
+        yield "one rollout shown first, and one pair of scores, for each of its verdicts is expected"
+    if len(match.jurors) not in {0, verdicts}:
         yield "jurors: one for each verdict is expected, or none"
     if not 0 <= match.round <= MOST:
         yield "round: a whole number from 0 is expected"
-    scores = (match.score_a, match.score_b, *chain.from_iterable(match.scores))
-    if any(abs(score) > HIGHEST for score in scores):
+    if max(map(abs, chain((match.score_a, match.score_b), *match.scores))) > HIGHEST:
         yield "a score that no judge gives"
 
 

@@ -64,7 +64,7 @@ def find_missing_work(reader: RunReader, *, retry_failed: bool = False) -> Missi
             return again
         if group.query in unranked:
             unranked.remove(group.query)
-            out_of_date |= group.basis not in {"", reader.basis(group.query)}  # newer records have replaced some
+            out_of_date |= group.basis != reader.basis(group.query)  # newer records have replaced some
     return MissingWork({}, ranking=out_of_date or bool(unranked))
 
 

@@ -216,7 +216,7 @@ PAIR_SCORES = RecordType(
 VERDICT_MARK = RecordType("verdict", VerdictMark.model_validate)
 RANKING_HEAD = RecordType("header", RankingHead.model_validate, faults.settings_faults)
 RANKED_GROUP = RecordType(
-    "group", rankings.GroupRanking.model_validate, from_json=rankings.GroupRanking.model_validate_json
+    "group", rankings.GroupRanking.model_validate, faults.match_faults, rankings.GroupRanking.model_validate_json
 )
 RANKED_QUERY = RecordType(
     "group",

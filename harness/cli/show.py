@@ -163,7 +163,7 @@ def _show_matches(reader: RunReader, ranking: RankingFile, query: Query, part: S
 def _show_matrix(reader: RunReader, ranking: RankingFile, query: Query, _: ShownPart, caller: Caller) -> None:
     """Print who beat whom in a ranking's only group. Raises UsageError where no more than half of the pairs met."""
     (ranked,) = ranking.groups
-    table = pair_table(group_of(reader, query, ranked), ranked, reader.verdict)
+    table = pair_table(group_of(reader, query, ranked), ranked)
     if not table.mostly_met:
         how = call("rescore", reader.typed_name, topology="round_robin")
         raise UsageError(

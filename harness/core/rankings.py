@@ -36,7 +36,7 @@ class Match(Record):
     """One order names a winner, the other a tie."""
     repeated: bool = False
     """The pair had met before in this tournament, and its scores were used again."""
-    scores: tuple[tuple[float, float], ...] = ()
+    scores: tuple[tuple[float, float], ...]
     """For each of `shown_first`, what that verdict gave the side shown first, and the other."""
     cut: bool = False
     """An answer was cut to fit --judge-budget: the judge did not see the whole of it."""

@@ -141,7 +141,7 @@ def archived_addresses(info: RunInfo | ComparisonInfo) -> list[str]:
 def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> LoadedAgent:
     """Find the agent that made a run here, else one that the working folder has under its name. Raises UsageError."""
     info, attestation, here = reader.info, read_attestation(reader, environ), Path.cwd()
-    word, folder = info.agent_word or (info.agent if info.agent_file else None), reader.folder
+    word, folder = info.agent_word, reader.folder
     if word is None:
         raise errors.UsageError(
             f"run {info.id} does not say where its agent is: name it with {errors.call(asked, folder, agent='NAME')}"
@@ -160,8 +160,8 @@ def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> L
     suggested = word if inside and place.suffix == ".py" and is_file(here / place) else "path.py:attr"
     raise errors.UsageError(
         f"run {info.id} names its agent as {errors.quoted(word)}, and this machine has no record of having made "
-        "the run (it came from elsewhere, its run.json has changed, or an older version made it). No code is loaded "
-        f"because an archive names it; if you know the agent, name it: {errors.call(asked, folder, agent=suggested)}"
+        "the run (it came from elsewhere, or its run.json has changed). No code is loaded because an archive names it; "
+        f"if you know the agent, name it: {errors.call(asked, folder, agent=suggested)}"
     )
 
 

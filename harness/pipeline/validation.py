@@ -131,8 +131,7 @@ def _look_at_run(folder: Path) -> tuple[Finding, ...]:
 
 
 def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
-    # rankings from before there was a budget had no limit
-    settings = recorded_settings({"judge_budget": 0} | ranking.head.settings, ranking.path)
+    settings = recorded_settings(ranking.head.settings, ranking.path)
     if not METHODS[settings.judge].ranks_from_matches:
         return
     path = ranking.path or reader.folder
@@ -154,7 +153,8 @@ def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
             continue
         verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-        named = (pair for match in stored.matches for pair in zip(match.verdicts, match.jurors, strict=False))
+        of_jury = [match for match in stored.matches if match.jurors]
+        named = (pair for match in of_jury for pair in zip(match.verdicts, match.jurors, strict=True))
         seats = {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
         jury = _recorded_jury(verdicts, settings, seats)
         again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
@@ -182,7 +182,7 @@ def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
         return None  # left unranked: it claims nothing
     query = reader.query(stored.query)
     group = query and reader.group(query)
-    if group is None or stored.basis not in {"", group.basis}:
+    if group is None or stored.basis != group.basis:
         return None  # a newer record of a rollout: the one that it rests on is no longer read
     return group
 

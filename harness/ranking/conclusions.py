@@ -81,10 +81,9 @@ def collect_calls(entrants: Sequence[int], matches: Sequence[Match]) -> Comparis
     calls = [
         (number[first], number[m.b if first == m.a else m.a], *scores)
         for m in met
-        for first, scores in zip(m.shown_first, m.scores, strict=False)  # a file may hold no scores
+        for first, scores in zip(m.shown_first, m.scores, strict=True)
     ]
-    jurors = [juror for m in met for juror in m.jurors]
-    jurors = jurors if jurors and len(jurors) == len(calls) else None
+    jurors = [juror for m in met for juror in m.jurors] or None
     first, second, score_first, score_second = zip(*calls, strict=True) if calls else ((), (), (), ())
     return Comparisons.of(len(entrants), first, second, score_first, score_second, jurors)
 
@@ -252,8 +251,8 @@ class PairEstimate:
 def probabilities_above(matches: Sequence[Match]) -> Mapping[tuple[int, int], float]:
     """Return, for each two entrants (a, b) of a group's matches, the posterior probability that a is above b.
 
-    It is that of the `margins` fit of all judged calls, with the covariance of the two. Empty where the matches hold no
-    scores of calls: archives of 0.1.0, and listwise judges.
+    It is that of the `margins` fit of all judged calls, with the covariance of the two. Empty without matches, as of a
+    listwise judge.
     """
     entrants, fit = _fit(matches)
     return probabilities_of_fit(fit, entrants) if fit else {}

@@ -67,8 +67,6 @@ def designs(sizes: Collection[int], *, both_orders: bool, held_out: bool, anchor
 
 
 _TINY = 1e-9
-_HIGHEST = 1e6
-"""No judge gives such scores: a file that holds them was not written by the harness, and their sums overflow."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +110,12 @@ class DesignPlayed:
 
 
 def verdict_scores(matches: Iterable[Match]) -> tuple[dict[OrderedPair, ScorePair], int]:
-    """Return the mean scores of each order of each pair, and the most verdicts behind one of them.
-
-    A verdict with scores that no judge gives is none.
-    """
+    """Return the mean scores of each order of each pair, and the most verdicts behind one of them."""
     given = defaultdict[OrderedPair, list[ScorePair]](list)
     for match in matches:
         if not match.repeated:
-            for first, scores in zip(match.shown_first, match.scores, strict=False):  # archives before 0.2 hold none
-                if max(map(abs, scores)) <= _HIGHEST:
-                    given[first, match.b if first == match.a else match.a].append(scores)
+            for first, scores in zip(match.shown_first, match.scores, strict=True):
+                given[first, match.b if first == match.a else match.a].append(scores)
     means = {order: (_mean([a for a, _ in rows]), _mean([b for _, b in rows])) for order, rows in given.items()}
     return means, max(map(len, given.values()), default=0)
 

@@ -32,9 +32,8 @@ class VoicesOfJurors:
 def voices_of_jurors(reader: RunReader, ranking: RankingFile) -> VoicesOfJurors | None:
     """Return how much each juror of a ranking says; None of a single judge, or where the fit separates no jurors."""
     pooled = [group for group in ranking.groups if is_by_pooled(group)]
-    seats = {
-        seat: key for group in pooled for m in group.matches for key, seat in zip(m.verdicts, m.jurors, strict=False)
-    }
+    matches = [match for group in pooled for match in group.matches if match.jurors]
+    seats = {seat: key for match in matches for key, seat in zip(match.verdicts, match.jurors, strict=True)}
     jury = learnt_judge(ranking).jury if seats else None
     if not jury:
         return None

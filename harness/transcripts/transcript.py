@@ -207,7 +207,7 @@ class TranscriptForm:
 def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
     """Return how transcripts were made for a ranking, by what its header states. Raises as `check_rendering`."""
     check_rendering(rendering)
-    both = settings.get("judge_budget")  # rankings older than the setting had no limit
+    both = settings.get("judge_budget")  # a stranger's header may hold anything
     counter = str(judge.get("counter", ESTIMATE))
     return TranscriptForm(transcript_budget(both if isinstance(both, int) else 0, counter))
 

@@ -40,7 +40,7 @@ def a_comparison_info(comparison_id: str = "comparison-1", **changes: Any) -> Co
         "created_at": AT,
         "sides": (a_side("A"), a_side("B")),
         "settings": {},
-        "judge": {"model": "m"},
+        "judge": {"identity": "m"},
         "rubric": "by-hand@1",
         "pairs": 2,
         "offline": False,
@@ -63,7 +63,8 @@ def a_filled_comparison(
 
 
 def a_comparison_head(store: ComparisonStore, file_id: str = "file-1", at: datetime = AT) -> ComparisonHead:
-    return ComparisonHead(id=file_id, created_at=at, sides=store.reader.info.sides)
+    sides = store.reader.info.sides
+    return ComparisonHead(id=file_id, created_at=at, sides=sides, floors=(None,) * len(sides))
 
 
 def fill(

@@ -237,6 +237,7 @@ def test_a_file_in_a_comparison_counts_as_a_strangers_as_one_in_a_run_does(tmp_p
         {"rendering": 0},
         {"rubric_text": "another text"},
         {"judge": None},
+        {"judge": {"model": "m"}},
         {"queries": "many"},
     ],
 )
@@ -246,6 +247,17 @@ def test_a_compare_json_that_no_harness_wrote_is_damage_with_its_path(tmp_path: 
     (folder / "compare.json").write_text(json.dumps(members | change))
     with pytest.raises(ArchiveDamaged, match=r"comparison-1/compare\.json: .*It holds the comparison's settings"):
         ComparisonReader(folder)
+
+
+@pytest.mark.parametrize("floors", [[], [None], [None, 1.5], None])
+def test_a_head_without_a_floor_or_none_for_each_side_is_damage_with_file_and_line(tmp_path: Path, floors: Any) -> None:
+    with a_comparison(tmp_path) as store:
+        fill(store, 1)
+        head = a_comparison_head(store).model_dump(mode="json") | {"floors": floors}
+    path = segment(store.folder, "comparisons")
+    path.write_bytes(b"".join([encode("header", json.dumps(head)), *lines_of(path)[1:]]))
+    with pytest.raises(ArchiveDamaged, match=r"file-1\.jsonl:1: no valid record: floors: "):
+        list(ComparisonReader(store.folder).queries())
 
 
 def changed(query: ComparedQuery, **changes: Any) -> dict[str, Any]:

@@ -27,6 +27,7 @@ MATCH = Match(
     b=1,
     verdicts=("k", "l"),
     shown_first=(0, 1),
+    scores=((6, 5), (5, 5)),
     score_a=5.5,
     score_b=5.0,
     winner=0,

@@ -2,7 +2,9 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from harness.archive.lines import encode, read_lines
 from harness.archive.reader import RunReader
 from harness.archive.run_info import ASIDE
+from harness.core.errors import ArchiveDamaged
 from harness.core.progress import now
 from harness.pipeline.validation import Validation, validate_run
 from tests.archive.making import lines_of
@@ -123,18 +126,62 @@ def test_a_file_cut_within_its_last_record_loses_that_record_alone(segment: str,
     assert [line for p in files_of(folder) if p != path for line in lines_of(p)] == others
 
 
-def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
-    folder = copied(tmp_path)
+def with_group(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Change the ranked group of a run, in the second line of the file returned; its checksum is right."""
     (path,) = (folder / "rankings").glob("*.jsonl")
     head, group, footer = lines_of(path)
-    told = json.loads(group)
-    first, second = told["rollouts"][:2]
-    first["rank"], second["rank"] = second["rank"], first["rank"]
-    body = {k: v for k, v in told.items() if k not in {"crc", "schema_version", "kind"}}
+    body = {k: v for k, v in json.loads(group).items() if k not in {"crc", "schema_version", "kind"}}
+    change(body)
     path.write_bytes(head + encode("group", json.dumps(body)) + footer)
+    return path
+
+
+def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
+    def swap(group: dict[str, Any]) -> None:
+        first, second = group["rollouts"][:2]
+        first["rank"], second["rank"] = second["rank"], first["rank"]
+
+    folder = copied(tmp_path)
+    with_group(folder, swap)
     checked = validate_run(folder, now)
     assert damage(checked) == [("rankings", 2)]
     assert "do not follow" in checked.findings[0].reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"scores": []}, "one pair of scores, for each"),
+        ({"scores": [[5, 5]]}, "one pair of scores, for each"),
+        ({"scores": [[5, 1e300], [5, 5]]}, "a score that no judge gives"),
+        ({"score_a": -1e7}, "a score that no judge gives"),
+        ({"shown_first": [0]}, "one rollout shown first"),
+        ({"shown_first": [0, 9]}, "that does not take part"),
+        ({"winner": 9}, "that does not take part"),
+        ({"verdicts": ["k"]}, "for each of its verdicts"),
+        ({"verdicts": [], "shown_first": [], "scores": []}, "for each of its verdicts"),
+        ({"jurors": [0]}, "jurors: one for each"),
+        ({"jurors": [0, 1]}, "jurors in all of them"),
+        ({"b": 0, "a": 0}, "meets itself"),
+        ({"round": -1}, "round: "),
+    ],
+    ids=str,
+)
+def test_a_match_that_does_not_fit_itself_is_damage_to_all_who_read_the_ranking(
+    changes: dict[str, Any], reason: str, tmp_path: Path
+):
+    folder = copied(tmp_path)
+    path = with_group(folder, lambda group: group["matches"][0].update(changes))
+    with RunReader(folder) as reader, pytest.raises(ArchiveDamaged, match=rf"{path}:2: no valid record: .*{reason}"):
+        list(reader.ranking().groups)
+    assert ("rankings", 2) in damage(validate_run(folder, now))
+
+
+def test_a_match_without_its_scores_is_damage(tmp_path: Path):
+    folder = copied(tmp_path)
+    path = with_group(folder, lambda group: group["matches"][-1].pop("scores"))
+    with RunReader(folder) as reader, pytest.raises(ArchiveDamaged, match=rf"{path}:2: .*scores: Field required"):
+        list(reader.ranking().groups)
 
 
 def test_ranks_by_a_later_version_of_the_fit_are_not_compared(tmp_path: Path):

@@ -41,8 +41,8 @@ def edit(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def without_text(run: Path, rubric: str) -> None:
-    """Make a run as 0.1.0 left it, which names a rubric's file."""
-    edit(run, lambda info: (info.pop("rubric_text"), info["settings"].update(rubric=rubric)))
+    """Take the text of its rubric out of a run, as redaction does, and let the run name a file."""
+    edit(run, lambda info: (info.update(rubric_text=None), info["settings"].update(rubric=rubric)))
     shutil.rmtree(run / "rankings")
 
 

@@ -247,6 +247,7 @@ def a_match(a: int, b: int, *verdicts: Judged, first: tuple[int, ...], repeated:
         b=b,
         verdicts=tuple(v.key for v in verdicts),
         shown_first=first,
+        scores=((1, 0),) * len(verdicts),
         score_a=1,
         score_b=0,
         winner=a,

@@ -58,6 +58,7 @@ def test_a_match_is_one_item_a_juror_with_the_mean_margin_of_its_orders() -> Non
         b=0,
         verdicts=("x1", "y1", "x2", "y2"),
         shown_first=(3, 3, 0, 0),
+        scores=((8, 5), (5, 5), (6, 7), (7, 6)),
         score_a=0,
         score_b=0,
         winner=None,

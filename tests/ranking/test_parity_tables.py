@@ -45,6 +45,7 @@ def _match(played: Played) -> Match:
         b=played.pairing.b,
         verdicts=(),
         shown_first=(),
+        scores=(),
         score_a=float(a),
         score_b=float(b),
         winner=winner,

@@ -282,6 +282,7 @@ class SketchedTournament:
             flipped=None not in winners and len(winners) > 1,
             inconsistent=None in winners and len(winners) > 1,
             repeated=played.repeated,
+            scores=tuple((verdict.a.combined, verdict.b.combined) for _, verdict in judged),
         )
 
     def verdict(self, first: int, second: int) -> Judged | Unjudged:

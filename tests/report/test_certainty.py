@@ -76,7 +76,7 @@ def test_the_heading_of_the_scores_says_what_they_are(estimator: str, name: str)
 
 
 def a_match(a: int, b: int) -> Match:
-    plain: dict[str, Any] = {"verdicts": (), "shown_first": (), "score_a": 6, "score_b": 5, "winner": a}
+    plain: dict[str, Any] = {"verdicts": (), "shown_first": (), "scores": (), "score_a": 6, "score_b": 5, "winner": a}
     return Match(round=1, a=a, b=b, flipped=False, inconsistent=False, **plain)
 
 

@@ -35,7 +35,7 @@ def match(a: int, b: int, *scores: tuple[int, float, float], repeated: bool = Fa
 
 
 def pairs_of(*matches: Match) -> dict[tuple[int, int], JudgedPair]:
-    return judged_pairs(matches, lambda key: None)
+    return judged_pairs(matches)
 
 
 def test_a_pair_has_the_mean_difference_both_orders_and_the_flip() -> None:

@@ -44,8 +44,7 @@ def test_each_of_two_transcripts_has_half_and_nought_is_no_limit() -> None:
     assert transcript_budget(0, ESTIMATE) is None
 
 
-def test_a_ranking_from_before_there_was_a_budget_had_none() -> None:
-    assert recorded_form({}, {}, RENDERING).budget is None
+def test_a_ranking_s_transcripts_have_the_budget_that_its_header_states() -> None:
     told = recorded_form({"judge_budget": 900}, {"counter": ESTIMATE}, RENDERING).budget
     assert told
     assert told.tokens == 450

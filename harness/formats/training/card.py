@@ -243,7 +243,7 @@ def _rows(group: RankedGroup) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, match in enumerate(group.ranked.matches, 1):
         names = (name for name in PARQUET_TABLES["matches"] if name in type(match).model_fields)
         yield "matches", {name: getattr(match, name) for name in names} | {"match": number}
-        for verdict, first, (ahead, behind) in zip(match.verdicts, match.shown_first, match.scores, strict=False):
+        for verdict, first, (ahead, behind) in zip(match.verdicts, match.shown_first, match.scores, strict=True):
             second = match.b if first == match.a else match.a
             sides = {"first": first, "second": second, "score_first": ahead, "score_second": behind}
             yield "scores", {"match": number, "verdict": verdict} | sides

@@ -41,7 +41,7 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         path=str(reader.folder),
         offline=info.offline,
         sides=sides,
-        judge=str(info.judge.get("identity") or info.judge.get("model")),
+        judge=str(info.judge["identity"]),
         rubric=info.rubric,
         status="complete" if newest.finished and not newest.incomplete else "incomplete",
         sentence=f"Cannot tell: {'; '.join(lost)}. Of the others: {said.sentence}" if lost else said.sentence,

@@ -98,7 +98,7 @@ def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool)
         if ranking and ranked and odds:
             flagged, cut = set[int](), set[int]()  # in a verdict; for a judge, who did not see it whole
             for match in ranked.matches:
-                for key, first in zip(match.verdicts, match.shown_first, strict=False):
+                for key, first in zip(match.verdicts, match.shown_first, strict=True):
                     if not match.repeated and (verdict := reader.verdict(key)):
                         second = match.b if first == match.a else match.a
                         flagged |= {at for at, scores in ((first, verdict.a), (second, verdict.b)) if scores.flags}

@@ -20,6 +20,7 @@ from harness.report import text
 from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, TimeSpan
 from harness.report.summary.match_details import MarkRow
 from harness.report.summary.ranking import RankingSummary
+from harness.report.summary.rankings import judge_of
 from harness.report.text import count, date, dollars, fixed, percent, readable_name, seconds, signed
 from harness.transcripts.clean_text import clean
 
@@ -44,7 +45,7 @@ class Fact:
 def run_facts(reader: RunReader, ranking: RankingFile, summary: RankingSummary) -> list[Fact]:
     """Return what ran, what judged it and how: the particulars at the head of a page."""
     info, head = reader.info, ranking.head
-    judges = ", ".join(sorted(summary.models.judges)) or str(head.judge.get("identity") or head.judge.get("model"))
+    judges = ", ".join(sorted(summary.models.judges)) or judge_of(head)
     order = head.settings.get("order")
     note = f"orders judged: {order}" if order else ""
     asked, replied = (", ".join(sorted(names)) for names in (summary.models.asked, summary.models.replied))
@@ -69,7 +70,7 @@ def query_page_facts(reader: RunReader, ranking: RankingFile) -> list[Fact]:
     info, head = reader.info, ranking.head
     return [
         Fact("Agent", info.agent, info.agent_file or ""),
-        Fact("Judge", str(head.judge.get("identity") or head.judge.get("model"))),
+        Fact("Judge", judge_of(head)),
         Fact("Rubric", head.rubric),
         Fact("Run", info.id, date(info.created_at)),
         versions_fact(info.versions),

@@ -202,7 +202,7 @@ class SectionMaker:
         seeding = [score for m in ranking.matches if m.round == 0 for score in (m.score_a, m.score_b)]
         low, high = (int(min(seeding)), int(max(seeding))) if seeding else (0, 9)
         lines = standings(group, ranking)
-        pairs = pair_table(group, ranking, verdicts)
+        pairs = pair_table(group, ranking)
         return QuerySection(
             id=f"q{number}",
             query=query,

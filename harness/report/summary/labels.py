@@ -132,7 +132,7 @@ def _lead(ranked: GroupRanking, i: int, j: int) -> float | None:
 def _by_order(match: Match) -> tuple[_Label, _Label] | None:
     """Return what the judge says of a pair with `a` first, and with `b` first; None of a pair judged in one order."""
     scores: dict[int, list[Fraction]] = {match.a: [], match.b: []}
-    for first, (of_first, of_second) in zip(match.shown_first, match.scores, strict=False):
+    for first, (of_first, of_second) in zip(match.shown_first, match.scores, strict=True):
         lead = exact(of_first) - exact(of_second)
         scores[first].append(lead if first == match.a else -lead)
     a_first, b_first = scores[match.a], scores[match.b]

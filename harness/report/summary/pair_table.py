@@ -9,7 +9,6 @@ from typing import Any
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Rollout
 from harness.ranking.topology import exact
-from harness.report.summary.match_verdicts import VerdictLookup, judged_orders
 from harness.report.summary.rollouts import placed_rollouts
 
 Cycle = tuple[int, ...]
@@ -103,29 +102,29 @@ class PairTable:
         }
 
 
-def pair_table(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> PairTable:
-    """Return who beat whom in a group; `verdicts` are asked only for matches that hold no scores of their own."""
+def pair_table(group: Group, ranking: GroupRanking) -> PairTable:
+    """Return who beat whom in a group."""
     able = [p.rollout for p in placed_rollouts(group, ranking) if p.rollout.status == "ok"]
-    pairs = judged_pairs(ranking.matches, verdicts)
+    pairs = judged_pairs(ranking.matches)
     both = pairs | {(pair.column, pair.row): pair.mirrored for pair in pairs.values()}
     return PairTable(tuple(able), both, win_cycles(pairs.values()))
 
 
-def judged_pairs(matches: Sequence[Match], verdicts: VerdictLookup) -> dict[tuple[int, int], JudgedPair]:
+def judged_pairs(matches: Sequence[Match]) -> dict[tuple[int, int], JudgedPair]:
     """Return each pair that met once, from the side of the lower number."""
     by_pair: dict[tuple[int, int], list[tuple[int, Match]]] = {}
     for number, match in enumerate(matches, 1):
         by_pair.setdefault((min(match.a, match.b), max(match.a, match.b)), []).append((number, match))
-    return {pair: _judged_pair(*pair, met, verdicts) for pair, met in by_pair.items()}
+    return {pair: _judged_pair(*pair, met) for pair, met in by_pair.items()}
 
 
-def _judged_pair(row: int, column: int, met: Sequence[tuple[int, Match]], verdicts: VerdictLookup) -> JudgedPair:
+def _judged_pair(row: int, column: int, met: Sequence[tuple[int, Match]]) -> JudgedPair:
     played = [match for _, match in met if not match.repeated] or [match for _, match in met]
     leads = [(exact(m.score_a) - exact(m.score_b)) * (1 if m.a == row else -1) for m in played]
     orders = [
         (first, float(exact(score) - exact(other)))
         for match in played
-        for first, (score, other) in sided_scores(match, row, verdicts)
+        for first, (score, other) in sided_scores(match, row)
     ]
     sides = {first: sum(exact(lead) for of, lead in orders if of == first) for first, _ in orders}
     return JudgedPair(
@@ -138,19 +137,10 @@ def _judged_pair(row: int, column: int, met: Sequence[tuple[int, Match]], verdic
     )
 
 
-def sided_scores(match: Match, side: int, verdicts: VerdictLookup) -> Iterator[tuple[int, tuple[float, float]]]:
-    """Yield, for each verdict of a match, who stood first, and what `side` and its opponent scored.
-
-    Matches of 0.1.0 hold no scores: theirs are read from the verdicts, and left out where one is no longer there.
-    """
-    if match.scores:
-        for first, (score, other) in zip(match.shown_first, match.scores, strict=True):
-            yield first, ((score, other) if first == side else (other, score))
-        return
-    for first, verdict in judged_orders(match, verdicts):
-        if verdict:
-            mine, other = (verdict.a, verdict.b) if first == side else (verdict.b, verdict.a)
-            yield first, (mine.combined, other.combined)
+def sided_scores(match: Match, side: int) -> Iterator[tuple[int, tuple[float, float]]]:
+    """Yield, for each verdict of a match, who stood first, and what `side` and its opponent scored."""
+    for first, (score, other) in zip(match.shown_first, match.scores, strict=True):
+        yield first, ((score, other) if first == side else (other, score))
 
 
 def win_cycles(pairs: Iterable[JudgedPair]) -> tuple[Cycle, ...]:

@@ -28,9 +28,9 @@ class PooledFit:
 
 
 def is_by_pooled(ranked: GroupRanking) -> bool:
-    """Tell whether the probabilities of a group come from `pooled`, and rest on scores of calls."""
+    """Tell whether the probabilities of a group come from `pooled`, and rest on matches."""
     by_pooled = "pooled" in {ranked.estimator, ranked.secondary_fit}
-    return by_pooled and not ranked.provisional and any(match.scores for match in ranked.matches)
+    return by_pooled and not ranked.provisional and bool(ranked.matches)
 
 
 def learnt_judge(ranking: RankingFile) -> LearntJudge:

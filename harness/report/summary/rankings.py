@@ -110,7 +110,7 @@ def made_by(ranking: RankingFile) -> str:
 
 
 def judge_of(head: RankingHead) -> str:
-    """Return what a ranking's judge, or jury, is named in verdict keys; its model in rankings of 0.1.0."""
+    """Return what a ranking's judge, or jury, is named in verdict keys; who judged, in words, of an imported one."""
     return str(head.judge.get("identity") or head.judge.get("model") or "")
 
 

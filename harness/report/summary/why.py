@@ -150,7 +150,7 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
     if pooled is None:
         estimate = pair_estimate(ranked.matches, pair.a, pair.b)
     difference = estimate.difference if estimate else None
-    if estimate is None and a.score is not None and b.score is not None and not any(m.scores for m in ranked.matches):
+    if estimate is None and a.score is not None and b.score is not None and not ranked.matches:
         difference = a.score - b.score
     paths = {r.index: r.trajectory.path for r in group.rollouts}
     marks = [
@@ -161,12 +161,11 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
     ]
     meetings: list[why_records.Meeting] = []
     for number, match in met:
-        sided = [scores for _, scores in sided_scores(match, pair.a, verdicts)]
-        scores = tuple(sided) if len(sided) == len(match.shown_first) else ()
+        scores = tuple(of_sides for _, of_sides in sided_scores(match, pair.a))
         mean = match_verdicts.score_of(match, pair.a), match_verdicts.score_of(match, pair.b)
         flags = match.flipped, match.inconsistent, match.repeated
         meetings.append(why_records.Meeting(number, match.round, match.shown_first, scores, mean, match.winner, *flags))
-    cycles = win_cycles(judged_pairs(ranked.matches, verdicts).values())
+    cycles = win_cycles(judged_pairs(ranked.matches).values())
     return why_records.PairExplanation(
         run=reader.info.id,
         ranking=ranking.head.id,

@@ -168,7 +168,7 @@ class Meeting:
     shown_first: tuple[int, ...]
     """For each verdict, the rollout that stood first."""
     scores: tuple[tuple[float, float], ...]
-    """For each verdict; empty where the archive no longer has one of them."""
+    """For each verdict."""
     mean: tuple[float, float]
     winner: int | None
     flipped: bool
@@ -369,9 +369,9 @@ def _swap(played: list[Meeting]) -> str:
         return "judged in one order only"
     by_first: dict[int, float] = {}
     for meeting in played:
-        for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=False):
+        for first, (a, b) in zip(meeting.shown_first, meeting.scores, strict=True):
             by_first[first] = by_first.get(first, 0.0) + a - b
-    leads = {(lead > _LEVEL) - (lead < -_LEVEL) for lead in by_first.values()}  # empty without the scores
+    leads = {(lead > _LEVEL) - (lead < -_LEVEL) for lead in by_first.values()}
     if any(meeting.flipped for meeting in played) or {1, -1} <= leads:
         return "the swap changed the winner"
     if leads == {0}:

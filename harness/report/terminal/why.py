@@ -51,7 +51,7 @@ def _matches(why: PairExplanation, width: int) -> Iterator[Text]:
         met: list[list[str]] = []
         for meeting in why.matches:
             scores: dict[int, list[str]] = {a: [], b: []}
-            for first, (x, y) in zip(meeting.shown_first, meeting.scores, strict=False):
+            for first, (x, y) in zip(meeting.shown_first, meeting.scores, strict=True):
                 scores[first].append(f"{x:g} : {y:g}")
             of_orders = (", ".join(each) or "–" for each in scores.values())
             holds = (meeting.flipped, meeting.inconsistent, meeting.repeated)
