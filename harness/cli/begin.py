@@ -11,9 +11,9 @@ from harness.archive.run_info import find_archived, find_run
 from harness.archive.run_state import find_missing_work, last_unfinished
 from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
 from harness.cli.compare_options import GateAsked, SidesAsked
+from harness.cli.look_options import ComparisonFiles
 from harness.cli.output import Caller, say, while_loading
 from harness.cli.show import say_finished, say_nothing_unfinished
-from harness.cli.start_options import ComparisonFiles
 from harness.core.errors import ExitCode, on_a_line, option, quoted
 from harness.core.settings_sources import load, merge_sources
 

@@ -12,10 +12,10 @@ from harness.cli.announce import announce_comparison, comparison_quote_json, com
 from harness.cli.compare_options import GateAsked
 from harness.cli.compared_sides import FoundSides
 from harness.cli.console import print_lines, stderr, stdout
+from harness.cli.look_options import ComparisonFiles
 from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs
-from harness.cli.start_options import ComparisonFiles
 from harness.comparison.gate import forecast_sentences
 from harness.core.comparisons import Comparison
 from harness.core.errors import CannotWrite, ExitCode, UsageError, call, counted

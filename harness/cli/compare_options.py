@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from harness.cli import completion, options
-from harness.cli.start_options import comparison_files
+from harness.cli.look_options import comparison_files
 from harness.core.settings import OF_JUDGING, OF_ROLLING_OUT, VARIED
 
 VARIED_OPTIONS = (*VARIED, "config")

@@ -2,9 +2,9 @@
 
 from harness.archive.reader import RunReader
 from harness.cli.archived_run import open_archived, refuse_parts_of_runs
+from harness.cli.look_options import ComparisonFiles
 from harness.cli.output import Caller, say
 from harness.cli.piece_progress import draw_pages
-from harness.cli.start_options import ComparisonFiles
 from harness.core.errors import UsageError
 
 

@@ -13,8 +13,8 @@ from harness.archive.run_info import list_archived
 from harness.archive.typed_records import RankingHead
 from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
 from harness.cli.console import print_lines, stderr, stdout
+from harness.cli.look_options import ShownPart
 from harness.cli.output import Caller, print_json, say
-from harness.cli.start_options import ShownPart
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted, on_a_line
 from harness.core.records import Query, Rollout
 from harness.report.summary.pair_table import pair_table
