@@ -92,6 +92,8 @@ class Seen:
     path: str
     key: str | None
     body: dict[str, Any]
+    gateway_key: str | None = None
+    """The header X-Gateway-Key, which OPENAI_CUSTOM_HEADERS may hold."""
 
     @property
     def is_judge(self) -> bool:
@@ -275,7 +277,7 @@ class FakeEndpoint:
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers["content-length"]))
                 key = (self.headers.get("authorization") or "").removeprefix("Bearer ") or None
-                answer = endpoint.answer(Seen(self.path, key, json.loads(raw)))
+                answer = endpoint.answer(Seen(self.path, key, json.loads(raw), self.headers.get("x-gateway-key")))
                 if answer is None:
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)

@@ -1,6 +1,7 @@
 """This machine's own record of the runs that were made here: `$XDG_STATE_HOME/arena-harness/runs/<run id>.json`.
 
-It counts only for the run.json that it was written for: a run from a stranger has none, whatever id the run bears.
+It counts only for the run.json that it was written for: a run from a stranger has none, whatever id the run bears. The
+agent runs without a question only on the queries that the record was written for.
 """
 
 import hashlib
@@ -15,12 +16,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from harness.archive.reader import FolderReader
+from harness.archive.run_files import files_in, open_file
 from harness.core.errors import CannotWrite
 from harness.core.records import Record, to_json
 from harness.core.user_files import state_folder
 
 _LARGEST = 1_000_000
 """Bytes; a record has some hundred."""
+_PIECE = 1 << 20
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,100}")
 
 
@@ -30,6 +33,8 @@ class Attestation(Record):
     run: str
     sha256: str
     """Of the run's run.json."""
+    queries: str | None = None
+    """The sha256 of the lines of the run's queries; None in a record that an earlier version wrote."""
     agent_word: str | None = None
     """What --agent was given; None for an agent given from Python, and for an imported run."""
     agent_file: Path | None = None
@@ -55,25 +60,42 @@ def read_attestation(reader: FolderReader, environ: Mapping[str, str]) -> Attest
     return record if fits else None
 
 
+def attests_queries(record: Attestation, reader: FolderReader) -> bool:
+    """Return whether a run's queries are those that it was made with. Raises ArchiveDamaged."""
+    return record.queries == _hash_queries(reader)
+
+
+def _hash_queries(reader: FolderReader) -> str:
+    """Return the sha256 of all lines, as they stand: no record is read for it."""
+    digest = hashlib.sha256()
+    for path in files_in(reader.folder / "queries"):
+        with open_file(path) as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+    return digest.hexdigest()
+
+
 def attest(
     reader: FolderReader,
     environ: Mapping[str, str],
-    *,
     addresses: Iterable[str] = (),
+    *,
     agent_word: str | None = None,
     agent_file: Path | None = None,
     here: Path | None = None,
-) -> None:
-    """Write down that a run is made here and now. Raises CannotWrite."""
+) -> Attestation:
+    """Write down that a run is made here and now; return the record. Raises CannotWrite, ArchiveDamaged."""
     record = Attestation(
         run=reader.id,
         sha256=reader.info_sha256,
+        queries=_hash_queries(reader),
         agent_word=agent_word,
         agent_file=agent_file and agent_file.resolve(),
         here=here and here.resolve(),
         addresses=tuple(dict.fromkeys(addresses)),
     )
     _write(record, environ)
+    return record
 
 
 def attest_addresses(record: Attestation, environ: Mapping[str, str], addresses: Iterable[str]) -> None:

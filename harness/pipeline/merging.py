@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.archive.attestations import Attestation, attest, read_attestation
+from harness.archive.attestations import Attestation, attest, attests_queries, read_attestation
 from harness.archive.folder_store import make_folder, segment_names
 from harness.archive.merging import at_rest, copy_records, refuse_damage, write_ranking
 from harness.archive.reader import Blobs, RunReader
@@ -250,7 +250,8 @@ def merge_runs(folders: Sequence[Path], to: str | None, runs_dir: Path, run_env:
     for folder in folders:
         with RunReader(folder) as reader:
             infos.append(reader.info)
-            attestations.append(read_attestation(reader, run_env.environ))
+            record = read_attestation(reader, run_env.environ)
+            attestations.append(record if record and attests_queries(record, reader) else None)
     first = infos[0]
     name = target.name if target else new_run_id(first.agent, at, secrets.token_hex(8))
     target = target or runs_dir / name

@@ -24,6 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.core.errors import UsageError, option, quoted
 from harness.core.progress import Progress
+from harness.core.settings import Settings
 from harness.core.unicode import without_credentials
 from harness.endpoints.credentials import AGENT_URL
 from harness.endpoints.gate import GateLesson, Gates
@@ -56,7 +57,9 @@ async def open_rollouts_on_ray(
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
     address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
-    job, shipped = _worker_job(spec, run_context, remote=bool(address) and not _RAY.is_initialized())
+    job, shipped = worker_job(
+        spec, run_context.settings, run_context.run_id, remote=bool(address) and not _RAY.is_initialized()
+    )
     with _ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
@@ -88,8 +91,8 @@ async def open_rollouts_on_ray(
                 _RAY.kill(actor)
 
 
-def _worker_job(
-    spec: AgentSpec, run_context: RunContext, *, remote: bool
+def worker_job(
+    spec: AgentSpec, settings: Settings, run_id: str, *, remote: bool
 ) -> tuple[ray_worker.WorkerJob, Mapping[str, Any]]:
     """Return a run's job and Ray's runtime environment; `remote` where machines share no folder. Raises UsageError."""
     place, shipped = _agent_place(spec.loaded, remote=remote)
@@ -105,22 +108,23 @@ def _worker_job(
             f"{AGENT_URL} here and in the workers' environment"
         )
     settings = replace(
-        run_context.settings,
+        settings,
         engine="local",
         ray_address=None,
         offline=spec.offline,
         base_url=url,
-        api=endpoint.api if endpoint else run_context.settings.api,
+        api=endpoint.api if endpoint else settings.api,
         judge_base_url=None,
         instructions=None,
     )
     job = ray_worker.WorkerJob(
-        run_context.run_id,
+        run_id,
         settings,
         place,
         instructions=spec.loaded.instructions,
         at_endpoint=endpoint is not None,
         has_key=bool(endpoint and endpoint.has_key),
+        named=bool(endpoint and endpoint.named),
         version=package_versions()["arena-harness"],
     )
     return job, shipped

@@ -20,7 +20,7 @@ from harness.core.records import Query, Rollout
 from harness.core.settings import Settings
 from harness.core.unicode import without_credentials
 from harness.endpoints.address import AGENT_KEY
-from harness.endpoints.credentials import AGENT_URL, Credentials
+from harness.endpoints.credentials import AGENT_URL, CUSTOM_HEADERS, Credentials
 from harness.endpoints.gate import GateLesson
 from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline.engines import open_engine
@@ -62,7 +62,35 @@ class WorkerJob:
     """Whether the agent's models are at an endpoint, and not the agent's own or embedded."""
     has_key: bool
     """Whether the endpoint is asked with a key, which the worker's environment must hold then."""
+    named: bool
+    """Whether the driver's user named the endpoint, and no archive alone: no other gets what a worker's environment
+    holds."""
     version: str
+
+    def environ(self, of_worker: Mapping[str, str]) -> dict[str, str]:
+        """Return a worker's environment without the secrets that the endpoint is not to have."""
+        environ = dict(of_worker)
+        url = environ.pop(AGENT_URL, None)
+        if not (self.at_endpoint and self.named):
+            environ.pop(AGENT_KEY, None)
+            environ.pop(CUSTOM_HEADERS, None)
+        elif url and without_credentials(url) == self.settings.base_url:
+            environ[AGENT_URL] = url  # it may hold a password
+        return environ
+
+    def asked_with(self, environ: Mapping[str, str], node: str) -> tuple[Settings, Credentials]:
+        """Return where a worker on `node` asks, and with what, by its `environ`. Raises UsageError for a missing key.
+
+        No address in a worker's environment names a server: the driver alone does.
+        """
+        if self.has_key and not environ.get(AGENT_KEY):
+            raise UsageError(
+                f"{AGENT_KEY} is not set in the environment of the Ray worker on {node}; keys are never sent to "
+                "workers: set it where that machine's Ray is started"
+            )
+        settings = replace(self.settings, base_url=environ.get(AGENT_URL) or self.settings.base_url)
+        credentials = Credentials(environ)
+        return settings, credentials.also_to([str(settings.base_url)]) if self.named else credentials
 
 
 @dataclass(frozen=True)
@@ -304,28 +332,20 @@ class RolloutWorker:
     @cached_property
     def _run_env(self) -> RunEnvironment:
         """This process's environment, with the run's own address in it or none."""
-        environ = dict(os.environ)
-        url = environ.pop(AGENT_URL, None)
-        if not self._job.at_endpoint:
-            environ.pop(AGENT_KEY, None)
-        elif url and without_credentials(url) == self._job.settings.base_url:
-            environ[AGENT_URL] = url  # it may hold a password
+        environ = self._job.environ(os.environ)
+        if self._job.at_endpoint and CUSTOM_HEADERS not in environ:
+            os.environ.pop(CUSTOM_HEADERS, None)  # the openai client reads it there
         return RunEnvironment(environ, progress=_PassedOn(self._line))
 
     async def _resolved(self) -> AgentSpec:
-        job, environ = self._job, self._run_env.environ
+        job = self._job
         if (version := package_versions()["arena-harness"]) != job.version:
             raise UsageError(
                 f"a Ray worker has arena-harness {version}, and this is {job.version}: install the same one"
             )
-        if job.has_key and not environ.get(AGENT_KEY):
-            raise UsageError(
-                f"{AGENT_KEY} is not set in the environment of the Ray worker on {_RAY.util.get_node_ip_address()}; "
-                "keys are never sent to workers: set it where that machine's Ray is started"
-            )
+        settings, credentials = job.asked_with(self._run_env.environ, _RAY.util.get_node_ip_address())
         loaded = replace(job.agent.load(), instructions=job.instructions)
-        credentials = Credentials.naming(environ, job.settings.base_url)
-        return await resolve_agent(loaded, job.settings, credentials, with_tools=False)
+        return await resolve_agent(loaded, settings, credentials, with_tools=False)
 
 
 def _refusal(error: HarnessError) -> MadeRollout:

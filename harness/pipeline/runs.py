@@ -135,6 +135,8 @@ async def resume_run(
             )
         urls = named.base_url, named.judge_base_url
         trust = trust_in(before, run_env.environ, *urls, trust_archive=trust_archive)
+        if missing.rollouts:
+            trust.check_queries(before)
     plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
     check_engine(plan.settings)
     if missing.rollouts:

@@ -5,14 +5,22 @@ A run folder is data from a stranger: it decides what this machine's record atte
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive.attestations import Attestation, attest, attest_addresses, read_attestation, withdraw
+from harness.archive.attestations import (
+    Attestation,
+    attest,
+    attest_addresses,
+    attests_queries,
+    read_attestation,
+    withdraw,
+)
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo, find_archived
@@ -66,6 +74,15 @@ class Trust:
             return settings
         return load(asdict(settings) | {name: changes.get(name) or SETTINGS[name].default for name in _PRICES})
 
+    def check_queries(self, reader: RunReader) -> None:
+        """Raise UsageError where a run that was made here no longer holds the queries that it was made with."""
+        if self.trust_archive or self.attestation is None or attests_queries(self.attestation, reader):
+            return
+        raise errors.UsageError(
+            f"the queries of run {errors.quoted(self.run)} are not those that this machine's record of the run is of: "
+            f"{errors.switch('trust_archive')} runs the agent on them"
+        )
+
     @property
     def is_given(self) -> bool:
         """Whether the run was made here, or today's user trusts what the archive names."""
@@ -105,8 +122,10 @@ def attested(
     """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
     word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, None)
     addresses = archived_addresses(store.reader.info)
+    write = partial(attest, store.reader, run_env.environ, addresses, agent_word=word, agent_file=file, here=here)
+    record: Attestation | None = None
     try:
-        attest(store.reader, run_env.environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
+        record = write()
     except errors.CannotWrite as exc:
         run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
     try:
@@ -114,6 +133,10 @@ def attested(
     finally:
         if not store.folder.is_dir():
             withdraw(store.reader.id, run_env.environ)
+        elif record:
+            with suppress(errors.HarnessError):
+                if not attests_queries(record, store.reader):  # they came one by one
+                    write()
 
 
 def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | None]) -> None:

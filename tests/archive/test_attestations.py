@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive import attestations
-from harness.archive.attestations import attest, attest_addresses, read_attestation, withdraw
+from harness.archive.attestations import attest, attest_addresses, attests_queries, read_attestation, withdraw
 from harness.archive.reader import RunReader
 from harness.core.errors import CannotWrite
 from tests.archive.making import a_run
@@ -59,6 +59,19 @@ def test_a_run_json_with_another_byte_or_another_runs_record_does_not_count(run:
     path = run.folder / "run.json"
     path.write_bytes(path.read_bytes() + b"\n")
     assert read_attestation(RunReader(run.folder), environ) is None
+
+
+def test_the_queries_are_attested_as_they_stand(run: RunReader, environ: dict[str, str]):
+    path = run.folder / "queries" / "1.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"one\ntwo\n")
+    record = attest(run, environ)
+    assert attests_queries(record, run)
+    path.write_bytes(b"one\nTwo\n")
+    assert not attests_queries(record, run)
+    path.write_bytes(b"one\ntwo\n")
+    (path.parent / "0.jsonl").write_bytes(b"one\n")
+    assert not attests_queries(record, run)
 
 
 def link(path: Path) -> None:

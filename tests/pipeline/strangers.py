@@ -28,14 +28,22 @@ def machine(folder: Path, name: str = "mine", **environ: str) -> dict[str, str]:
 
 
 def a_run_at(
-    endpoint: FakeEndpoint, folder: Path, environ: Mapping[str, str], agent: str = "search", **settings: Any
+    endpoint: FakeEndpoint,
+    folder: Path,
+    environ: Mapping[str, str],
+    agent: str = "search",
+    *,
+    streamed: bool = False,
+    **settings: Any,
 ) -> Path:
     """Make a run in folder/runs against a server, by an agent that is named from `folder`."""
     at = {"base_url": endpoint.base_url, "api": "chat", "model": "m", "n": 2, "runs_dir": folder / "runs"}
 
     async def go() -> Path:
         prepared = await prepare(load_agent(agent, folder), load(at | settings), environ)
-        return (await run_queries(prepared, [query_from("Why?")], RunEnvironment(environ))).path
+        queries = [query_from("Why?")]
+        asked = iter(queries) if streamed else queries
+        return (await run_queries(prepared, asked, RunEnvironment(environ))).path
 
     return anyio.run(go)
 

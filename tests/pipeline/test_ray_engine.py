@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ from harness.core.settings_sources import load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.runs import run_queries
+from harness.pipeline.runs import resume_run, run_queries
 from harness.pipeline.validation import replay_run
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.process
 
 QUERIES = [query_from(f"Question {number}?") for number in range(6)]
 N = 3
+OF_WORKERS = {"OPENAI_API_KEY": "sk-of-the-workers", "OPENAI_CUSTOM_HEADERS": "X-Gateway-Key: of-the-workers"}
 AGENT = """
 import os
 from pathlib import Path
@@ -52,10 +54,13 @@ def before_rollout(query, context):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Ray with two workers; its environment holds no key."""
+def cluster() -> Iterator[None]:
+    """Ray with two workers, whose environment holds keys that the driver's does not."""
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 * 2**20, **quiet)
+    with pytest.MonkeyPatch.context() as environ:
+        for name, value in OF_WORKERS.items():
+            environ.setenv(name, value)
+        ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 * 2**20, **quiet)
     try:
         yield
     finally:
@@ -222,15 +227,22 @@ def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: P
         assert all(p.status == "ok" for of in reader.index.rollouts.values() for p in of.values())
 
 
-@pytest.mark.nightly
-def test_a_worker_without_the_key_refuses_to_begin_and_nothing_is_spent(
+def test_workers_send_what_they_hold_to_a_server_that_the_driver_names_and_nothing_to_one_that_an_archive_names(
     agent: Path, server: FakeEndpoint, tmp_path: Path
 ):
-    environ = environ_of(tmp_path) | {"OPENAI_API_KEY": "sk-only-the-driver-has-it"}
-    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set in the environment of the Ray worker"):
-        anyio.run(lambda: made(agent, server, environ, engine="ray"))
-    assert not server.requests
-    assert not (tmp_path / "runs").exists()
+    mine = environ_of(tmp_path)
+
+    async def both() -> None:
+        run = await made(agent, server, machine(tmp_path, "theirs"), engine="ray")
+        assert {(seen.key, seen.gateway_key) for seen in server.of_agent} == {("sk-of-the-workers", "of-the-workers")}
+        server.requests.clear()
+        for folder in ("rollouts", "rankings"):
+            shutil.rmtree(run / folder)
+        await resume_run(run, load_agent(str(agent), agent.parent), RunEnvironment(mine), changes={"engine": "ray"})
+
+    anyio.run(both)
+    assert server.of_agent
+    assert {(seen.key, seen.gateway_key) for seen in server.of_agent} == {("none", None)}
 
 
 @pytest.mark.nightly

@@ -266,11 +266,16 @@ def test_keys_may_go_where_the_parts_could_send_them_only_if_all_were_made_here(
     environ = dict(os.environ)
     with RunReader(harness.merge(runs, output="ours", runs_dir=runs[0].parent).path) as reader:
         assert read_attestation(reader, environ)
-    changed_info(runs[1], agent_word=None)  # which makes it a stranger's
+    kept = only_file(runs[1], "queries").read_bytes()
+    with_record(runs[1], "queries", 2, text="Another question?")  # which makes it a stranger's
     notes: list[str] = []
     with RunReader(harness.merge(runs, output="x", runs_dir=runs[0].parent, progress=Notes(notes)).path) as reader:
         assert read_attestation(reader, environ) is None
-    assert "not all of the runs were made here" in notes[0]
+    only_file(runs[1], "queries").write_bytes(kept)
+    changed_info(runs[1], agent_word=None)  # which does so, too
+    with RunReader(harness.merge(runs, output="y", runs_dir=runs[0].parent, progress=Notes(notes)).path) as reader:
+        assert read_attestation(reader, environ) is None
+    assert ["not all of the runs were made here" in note for note in notes] == [True, True]
 
 
 def test_the_command_merges_and_says_what_is_missing(runs: list[Path], capsys: pytest.CaptureFixture[str]):
