@@ -215,7 +215,14 @@ class Sampling(Record):
     model: str | None = None
 
 
-class ModelCall(Record):
+class TimedCall(Record):
+    """When a model call was made, and how long it took, in seconds; None where that was not noted."""
+
+    started_at: datetime | None = Field(default=None, exclude_if=is_none)
+    duration_s: float | None = Field(default=None, exclude_if=is_none)
+
+
+class ModelCall(TimedCall):
     """One model call as it was really made: what was sent, what the reply said of itself."""
 
     model: str | None = None

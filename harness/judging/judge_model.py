@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+import anyio
+
 from harness.core.progress import Clock
 from harness.core.records import Failure, Usage, sum_if_known
 from harness.core.settings import Api
@@ -143,7 +145,8 @@ class JudgeModel:
 
     async def exchange(self, prompt: Question, read: Callable[[str], Read]) -> Exchange[Read]:
         """Return what `read` makes of the reply; a repair turn quotes its ReplyError. Raises as `ask` does Refused."""
-        started_at, replies, limit = self.clock(), list[tuple[ModelReply, str]](), TimeLimit(self.patience.seconds)
+        started_at, began_s = self.clock(), anyio.current_time()
+        replies, limit = list[tuple[ModelReply, str]](), TimeLimit(self.patience.seconds)
         result: Read | Failure = Failure(kind="internal", type="Unasked", message="the judge was not asked")
         with limit.within():
             for turn in range(1, self.patience.repairs + 2):
@@ -179,7 +182,7 @@ class JudgeModel:
             raw_replies=tuple(name for _, name in replies),
             price_usd=sum_if_known(self.pricing.of(used, tier) for tier, used in usage.items()) if usage else None,
             started_at=started_at,
-            duration_s=(self.clock() - started_at).total_seconds(),
+            duration_s=anyio.current_time() - began_s,
         )
 
 

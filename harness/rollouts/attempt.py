@@ -108,6 +108,8 @@ class Attempt:
     index: int
     recorder: Recorder
     started: datetime
+    began_s: float = field(default_factory=anyio.current_time)
+    """When it began, by the event loop's clock, which nobody sets anew."""
     trace_id: str = field(default_factory=gen_trace_id)
     scope: RolloutScope = field(default_factory=RolloutScope)
     stray_replies: list[str] = field(default_factory=list[str])
@@ -202,7 +204,7 @@ class Attempt:
             served_by=models.endpoint.host if run_context.alternatives and models.endpoint else None,
             clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
-            duration_s=max(0.0, (run_context.clock() - self.started).total_seconds()),  # the clock may have jumped back
+            duration_s=anyio.current_time() - self.began_s,
             fingerprint=self.recorder.fingerprint,
             instructions=first_request.get("instructions"),
             tool_names=tuple(t["name"] for t in first_request.get("tools", ())),

@@ -2,14 +2,17 @@
 
 While rollouts are under way, a processor of ours stands before those that are registered: it keeps the rollouts' spans,
 whatever processors the user sets meanwhile, and passes everything on. Only the SDK's default exporter to OpenAI gets
-nothing of rollouts, unless uploads were asked for. Afterwards all is as it was.
+nothing of rollouts, unless uploads were asked for. Spans are timed by a clock that nobody sets anew meanwhile.
+Afterwards all is as it was.
 """
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
+from time import monotonic
 from typing import Any, Literal
 
 from agents.tracing import Span, Trace, TracingProcessor, add_trace_processor, get_trace_provider
@@ -17,6 +20,7 @@ from agents.tracing.processors import default_processor
 from agents.tracing.provider import SynchronousMultiTracingProcessor
 
 from harness.core.errors import UsageError
+from harness.core.progress import now
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.reply_body import as_object, check_api, first_choice, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
@@ -123,6 +127,15 @@ class _Before(SynchronousMultiTracingProcessor):
         return self._without_exporter[1]
 
 
+def _even_time() -> Callable[[], str]:
+    began, began_s = now(), monotonic()
+
+    def time_iso() -> str:
+        return (began + timedelta(seconds=monotonic() - began_s)).isoformat()
+
+    return time_iso
+
+
 def _renew() -> None:
     provider: Any = get_trace_provider()  # which has no public way to list its processors
     behind = getattr(provider, "_multi_processor", None)
@@ -130,6 +143,7 @@ def _renew() -> None:
         return
     if isinstance(behind, SynchronousMultiTracingProcessor):
         provider._multi_processor = _Before(behind)  # noqa: SLF001
+        provider.time_iso = _even_time()
         _changed.append(provider)
     else:  # a provider of the user's own: what it does with processors is its own affair
         add_trace_processor(SPAN_LOG)
@@ -147,6 +161,7 @@ def _install() -> Callable[[], None]:
 
     def undo() -> None:
         for provider in _changed:
+            provider.__dict__.pop("time_iso", None)
             if isinstance(provider._multi_processor, _Before):  # noqa: SLF001
                 provider._multi_processor = provider._multi_processor.behind  # noqa: SLF001
         _changed.clear()

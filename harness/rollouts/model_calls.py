@@ -17,7 +17,7 @@ from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.usage import usage_from_sdk, usage_from_span
 from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.raw import RawCall, pack, pack_tokens
-from harness.rollouts.steps import WitnessedCall, agent_around, span_around
+from harness.rollouts.steps import WitnessedCall, agent_around, span_around, when
 
 
 def capture_gaps(
@@ -147,6 +147,8 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None) -> ModelCall:
         raw=raw,
         agent=agent,
         own_model=recorded.own_model if recorded else None,
+        started_at=when(made.started_at),
+        duration_s=made.duration_s,
     )
 
 

@@ -45,6 +45,11 @@ class WitnessedCall:
         return timed.ended_at if timed else None
 
     @property
+    def duration_s(self) -> float | None:
+        """How long the call took, in seconds; None where it did not end."""
+        return _seconds(self)
+
+    @property
     def error(self) -> str | None:
         """What the call ended in, where there was no reply."""
         if self.span:
@@ -160,7 +165,7 @@ class _Trace:
                 tool_name=span.span_data.name,
                 tool_output="tripped" if span.span_data.triggered else "passed",
                 agent=agent_around(span.span_id, self._by_id),
-                started_at=_when(span.started_at),
+                started_at=when(span.started_at),
                 duration_s=_seconds(span),
                 error=span_error(span),
             )
@@ -194,7 +199,7 @@ class _Trace:
                 kind="reasoning" if any(item.reasoning for item in left) else "message",
                 reasoning=_joined(left),
                 agent=agent,
-                started_at=_when(reply.started_at),
+                started_at=when(reply.started_at),
                 duration_s=_seconds(reply),
                 error=reply.error,
             )
@@ -246,7 +251,7 @@ class _Trace:
             error=self._run_error(run, output),
             server=server,
             inner=self.steps(run.span_id, answered=run.error is None),
-            started_at=_when(run.started_at),
+            started_at=when(run.started_at),
             duration_s=_seconds(run),
         )
 
@@ -292,10 +297,11 @@ def _joined(items: Sequence[ReplyItem]) -> str | None:
     return "\n".join(item.reasoning or item.text or "" for item in items) or None
 
 
-def _when(stamp: str | None) -> datetime | None:
+def when(stamp: str | None) -> datetime | None:
+    """Return a time that a span tells."""
     return datetime.fromisoformat(stamp) if stamp else None
 
 
 def _seconds(timed: Span[Any] | WitnessedCall) -> float | None:
-    began, ended = _when(timed.started_at), _when(timed.ended_at)
+    began, ended = when(timed.started_at), when(timed.ended_at)
     return (ended - began).total_seconds() if began and ended else None

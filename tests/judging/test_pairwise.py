@@ -30,7 +30,7 @@ def test_a_good_reply_is_a_verdict_that_tells_what_was_judged_by_whom_and_at_wha
     assert (verdict.a.combined, verdict.b.combined, verdict.winner, verdict.repaired) == (7, 5, "A", False)
     assert (verdict.query, verdict.first, verdict.second) == ("q7", ONE.hash, TWO.hash)
     assert (verdict.judge, verdict.rubric, verdict.form) == ("m@host", WRITING.label, "json_schema")
-    assert (verdict.usage.requests, verdict.price_usd, verdict.duration_s) == (1, 0, 1)
+    assert (verdict.usage.requests, verdict.price_usd) == (1, 0)
     assert [store.blobs[name] for name in verdict.raw_replies] == [f"raw:{text_of(7, 5)}"]
 
 
