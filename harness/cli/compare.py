@@ -16,9 +16,9 @@ from harness.cli.look_options import ComparisonFiles
 from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs
-from harness.comparison.gate import forecast_sentences
-from harness.core.comparisons import Comparison
-from harness.core.errors import CannotWrite, ExitCode, UsageError, call, counted
+from harness.comparison.gate import forecast_sentences, lacks_verdicts
+from harness.core.comparisons import Comparison, GateStop, UndecidedGate
+from harness.core.errors import CannotWrite, ExitCode, HarnessError, UsageError, call, counted
 from harness.core.settings import ADDRESSES
 from harness.pipeline.comparing.compare import ComparisonQuote, ComparisonResult, RollOutQuote
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison, power_check
@@ -46,7 +46,7 @@ def deliver_comparison(
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             say(f"stopped before the first query was compared: {why}", err=True)
-            return ExitCode.BUDGET if result.stopped else ExitCode.FAILURES
+            return ExitCode.BUDGET if result.stopped or result.out_of_quota else ExitCode.NOTHING_RANKABLE
         comparison = comparison_of(reader)
         write_comparison_page(reader, comparison)
         if files:
@@ -58,17 +58,19 @@ def deliver_comparison(
         say(f"stopped: {why}", err=True)
     if result.stopped or result.out_of_quota:
         return ExitCode.BUDGET
-    if not any(pair.queries or pair.unjudged for pair in comparison.results):
-        say(_NO_PAIR, err=True)
-        return ExitCode.NOTHING_RANKABLE
-    if result.given_up:
-        return ExitCode.FAILURES
     unjudged = sum(pair.unjudged for pair in comparison.results)
+    nothing = not any(pair.queries for pair in comparison.results)
+    if nothing and not unjudged:
+        say(_NO_PAIR, err=True)
+    if result.given_up or (nothing and not unjudged):
+        return ExitCode.NOTHING_RANKABLE if nothing else ExitCode.FAILURES
     left_out = sum(side.left_out for side in comparison.figures)
     failures = unjudged + left_out + (1 if comparison.status == "incomplete" and not unjudged else 0)
     if unjudged:
         pairs, them = counted(unjudged, "pair was", "pairs were"), "it" if unjudged == 1 else "them"
         say(f"{pairs} not judged; {call('resume', result.path)} asks for {them} again", err=True)
+    if nothing:
+        return ExitCode.NOTHING_RANKABLE
     return ExitCode.FAILURES if failures > max_failures else ExitCode.DONE
 
 
@@ -97,16 +99,9 @@ def print_comparison(reader: ComparisonReader, comparison: Comparison, caller: C
     console.print(f"page: {reader.folder / 'report.html'}", soft_wrap=True)
 
 
-def deliver_incomplete(result: ComparisonResult) -> ExitCode | None:
-    """Say why a comparison was stopped, and return the exit code; None for one that was brought to its end."""
-    if not (result.stopped or result.given_up or result.out_of_quota):
-        return None
-    say(f"stopped: {_why(result)}", err=True)
-    return ExitCode.FAILURES if result.given_up else ExitCode.BUDGET
-
-
-def _why(result: ComparisonResult) -> str:
-    return f"{result.stopped or result.given_up or 'the work was interrupted'}. {what_is_kept(result.path)}"
+def _why(result: ComparisonResult, otherwise: str = "the work was interrupted") -> str:
+    quota = "the judge's quota is used up" if result.out_of_quota else None
+    return f"{result.stopped or result.given_up or quota or otherwise}. {what_is_kept(result.path)}"
 
 
 def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles) -> ExitCode:
@@ -203,18 +198,16 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
     # A Markdown file that is named stands in place of the job's page.
     summary = caller.environ.get(_SUMMARY) if asked.markdown is None else None
     files = _Files(asked.markdown, Path(summary) if summary else None, asked.junit)
-    with files.with_refusal():
+    with files.with_refusal(as_json=caller.as_json):
         forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
         announce_comparison(console, quote_found(caller, found))
         for line in forecast_sentences(forecast, looks=rules.looks):  # how probably an equal agent passes
             console.print(line, soft_wrap=True)
         result = play_found(caller, found)
-        if code := deliver_incomplete(result):
-            return code
-        gate = conclude_comparison(result.path, found.sides, rules, forecast)
-        if gate is None:
-            say("the gate was stopped before its first look", err=True)
-            return ExitCode.FAILURES
+        cut_short = result.stopped or result.given_up or result.out_of_quota
+        gate = None if cut_short else conclude_comparison(result.path, found.sides, rules, forecast)
+        if gate is None or lacks_verdicts(gate):
+            return _end_undecided(result, caller, files)
         with ComparisonReader(result.path) as reader:
             queries = list(reader.queries())
             write_comparison_page(reader, gate.comparison)
@@ -232,6 +225,31 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
         return ExitCode.DONE if gate.passed else ExitCode.FAILURES
 
 
+_EXIT_CODES: Mapping[GateStop, ExitCode] = {
+    "nothing judged": ExitCode.NOTHING_RANKABLE,
+    "judge failed": ExitCode.OUTAGE,
+    "quota": ExitCode.BUDGET,
+    "max cost": ExitCode.BUDGET,
+}
+
+
+def _end_undecided(result: ComparisonResult, caller: Caller, files: "_Files") -> ExitCode:
+    """Say why a gate without a finding has none, on all that the user reads; return the exit code."""
+    with ComparisonReader(result.path) as reader:
+        comparison = comparison_of(reader) if reader.newest() else None
+    of_sides = comparison.results[0] if comparison else None
+    reason: GateStop = "judge failed" if of_sides and of_sides.queries else "nothing judged"
+    if result.stopped or result.out_of_quota:
+        reason = "max cost" if result.stopped else "quota"
+    unjudged = counted(of_sides.unjudged if of_sides else 0, "pair was", "pairs were")
+    sentence = f"No gate: {_why(result, f'{unjudged} not judged')}"
+    files.write(refusal_markdown(sentence), junit_refusal(sentence))
+    if caller.as_json:
+        print_json(UndecidedGate(stopped=reason, sentence=sentence, comparison=comparison).model_dump(mode="json"))
+    say(f"stopped: {sentence[0].lower()}{sentence[1:]}", err=True)
+    return _EXIT_CODES[reason]
+
+
 @dataclass(frozen=True)
 class _Files:
     """Where a gate's result is written beside stdout."""
@@ -242,15 +260,21 @@ class _Files:
     junit: Path | None
 
     @contextmanager
-    def with_refusal(self) -> Generator[None]:
+    def with_refusal(self, *, as_json: bool) -> Generator[None]:
         """Write why a gate is refused, where that happens meanwhile. Raises CannotWrite before, if no file can be."""
         check_writable(self.markdown, self.summary, self.junit)
         try:
             yield
-        except CannotWrite:
-            raise
-        except UsageError as refusal:
-            self.write(refusal_markdown(str(refusal)), junit_refusal(str(refusal)))
+        except HarnessError as error:
+            if isinstance(error, UsageError) and not isinstance(error, CannotWrite):
+                self.write(refusal_markdown(str(error)), junit_refusal(str(error)))
+            if as_json:
+                reasons: Mapping[ExitCode, GateStop] = {
+                    ExitCode.BUDGET: "quota",
+                    ExitCode.INTERRUPTED: "interrupted",
+                }
+                reason: GateStop = reasons.get(error.exit_code, "refused")
+                print_json(UndecidedGate(stopped=reason, sentence=str(error)).model_dump(mode="json"))
             raise
 
     def write(self, markdown: str, junit: str) -> None:

@@ -137,7 +137,7 @@ def _beside(end: float, limit: float) -> str:
 
 
 _MOST_LEFT_OUT = 0.1
-"""The share of a side's rollouts that the infrastructure may have failed."""
+"""The share of a side's rollouts that the infrastructure may have failed, and of the pairs that the judge may have."""
 
 
 def conclude_gate(
@@ -164,6 +164,12 @@ def conclude_gate(
         comparison=comparison,
     )
     return gate.model_copy(update={"sentence": gate_sentence(gate)})
+
+
+def lacks_verdicts(gate: GateResult) -> bool:
+    """Return whether a gate cannot tell where the judge failed in more than 10 % of the pairs: that is an outage."""
+    result = gate.comparison.results[0]
+    return gate.finding == "cannot tell" and result.unjudged > _MOST_LEFT_OUT * (result.pairs + result.unjudged)
 
 
 def reasons_to_doubt(queries: Sequence[ComparedQuery], labels: Sequence[str]) -> tuple[str, ...]:

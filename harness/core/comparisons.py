@@ -297,6 +297,9 @@ class InterimRule(Record):
     margin: Annotated[float, Field(gt=0, lt=0.5)]
 
 
+GateStop = Literal["nothing judged", "judge failed", "quota", "max cost", "refused", "interrupted"]
+
+
 class Forecast(Record):
     """How probably an agent that is as good as the baseline passes a gate."""
 
@@ -340,3 +343,15 @@ class GateResult(Record):
     looks: tuple[InterimAnalysis, ...]
     planned_looks: int
     comparison: Comparison
+
+
+class UndecidedGate(Record):
+    """What `harness gate --json` prints where a refusal, an outage or a limit leaves it without a finding."""
+
+    finding: None = None
+    passed: Literal[False] = False
+    stopped: GateStop
+    """Why there is no finding: `judge failed` midway, or `nothing judged` at all."""
+    sentence: str
+    comparison: Comparison | None = None
+    """What was compared so far; None where nothing was."""

@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     NOTHING_RANKABLE = 3
     BUDGET = 4
     DAMAGED = 5
+    OUTAGE = 6
     LOCKED = 75
     INTERRUPTED = 130
 
