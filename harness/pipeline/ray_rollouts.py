@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,18 +22,16 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.core.errors import UsageError, option, quoted
-from harness.core.progress import Progress
 from harness.core.settings import Settings
 from harness.core.unicode import without_credentials
 from harness.endpoints.credentials import AGENT_URL
-from harness.endpoints.gate import GateLesson, Gates
-from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline import ray_worker
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment, package_versions
+from harness.pipeline.workers import AgentPlace, MadeRollout, Relay
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, record_lost
+from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
 
 _RAY: Any = ray
 """Its own types are partly unknown."""
@@ -72,13 +69,11 @@ async def open_rollouts_on_ray(
         cpus = int(_RAY.cluster_resources().get("CPU", 1))
         workers = [starting.remote(job, name, f"worker {n}") for n in range(max(1, min(cpus, concurrency)))]
         line = ray_worker.TrafficLine(traffic, "driver", everything=True)
-        relay = _Relay(run_context.progress, run_env.gates)
+        relay = Relay(run_context.progress, run_env.gates)
         listening = asyncio.create_task(line.listen(relay.receive))
         run_env.gates.share = line.post
         try:
-            first: ray_worker.MadeRollout = await workers[
-                0
-            ].ready.remote()  # the first call goes alone for a time, and not before
+            first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
             if first.refusal:
                 raise first.error
             yield _RolloutsOnRay(run_context, [_Worker(actor) for actor in workers], relay)
@@ -130,7 +125,7 @@ def worker_job(
     return job, shipped
 
 
-def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[ray_worker.AgentPlace, Mapping[str, Any]]:
+def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapping[str, Any]]:
     if loaded.word is None:
         try:
             _CLOUDPICKLE.dumps(loaded)
@@ -139,15 +134,15 @@ def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[ray_worker.Agent
                 f"agent {loaded.name!r} cannot be sent to Ray workers ({type(exc).__name__}: {exc}); name its file, "
                 "as in path.py:attr"
             ) from None
-        return ray_worker.AgentPlace(loaded.name, itself=loaded), {}
+        return AgentPlace(loaded.name, itself=loaded), {}
     place, colon, attr = loaded.word.rpartition(":") if ":" in loaded.word[2:] else (loaded.word, "", "")
     is_file = place.endswith(".py") or (not colon and loaded.file and not loaded.packaged)
     if not (is_file and loaded.file):
-        return ray_worker.AgentPlace(loaded.name, loaded.word, None if remote else loaded.here), {}
+        return AgentPlace(loaded.name, loaded.word, None if remote else loaded.here), {}
     if remote:
         shipped = {"working_dir": str(loaded.file.parent), "excludes": ["runs/", ".git/", ".venv/", ".env"]}
-        return ray_worker.AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), shipped
-    return ray_worker.AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
+        return AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), shipped
+    return AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
 
 
 @dataclass
@@ -156,49 +151,16 @@ class _Worker:
     busy: int = 0
 
 
-@dataclass
-class _Relay:
-    progress: Progress
-    gates: Gates
-    leading: dict[int, FirstCall] = field(default_factory=dict[int, FirstCall])
-    refused: tuple[SettingLesson, ...] = ()
-    """What models have refused in any worker: a rollout that begins later does not ask again."""
-    _noted: set[str] = field(default_factory=set[str])
-    _waiting: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-
-    def receive(self, source: str, news: ray_worker.News) -> None:
-        match news:
-            case GateLesson():
-                self.gates.learn(news)
-            case SettingLesson():
-                self.refused = tuple(dict.fromkeys((*self.refused, news)))
-            case ray_worker.WorkerNote(text):
-                if text not in self._noted:
-                    self._noted.add(text)
-                    self.progress.note(text)
-            case ray_worker.RetriedCall():
-                self.progress.retried()
-            case ray_worker.WaitingCalls(place, calls):
-                self._waiting[source, place] = calls
-                everywhere = sum(n for (_, of_place), n in self._waiting.items() if of_place == place)
-                self.progress.waiting(f"{place} (Ray workers)", everywhere)
-            case ray_worker.FirstReply(order):
-                if first_call := self.leading.get(order):
-                    first_call.reply()
-
-
 @dataclass(frozen=True)
 class _RolloutsOnRay:
     run_context: RunContext
     workers: list[_Worker]
-    relay: _Relay
+    relay: Relay
     numbers: Iterator[int] = field(default_factory=count)
 
     async def make(self, begun: BegunRollout) -> None:
         worker = min(self.workers, key=lambda one: one.busy)
-        order = ray_worker.RolloutOrder(next(self.numbers), begun.query, begun.index, begun.leads, self.relay.refused)
-        if begun.leads:
-            self.relay.leading[order.number] = begun.first_call
+        order = self.relay.order(next(self.numbers), begun)
         worker.busy += 1
         try:
             reply = worker.actor.make.remote(order)
@@ -207,9 +169,9 @@ class _RolloutsOnRay:
             except anyio.get_cancelled_exc_class():
                 with anyio.move_on_after(_PARTING_S, shield=True), suppress(RayError):
                     await worker.actor.stop.remote(order.number, late=begun.is_late())
-                    self._keep(begun, await reply)
+                    (await reply).keep(self.run_context, begun)
                 raise
-            self._keep(begun, made)
+            made.keep(self.run_context, begun)
         except RayTaskError:  # a fault of the harness's own
             raise
         except RayError as exc:
@@ -219,17 +181,6 @@ class _RolloutsOnRay:
             worker.busy -= 1
         if begun.leads:
             begun.first_call.over()
-
-    def _keep(self, begun: BegunRollout, made: ray_worker.MadeRollout) -> None:
-        """Write what came back: the texts first, because the record names them. Raises what ends the run instead."""
-        if made.rollout is None:
-            raise made.error
-        store = self.run_context.store
-        for text in (made.texts or {}).values():
-            store.put_blob(text, as_is=True)
-        begun.done[begun.index] = rollout = store.add_rollout(made.rollout)
-        failed = rollout.status == "failed"
-        self.run_context.progress.kept("rollouts", rollout.usage, rollout.price_usd, failed=failed)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The Ray actor that runs the agent, and what driver and workers tell one another. No key is in any of it."""
+"""The Ray actors: the one that runs the agent, and the one that passes news on. No key is in any of it."""
 
 import asyncio
 import os
@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,38 +13,20 @@ import ray
 from ray.exceptions import RayActorError
 
 from harness.archive.store import MemoryStore
-from harness.core.errors import HarnessError, OutOfQuota, Refused, UsageError
-from harness.core.progress import Silent
-from harness.core.records import Query, Rollout
+from harness.core.errors import HarnessError, UsageError
+from harness.core.records import Rollout
 from harness.core.settings import Settings
 from harness.core.unicode import without_credentials
 from harness.endpoints.address import AGENT_KEY
 from harness.endpoints.credentials import AGENT_URL, CUSTOM_HEADERS, Credentials
 from harness.endpoints.gate import GateLesson
 from harness.endpoints.refused_settings import SettingLesson
+from harness.pipeline import workers
 from harness.pipeline.engines import open_engine
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.rollouts.attempt import RunContext
-from harness.rollouts.loading import LoadedAgent, load_agent
-from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere
-
-
-@dataclass(frozen=True)
-class AgentPlace:
-    """Where a worker finds the agent: by a word from a folder, or the agent itself where it has no file."""
-
-    name: str
-    word: str = ""
-    here: Path | None = None
-    """The folder from which the word is resolved; None: the worker's own."""
-    itself: LoadedAgent | None = None
-
-    def load(self) -> LoadedAgent:
-        """Return the agent. Raises UsageError as `load_agent`."""
-        if self.itself:
-            return self.itself
-        return replace(load_agent(self.word, self.here or Path.cwd()), name=self.name)
+from harness.rollouts.maker import BegunRollout, RolloutsHere
 
 
 @dataclass(frozen=True)
@@ -55,7 +36,7 @@ class WorkerJob:
     run_id: str
     settings: Settings
     """The run's, with the address that the agent's models are at; no password is in the address."""
-    agent: AgentPlace
+    agent: workers.AgentPlace
     _: KW_ONLY
     instructions: str | None
     at_endpoint: bool
@@ -93,70 +74,9 @@ class WorkerJob:
         return settings, credentials.also_to([str(settings.base_url)]) if self.named else credentials
 
 
-@dataclass(frozen=True)
-class RolloutOrder:
-    """A rollout that a worker is to make now."""
-
-    number: int
-    query: Query
-    index: int
-    leads: bool
-    """Whether the other rollouts of the run wait for its first reply."""
-    refused: tuple[SettingLesson, ...] = ()
-
-
-@dataclass(frozen=True)
-class MadeRollout:
-    """What became of an order: a record and the texts that the record names, or why there is none."""
-
-    rollout: Rollout | None = None
-    texts: Mapping[str, str] | None = None
-    """Large texts under their sha256, redacted."""
-    refusal: str | None = None
-    refused_by: str = ""
-
-    @property
-    def error(self) -> UsageError:
-        """What ends the run in place of a record."""
-        kind = {"Refused": Refused, "OutOfQuota": OutOfQuota}.get(self.refused_by, UsageError)
-        return kind(self.refusal or "a Ray worker gave no rollout")
-
-
 _LONGEST_WAIT_S = 20.0
 _MOST_KEPT = 10_000
 _BEFORE_ASKING_AGAIN_S = 1.0
-
-
-@dataclass(frozen=True)
-class WorkerNote:
-    """Something that the user should read while the work goes on."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class RetriedCall:
-    """A call to a model failed and is made again."""
-
-
-@dataclass(frozen=True)
-class WaitingCalls:
-    """So many calls of the source now wait for an endpoint."""
-
-    place: str
-    calls: int
-
-
-@dataclass(frozen=True)
-class FirstReply:
-    """The first reply to the rollout with this order's number is in."""
-
-    order: int
-
-
-Lesson = GateLesson | SettingLesson
-"""What all workers go by."""
-News = Lesson | WorkerNote | RetriedCall | WaitingCalls | FirstReply
 
 
 class Traffic:
@@ -164,18 +84,20 @@ class Traffic:
 
     def __init__(self) -> None:
         """Begin without news."""
-        self._news: deque[tuple[int, str, News]] = deque(maxlen=_MOST_KEPT)
+        self._news: deque[tuple[int, str, workers.News]] = deque(maxlen=_MOST_KEPT)
         self._count = 0
         self._changed = asyncio.Event()
 
-    async def post(self, source: str, news: News) -> None:
+    async def post(self, source: str, news: workers.News) -> None:
         """Keep the news of `source`, and wake who waits."""
         self._count += 1
         self._news.append((self._count, source, news))
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def receive(self, listener: str, since: int, *, everything: bool) -> tuple[int, list[tuple[str, News]]]:
+    async def receive(
+        self, listener: str, since: int, *, everything: bool
+    ) -> tuple[int, list[tuple[str, workers.News]]]:
         """Return the latest number and other sources' news after `since`; waits for some, but not for ever."""
         try:
             async with asyncio.timeout(_LONGEST_WAIT_S):
@@ -183,7 +105,7 @@ class Traffic:
                     latest := [
                         (source, news)
                         for number, source, news in self._news
-                        if number > since and source != listener and (everything or isinstance(news, Lesson))
+                        if number > since and source != listener and (everything or isinstance(news, workers.Lesson))
                     ]
                 ):
                     await self._changed.wait()
@@ -199,14 +121,14 @@ class TrafficLine:
         """Speak under `name`; listen to `everything`, or to what concerns all workers."""
         self._traffic, self._name, self._everything = traffic, name, everything
 
-    def post(self, news: News) -> None:
+    def post(self, news: workers.News) -> None:
         """Tell the others; any thread may, and nobody waits for it."""
         self._traffic.post.remote(self._name, news)
 
-    async def listen(self, receive: Callable[[str, News], None]) -> None:
+    async def listen(self, receive: Callable[[str, workers.News], None]) -> None:
         """Have `receive` called with the source and the news, until this is cancelled."""
         since = 0
-        latest: list[tuple[str, News]] = []
+        latest: list[tuple[str, workers.News]] = []
         while True:
             try:
                 since, latest = await self._traffic.receive.remote(self._name, since, everything=self._everything)
@@ -218,33 +140,6 @@ class TrafficLine:
 
 
 _RAY: Any = ray
-
-
-class _PassedOn(Silent):
-    """Passes on to the driver what only the worker sees. The driver counts rollouts by itself."""
-
-    def __init__(self, line: TrafficLine) -> None:
-        self._line = line
-
-    def retried(self) -> None:
-        self._line.post(RetriedCall())
-
-    def waiting(self, place: str, calls: int) -> None:
-        self._line.post(WaitingCalls(place, calls))
-
-    def note(self, text: str) -> None:
-        self._line.post(WorkerNote(text))
-
-
-class _AnsweredFirst(FirstCall):
-    def __init__(self, line: TrafficLine, order: RolloutOrder) -> None:
-        super().__init__()
-        self._line, self._order = line, order
-
-    def reply(self) -> None:
-        if self._order.leads and not self.answered:
-            self._line.post(FirstReply(self._order.number))
-        super().reply()
 
 
 @dataclass
@@ -263,18 +158,20 @@ class RolloutWorker:
         self._opened: asyncio.Future[RunContext] | None = None
         if _RAY.get_runtime_context().was_current_actor_reconstructed:
             self._line.post(
-                WorkerNote("a Ray worker was lost and is started again: the rollouts that it was making begin anew")
+                workers.WorkerNote(
+                    "a Ray worker was lost and is started again: the rollouts that it was making begin anew"
+                )
             )
 
-    async def ready(self) -> MadeRollout:
+    async def ready(self) -> workers.MadeRollout:
         """Load the agent and open its connections; return why that fails, if it does."""
         try:
             await self._run_context()
         except HarnessError as exc:
-            return _refusal(exc)
-        return MadeRollout()
+            return workers.MadeRollout.refused(exc)
+        return workers.MadeRollout()
 
-    async def make(self, order: RolloutOrder) -> MadeRollout:
+    async def make(self, order: workers.RolloutOrder) -> workers.MadeRollout:
         """Run the agent once; return its record with the texts that the record names, also when it is stopped."""
         try:
             run_context = await self._run_context()
@@ -282,16 +179,16 @@ class RolloutWorker:
                 run_context.models.state.refused.note(lesson)
             store, done = MemoryStore(run_context.store.redact), dict[int, Rollout]()
             self._under_way[order.number] = under_way = _UnderWay(anyio.CancelScope())
-            first_call = _AnsweredFirst(self._line, order)
+            first_call = workers.AnsweredFirst(self._line.post, order)
             begun = BegunRollout(order.query, order.index, first_call, done, lambda: under_way.late, leads=order.leads)
             try:
                 with under_way.scope:
                     await RolloutsHere(replace(run_context, store=store)).make(begun)
             finally:
                 del self._under_way[order.number]
-            return MadeRollout(done.get(order.index), store.blobs)
+            return workers.MadeRollout(done.get(order.index), store.blobs)
         except HarnessError as exc:
-            return _refusal(exc)
+            return workers.MadeRollout.refused(exc)
 
     async def stop(self, number: int, *, late: bool) -> None:
         """End the rollout of an order now; `late` says that a deadline is why."""
@@ -318,7 +215,7 @@ class RolloutWorker:
                 refused.share = self._line.post
                 opened.set_result(engine.run_context)
 
-                def learn(_: str, news: News) -> None:
+                def learn(_: str, news: workers.News) -> None:
                     if isinstance(news, GateLesson):
                         run_env.gates.learn(news)
                     elif isinstance(news, SettingLesson):
@@ -335,7 +232,7 @@ class RolloutWorker:
         environ = self._job.environ(os.environ)
         if self._job.at_endpoint and CUSTOM_HEADERS not in environ:
             os.environ.pop(CUSTOM_HEADERS, None)  # the openai client reads it there
-        return RunEnvironment(environ, progress=_PassedOn(self._line))
+        return RunEnvironment(environ, progress=workers.PassedOn(self._line.post))
 
     async def _resolved(self) -> AgentSpec:
         job = self._job
@@ -346,7 +243,3 @@ class RolloutWorker:
         settings, credentials = job.asked_with(self._run_env.environ, _RAY.util.get_node_ip_address())
         loaded = replace(job.agent.load(), instructions=job.instructions)
         return await resolve_agent(loaded, settings, credentials, with_tools=False)
-
-
-def _refusal(error: HarnessError) -> MadeRollout:
-    return MadeRollout(refusal=str(error), refused_by=type(error).__name__)
