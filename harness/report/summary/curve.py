@@ -7,18 +7,7 @@ from typing import Literal
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.errors import NothingRankable, UsageError, call, counted, option
-from harness.ranking.curve import (
-    KEEP,
-    CurveDesign,
-    CurvePoint,
-    VerdictCurve,
-    VerdictTable,
-    designs,
-    holds_every_pair,
-    plays_for,
-    verdict_curve,
-    verdict_scores,
-)
+from harness.ranking import curve as curves
 from harness.ranking.judge_stats.agreement import Preference, preferences
 from harness.report.summary.labels import AnswerLabel, Truths
 from harness.report.summary.match_verdicts import verdict_keys
@@ -48,7 +37,7 @@ class JudgingCurve:
     both_orders: bool
     """Whether each pair was judged in both orders."""
     offline: bool
-    curve: VerdictCurve
+    curve: curves.VerdictCurve
     queries: int
     left_out: int
     """Queries of which a pair has no verdict."""
@@ -70,7 +59,7 @@ class JudgingCurve:
             caution = ""
         if chosen.calls >= reference.calls - 1e-9 or chosen.keeps is None:
             give = "gives" if one else "give"
-            return f"no design keeps {100 * KEEP:.0f} % of what {full} {give} with fewer{caution}"
+            return f"no design keeps {100 * curves.KEEP:.0f} % of what {full} {give} with fewer{caution}"
         keep = "keeps" if calls_words(chosen) == "1" else "keep"
         return (
             f"{counted_calls(chosen)} {keep} {percent_interval(chosen.keeps)} of what {calls_words(reference)} give: "
@@ -110,7 +99,7 @@ class JudgingCurve:
 class _Judged:
     """A group of the round robin, with everything that could tell how it should be ranked."""
 
-    table: VerdictTable
+    table: curves.VerdictTable
     truths: dict[CurveTruth, list[Preference]]
     shared: bool
 
@@ -159,8 +148,8 @@ def judging_curve(
     tables = [replace(group.table, truth=tuple(group.truths.get(by, ()))) for group in groups]
     anchored = any(table.anchor is not None for table in tables)
     sizes = {len(table.entrants) for table in tables}
-    ways = list(designs(sizes, both_orders=both_orders, held_out=by == "order", anchored=anchored))
-    curve = verdict_curve(tables, ways, held=by == "order", seed=seed, plays=plays_for(tables))
+    ways = list(curves.designs(sizes, both_orders=both_orders, held_out=by == "order", anchored=anchored))
+    curve = curves.verdict_curve(tables, ways, held=by == "order", seed=seed, plays=curves.plays_for(tables))
     if curve is None:
         raise NothingRankable(f"{_TRUTHS[by]} prefer no rollout to another on any query of the round robin")
     queries = curve.reference.tau.queries
@@ -200,9 +189,9 @@ def _judged_groups(
 ) -> Iterator[_Judged]:
     """Yield the groups of which every pair was judged."""
     for group, ranked in ranked_groups(reader, ranking):
-        scores, calls = verdict_scores(ranked.matches)
+        scores, calls = curves.verdict_scores(ranked.matches)
         entrants = tuple(sorted(r.index for r in ranked.rollouts if r.margin is not None))  # not those that failed
-        if len(entrants) < 2 or not holds_every_pair(scores, entrants, both_orders=both_orders):
+        if len(entrants) < 2 or not curves.holds_every_pair(scores, entrants, both_orders=both_orders):
             continue
         other = against.of(group.query) if against else None
         places = {r.index: -r.rank for r in other.rollouts if r.rank is not None} if other else {}
@@ -214,7 +203,7 @@ def _judged_groups(
         }
         anchor = next((r.index for r in group.rollouts if r.role == "anchor" and r.index in entrants), None)
         yield _Judged(
-            VerdictTable(entrants, anchor, scores, calls),
+            curves.VerdictTable(entrants, anchor, scores, calls),
             {name: [pair for pair in pairs if {*pair} <= {*entrants}] for name, pairs in every.items()},
             shared=bool(other and set(verdict_keys(ranked.matches)) & set(verdict_keys(other.matches))),
         )
@@ -223,24 +212,24 @@ def _judged_groups(
 MEASURE = "Kendall's tau over the pairs that the truth tells apart (Somers' d): 1 all right, 0 as by chance"
 
 
-def design_words(design: CurveDesign) -> str:
+def design_words(design: curves.CurveDesign) -> str:
     """Return a design in words: `arena both`."""
     return f"{design.topology} {order_words(design)}"
 
 
-def order_words(design: CurveDesign) -> str:
+def order_words(design: curves.CurveDesign) -> str:
     """Return the orders in which a design judges, or for one with a budget the calls as a share of the pairs."""
     if design.share is not None:
         return f"{100 * float(design.share):.0f} % of pairs"
     return str(design.order)
 
 
-def calls_words(point: CurvePoint) -> str:
+def calls_words(point: curves.CurvePoint) -> str:
     """Return the calls of a point: a mean over queries of different sizes has a decimal."""
     return f"{point.calls:,.1f}".removesuffix(".0")
 
 
-def counted_calls(point: CurvePoint) -> str:
+def counted_calls(point: curves.CurvePoint) -> str:
     """Return the calls of a point with their noun: `1 call`, `12.5 calls`."""
     calls = calls_words(point)
     return f"{calls} {'call' if calls == '1' else 'calls'}"
