@@ -271,6 +271,8 @@ best_of_sync = in_step(best_of)
 
 
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
+_OF_AN_EXTRA = "harness.pipeline.ray_"
+"""Modules so named import Ray, which a plain install does not have, and which nobody needs who does not ask for it."""
 _MODEL = "gpt-5.2"
 _WALKS_BEFORE_A_FULL_ONE = 500
 """Ten by default. The walks before it find nearly all that is to be freed: what a call leaves behind is young."""
@@ -287,7 +289,8 @@ def preload() -> None:
         if room.name not in _NOT_NEEDED:
             door = importlib.import_module(f"harness.{room.name}")
             for module in pkgutil.walk_packages(door.__path__, f"{door.__name__}."):
-                importlib.import_module(module.name)
+                if not module.name.startswith(_OF_AN_EXTRA):
+                    importlib.import_module(module.name)
     build_records()
     Priced(_MODEL, None).of(agent_tokens(1)[0].usage())  # the price library loads its data with the first price
     counter_for(_MODEL)
