@@ -27,7 +27,7 @@ def has_form(reply: Mapping[str, Any], *, logprobs: bool = True) -> bool:
         lists = [as_object(told).get(name) for name in ("content", "refusal")]  # empty with a server that tells none
         return is_whole and isinstance(told or {}, dict) and all(_are(listed, _is_logprob) for listed in lists)
     output = reply.get("output")
-    return isinstance(output, list) and all(map(_is_item, as_list(output)))
+    return isinstance(output, list) and all(_is_item(item) and _is_named(item) for item in as_list(output))
 
 
 def for_sdk(reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,6 +124,11 @@ def _is_item(item: Any) -> bool:
             return isinstance(kind, str)
 
 
+def _is_named(item: dict[str, Any]) -> bool:
+    """Tell whether the SDK can look an item up by what names it: a list has no place in a set."""
+    return not any(isinstance(item.get(name), list | dict) for name in ("id", "status", "name", "server_label"))
+
+
 def _is_output_part(part: Any) -> bool:
     members = as_object(part)
     named = {"output_text": "text", "refusal": "refusal"}.get(str(members.get("type")))
@@ -160,7 +165,7 @@ def _has_texts(members: Mapping[str, Any], *names: str) -> bool:
 
 _SHOWN = 100
 _NOT_DONE = ["failed", "cancelled", "queued", "in_progress"]
-"""No set: a status may be a list."""
+"""No set: a status may be a list, which the SDK fails on."""
 _OF_API = (("/responses", "output", "the Responses API"), ("/chat/completions", "choices", "Chat Completions"))
 
 
@@ -200,7 +205,7 @@ def checked_reply(body: Any, request: httpx2.Request, *, logprobs: bool = True) 
     first, status = first_choice(members), members.get("status")
     reason = as_object(members.get("incomplete_details")).get("reason")  # why it says of itself that it was cut short
     unfinished = status in _NOT_DONE or (status == "incomplete" and not isinstance(reason, str))
-    failed = unfinished or first.get("finish_reason") == "error"
+    failed = unfinished or not isinstance(status, str | None) or first.get("finish_reason") == "error"
     if failed or not has_form(members, logprobs=logprobs):
         why = f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
         if error := first.get("error") or members.get("error"):

@@ -74,32 +74,38 @@ def recorded_turns(
     by_raw = {call.raw: call for call in made if call.raw is not None}
     turns: list[Turn] = []
     for place, (raw, of_reply) in enumerate(zip_longest(calls, tokens[: len(calls)])):
-        request, call = raw.request, by_raw.get(place)
-        model = (call.model or call.replied_model) if call else None
-        context, lost_context = _context(request, model, None if call and call.own_model else api)
-        completion, lost_completion = _completion(raw.reply.to_input_items())
-        offered = [*(request.get("tools") or ()), *(request.get("handoffs") or ())]
-        tools: list[Tool] = []
-        for tool in offered:  # of a handoff the archive holds no description
-            if "schema" in tool:
-                described = {"description": tool["description"]} if tool.get("description") else {}
-                function = {"name": tool["name"], **described, "parameters": tool["schema"]}
-                tools.append({"type": "function", "function": function})
-        turn = Turn(
-            agent=call.agent if call else None,
-            model=(call.replied_model or call.model) if call else None,
-            context=context,
-            completion=completion,
-            tools=tuple(tools),
-            output_schema=request.get("output_schema"),
-            within=call.within if call else None,
-            lost_context=lost_context,
-            lost_completion=lost_completion,
-            lost_tools=tuple(f"hosted tool {tool.get('name')}" for tool in offered if "schema" not in tool),
-            tokens=of_reply,
-        )
-        turns.append(turn)
+        try:
+            turns.append(_turn(raw, by_raw.get(place), api, of_reply))
+        except (AgentsException, AttributeError, LookupError, TypeError) as exc:  # a call may hold anything
+            raise NoMessages(f"{type(exc).__name__}: {exc}") from None
     return tuple(turns)
+
+
+def _turn(raw: RawCall, call: ModelCall | None, api: Api | None, tokens: SampledTokens | None) -> Turn:
+    request = raw.request
+    model = (call.model or call.replied_model) if call else None
+    context, lost_context = _context(request, model, None if call and call.own_model else api)
+    completion, lost_completion = _completion(raw.reply.to_input_items())
+    offered = [*(request.get("tools") or ()), *(request.get("handoffs") or ())]
+    tools: list[Tool] = []
+    for tool in offered:  # of a handoff the archive holds no description
+        if "schema" in tool:
+            described = {"description": tool["description"]} if tool.get("description") else {}
+            function = {"name": tool["name"], **described, "parameters": tool["schema"]}
+            tools.append({"type": "function", "function": function})
+    return Turn(
+        agent=call.agent if call else None,
+        model=(call.replied_model or call.model) if call else None,
+        context=context,
+        completion=completion,
+        tools=tuple(tools),
+        output_schema=request.get("output_schema"),
+        within=call.within if call else None,
+        lost_context=lost_context,
+        lost_completion=lost_completion,
+        lost_tools=tuple(f"hosted tool {tool.get('name')}" for tool in offered if "schema" not in tool),
+        tokens=tokens,
+    )
 
 
 def _context(
@@ -129,16 +135,13 @@ def _completion(items: Iterable[Any]) -> tuple[tuple[Message, ...], tuple[str, .
 
 
 def _converted(items: Any, *, model: str | None, whole: bool) -> tuple[Message, ...]:
-    """Return items as messages; `whole` sends back all reasoning, and all of a tool's output. Raises NoMessages."""
-    try:
-        messages = Converter.items_to_messages(
-            items,
-            model=(model or "") if not whole else "any",
-            preserve_tool_output_all_content=whole,
-            should_replay_reasoning_content=(lambda _: True) if whole else None,
-        )
-    except (AgentsException, KeyError, TypeError) as exc:
-        raise NoMessages(f"{type(exc).__name__}: {exc}") from None
+    """Return items as messages; `whole` sends back all reasoning, and all of a tool's output. Raises as the SDK."""
+    messages = Converter.items_to_messages(
+        items,
+        model=(model or "") if not whole else "any",
+        preserve_tool_output_all_content=whole,
+        should_replay_reasoning_content=(lambda _: True) if whole else None,
+    )
     made = [cast("Message", message) for message in messages]
     for at, message in enumerate(made):
         if "reasoning" in message:  # as OpenRouter and newer vLLM say it

@@ -4,6 +4,7 @@ import random
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 import anyio
@@ -35,6 +36,8 @@ from harness.tournament.ranker import METHODS
 from harness.transcripts.tokens import ESTIMATE, can_count_by
 from harness.transcripts.transcript import RENDERING, Transcript
 
+_TEXTS = 64
+"""Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
 _HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
 """What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
 _FEWEST = 2
@@ -123,7 +126,14 @@ def _damage(of_folder: tuple[Finding, ...]) -> int:
 
 def _look_at_run(folder: Path) -> tuple[Finding, ...]:
     blobs = Blobs(folder / "blobs")
-    of_records = tuple(findings(folder, lambda name: parts(blobs.get(name))))
+    get = lru_cache(_TEXTS)(blobs.get)
+
+    def parts_of(name: str) -> Iterator[str]:
+        text = blobs.get(name)
+        yield from parts(text)
+        unpack(text, get, blobs.place(name))  # once its parts are known to be there
+
+    of_records = tuple(findings(folder, parts_of))
     if _damage(of_records):
         return of_records  # ranks are compared once the records are whole
     with RunReader(folder) as reader:

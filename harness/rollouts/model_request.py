@@ -277,8 +277,7 @@ def _from_message(message: Mapping[str, Any]) -> Iterator[ReplyItem]:
     yield from _from_text(message.get("content") or message.get("refusal"))
     for call in message.get("tool_calls") or ():
         function: Mapping[str, Any] = call.get("function") or call.get("custom") or {}
-        arguments = function.get("arguments", function.get("input"))
-        yield ReplyItem(call_id=call.get("id"), tool=function.get("name"), arguments=arguments)
+        yield _called(call.get("id"), function)
 
 
 def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
@@ -292,10 +291,14 @@ def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
         for part in item.get("content") or ():
             yield from _from_text(part.get("text") or part.get("refusal"))
     elif kind in {"function_call", "custom_tool_call"}:
-        arguments = item.get("arguments", item.get("input"))
-        yield ReplyItem(call_id=item.get("call_id"), tool=item.get("name"), arguments=arguments)
+        yield _called(item.get("call_id"), item)
     elif kind.endswith("_call") and kind not in _NO_STEP:
         yield _hosted(kind.removesuffix("_call"), item)
+
+
+def _called(call_id: Any, call: Mapping[str, Any]) -> ReplyItem:
+    arguments = call.get("arguments", call.get("input"))
+    return ReplyItem(call_id=_item_text(call_id), tool=_item_text(call.get("name")), arguments=_item_text(arguments))
 
 
 def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
@@ -307,12 +310,12 @@ def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
     if kind == "web_search" and (sources := cast("Mapping[str, Any]", item.get("action") or {}).get("sources")):
         output = json.dumps(sources, ensure_ascii=False)
     return ReplyItem(
-        call_id=item.get("call_id") or item.get("id"),
-        tool=item.get("name") or kind,
+        call_id=_item_text(item.get("call_id") or item.get("id")),
+        tool=_item_text(item.get("name")) or kind,
         hosted=True,
         arguments=_first(item, _INPUTS),
         output=output,
-        server=item.get("server_label"),
+        server=_item_text(item.get("server_label")),
         error=_item_text(item.get("error")),
     )
 

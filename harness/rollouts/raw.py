@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from agents import ModelResponse
+from openai.types.responses import Response
 from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
@@ -112,6 +113,7 @@ class _PackedCall(Record):
 
 
 _CALLS = TypeAdapter(list[_PackedCall])
+_ITEMS = TypeAdapter(list[dict[str, Any]])
 _MARKS = {"$text", "$json", "$own"}
 
 
@@ -166,7 +168,7 @@ def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") ->
             changed = {k: _whole(v, get) for k, v in packed.changed.items()}
             items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
             request = request | changed | {"input": items[0] if packed.text else items}
-            calls.append(RawCall(request, _RESPONSE.validate_python(_whole(packed.reply, get))))
+            calls.append(RawCall(request, _view(_whole(packed.reply, get))))
         return calls
 
     return checked(text, read, where)
@@ -181,6 +183,21 @@ def parts(text: str, where: object = "raw calls") -> list[str]:
         return list(_names(calls))
 
     return checked(text, read, where) if '"$' in text else []
+
+
+def _view(reply: dict[str, Any]) -> ModelResponse:
+    """Return a reply as the SDK's objects, made as the openai client makes them: an item may have any form.
+
+    Raises ValueError where the client would have failed.
+    """
+    items = _ITEMS.validate_python(reply.get("output"))
+    try:
+        output = Response.model_construct(output=items).output
+    except RuntimeError as exc:  # what the client raises where no type of item can be made
+        raise ValueError(str(exc)) from None
+    view = _RESPONSE.validate_python(reply | {"output": []})
+    view.output = output
+    return view
 
 
 _dumped = json.JSONEncoder(ensure_ascii=False, default=str).encode
