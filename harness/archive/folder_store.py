@@ -227,20 +227,26 @@ def begin_segment(folder: Path, at: datetime, head: Mapping[str, Any]) -> Append
 def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None] = lambda _: None) -> bool:
     """Make the folder RUNS/ID with its file `name` and what `fill` puts there; return whether RUNS was made for it.
 
-    It is made under a dot-name and then renamed: no half folder exists. Raises UsageError, and what `fill` raises.
+    It is made under a dot-name and then renamed: no half folder exists. What processes that were killed left under
+    dot-names is removed. Raises UsageError, and what `fill` raises.
     """
     runs_dir, part = target.parent, target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     is_first = not runs_dir.exists()
     try:
         runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove_leftovers(runs_dir)
         part.mkdir(mode=0o700)
-        with os.fdopen(os.open(part / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(info.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fill(part)
-        sync_folder(part)
-        part.rename(target)
+        lock = lock_folder(part)
+        try:
+            with os.fdopen(os.open(part / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(info.encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            fill(part)
+            sync_folder(part)
+            part.rename(target)
+        finally:
+            lock.release()
         sync_folder(runs_dir)
     except BaseException as exc:
         shutil.rmtree(part, ignore_errors=True)
@@ -250,6 +256,21 @@ def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None]
             f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with {option('runs_dir')}"
         ) from exc
     return is_first
+
+
+_LEFTOVER = re.compile(r"\.[A-Za-z0-9].*\.[0-9a-f]{8}")
+
+
+def _remove_leftovers(runs_dir: Path) -> None:
+    """Remove the folders that were begun by processes that are no more: with a lock that nobody holds."""
+    with os.scandir(runs_dir) as entries:
+        begun = [Path(e.path) for e in entries if _LEFTOVER.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
+    for folder in begun:
+        if (folder / LOCK).is_file():
+            with suppress(ArchiveLocked, ArchiveDamaged, CannotWrite):
+                lock = lock_folder(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                lock.release()
 
 
 def segment_names(at: datetime) -> Iterator[str]:

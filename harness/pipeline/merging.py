@@ -32,6 +32,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.setting import shard_in
 from harness.core.settings import SETTINGS
 from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.validation import wrong_ranks
 from harness.rollouts.raw import parts
 from harness.tournament.group import rules_of
 from harness.tournament.group_ranking import learnt_from_all, refit
@@ -301,6 +302,7 @@ class _Filling:
             )
         else:
             joined, others = joined_rankings(self._folders)
+            self.notes += _check_ranks(self._folders, joined)
             for number, ranking in enumerate(joined):  # the last as the newest
                 head = ranking.head(self._at + timedelta(microseconds=number), self._runs_dir)
                 self.rankings[write_ranking(target, head, ranking.groups())] = ranking
@@ -321,6 +323,19 @@ class _Filling:
         query = ranking.queries[line - 2]
         file = next(file for file in ranking.files if query in file.queries)
         return f"{file.path}:{file.line_of(query)}"
+
+
+def _check_ranks(folders: Sequence[Path], joined: Sequence[JoinedRanking]) -> list[str]:
+    """Return why rankings could not be played again. Raises ArchiveDamaged for ranks that no match gives."""
+    notes = dict[str, None]()
+    for number, folder in enumerate(folders):
+        with RunReader(folder) as reader:
+            for ranking in joined:
+                for finding in wrong_ranks(reader, ranking.files[number]):
+                    if finding.kind == "damage":
+                        raise ArchiveDamaged(f"{finding.path}:{finding.line}: {finding.reason}")
+                    notes[f"{finding.path}: {finding.reason}"] = None
+    return list(notes)
 
 
 def _missing_shards(infos: Sequence[RunInfo]) -> list[str]:

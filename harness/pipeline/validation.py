@@ -137,10 +137,11 @@ def _look_at_run(folder: Path) -> tuple[Finding, ...]:
     if _damage(of_records):
         return of_records  # ranks are compared once the records are whole
     with RunReader(folder) as reader:
-        return (*of_records, *(f for ranking in reader.rankings() for f in _wrong_ranks(reader, ranking)))
+        return (*of_records, *(f for ranking in reader.rankings() for f in wrong_ranks(reader, ranking)))
 
 
-def _wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
+def wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
+    """Play a ranking again, and yield the lines whose ranks do not follow from their matches; or why that cannot be."""
     settings = recorded_settings(ranking.head.settings, ranking.path)
     if not METHODS[settings.judge].ranks_from_matches:
         return

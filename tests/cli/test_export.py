@@ -1,7 +1,9 @@
 """`harness export`: ranked runs become files that are whole, with a card that says what went in and what did not."""
 
 import csv
+import fcntl
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 import yaml
 
 import harness as arena
-from harness.core.errors import NothingRankable, UsageError
+from harness.core.errors import CannotWrite, NothingRankable, UsageError
 from harness.pipeline.exporting import export as exporting
 from tests.cli.conftest import Command, number
 from tests.nursery import clean_environment
@@ -182,6 +184,34 @@ def test_what_stops_an_export_leaves_what_was_there_and_no_half_file(
     with pytest.raises((Exception, KeyboardInterrupt)):
         plain("export --format dpo -o new")
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize("kind", ["groups", "sft", "csv", "parquet"])
+def test_a_full_disk_is_one_error_and_leaves_no_file(plain: Command, kind: str):
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    plain(f"export --format {kind} -o whole")
+    largest = max(path.stat().st_size for path in Path("whole").iterdir())
+    for room in (0, 1, largest // 3, largest - 1):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))  # a file that grows beyond it is refused
+        try:
+            with pytest.raises(CannotWrite, match=r"cannot write out\S*: File too large"):
+                plain(f"export --format {kind} -o out")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        assert not Path("out").exists()
+
+
+def test_files_that_a_killed_export_left_are_removed_and_those_that_are_being_written_are_kept(plain: Command):
+    Path("out").mkdir()
+    left = Path("out/.train.jsonl.0123abcd.part")
+    left.write_text("half a li")
+    with left.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as an export does that is under way
+        with pytest.raises(UsageError, match="--force"):
+            plain("export --format sft -o out")
+    assert left.exists()
+    plain("export --format sft -o out")
+    assert {path.name for path in Path("out").iterdir()} == {"train.jsonl", "sources.jsonl", "README.md"}
 
 
 @pytest.mark.nightly

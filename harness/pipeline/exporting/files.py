@@ -1,10 +1,13 @@
 """The files of an export: under temporary names until all of them are whole, and renamed then, the card last."""
 
+import fcntl
 import hashlib
 import os
+import re
 import secrets
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import RawIOBase
 from pathlib import Path
@@ -26,12 +29,10 @@ class ExportFiles:
         self._folder = folder
         self._parts: dict[str, _PartFile] = {}
         self._mark = secrets.token_hex(4)
-        try:
+        with _writing(folder):
             self._made = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
-            taken = any(folder.iterdir())
-        except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
-            raise _cannot_write(folder, exc) from None
+            taken = [path for path in folder.iterdir() if not _remove_leftover(path)]
         if taken and not force:
             raise UsageError(f"{on_a_line(folder)} is there already and holds files; --force writes over them")
 
@@ -43,12 +44,10 @@ class ExportFiles:
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Add bytes to a file, which are no line. Raises CannotWrite."""
-        try:
+        with _writing(self._folder / name):
             if name not in self._parts:
                 self._parts[name] = _PartFile(self._folder / f".{name}.{self._mark}.part")
             self._parts[name].write(data)
-        except OSError as exc:
-            raise _cannot_write(self._folder / name, exc) from None
 
     def is_table(self, name: str, table: str, rows: int) -> None:
         """Say which table a file is that was written as bytes, and how many rows it holds."""
@@ -61,7 +60,8 @@ class ExportFiles:
 
     def lines(self, name: str) -> Iterator[str]:
         """Yield the lines of a file as they stand there now."""
-        self._parts[name].file.flush()
+        with _writing(self._folder / name):
+            self._parts[name].file.flush()
         with self._parts[name].path.open(encoding="utf-8") as file:
             yield from file
 
@@ -70,20 +70,16 @@ class ExportFiles:
         for each in (each for each in names if each in self._parts):
             for line in self.lines(each):
                 self.write(name, line)
-            part = self._parts.pop(each)
-            part.file.close()
-            part.path.unlink()
+            self._parts.pop(each).drop()
 
     def commit(self, card: str) -> None:
         """Give all files their names, the card last. Raises CannotWrite."""
         self.write(CARD, card)
-        try:
+        with _writing(self._folder):
             for part in self._parts.values():
-                part.finish()
+                part.settle()
             for name in sorted(self._parts, key=lambda name: name == CARD):
                 self._parts[name].path.replace(self._folder / name)
-        except OSError as exc:
-            raise _cannot_write(self._folder, exc) from None
 
     def __enter__(self) -> Self:
         """Return the files themselves."""
@@ -92,8 +88,7 @@ class ExportFiles:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Remove what was not committed, and the folder if it was made here and is empty."""
         for part in self._parts.values():
-            part.file.close()
-            part.path.unlink(missing_ok=True)
+            part.drop()
         if self._made and not any(self._folder.iterdir()):
             self._folder.rmdir()
 
@@ -102,6 +97,8 @@ class _PartFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file: IO[bytes] = path.open("xb")
+        with suppress(OSError):  # some file systems have no locks
+            fcntl.flock(self.file, _MINE)
         self.lines = 0
         self.table = "default"
         self.sha256 = hashlib.sha256()
@@ -110,14 +107,40 @@ class _PartFile:
         self.file.write(data)
         self.sha256.update(data)
 
-    def finish(self) -> None:
+    def settle(self) -> None:
         self.file.flush()
         os.fsync(self.file.fileno())
-        self.file.close()
+
+    def drop(self) -> None:
+        with suppress(OSError):  # it writes what it still holds, and a full disk takes nothing
+            self.file.close()
+        self.path.unlink(missing_ok=True)
 
 
-def _cannot_write(path: Path, exc: Exception) -> CannotWrite:
-    return CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}")
+_MINE = fcntl.LOCK_EX | fcntl.LOCK_NB
+_PART = re.compile(r"\..+\.[0-9a-f]{8}\.part")
+
+
+def _remove_leftover(path: Path) -> bool:
+    """Remove a part that an export left which was killed; return whether it was one, and nobody writes it."""
+    if not _PART.fullmatch(path.name) or path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, _MINE)
+        except OSError:
+            return False
+        path.unlink()
+    return True
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[None]:
+    """Raise CannotWrite for what the disk says, or for a name that no file can have."""
+    try:
+        yield
+    except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
+        raise CannotWrite(f"cannot write {on_a_line(path)}: {getattr(exc, 'strerror', None) or exc}") from None
 
 
 _ROWS_AT_ONCE = 2000

@@ -11,6 +11,7 @@ import pytest
 
 import harness
 from harness.archive.attestations import read_attestation
+from harness.archive.folder_store import lock_folder
 from harness.archive.lines import encode
 from harness.archive.reader import RunReader
 from harness.archive.run_info import list_runs
@@ -260,6 +261,38 @@ def test_other_verdicts_on_the_same_texts_leave_the_rankings_out(runs: list[Path
     assert merged.rankings == ()
     assert "other verdicts" in notes[0]
     assert validate_run(merged.path, now).damaged == 0
+
+
+@pytest.mark.parametrize("place", ["rank", "reward", "advantage", "score"])
+def test_ranks_that_no_match_gives_are_not_taken_over(runs: list[Path], place: str):
+    path = only_file(runs[1], "rankings")
+    number, group = next(
+        (number, group)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (group := json.loads(line)).get("provisional") is False and len({r[place] for r in group["rollouts"]}) > 1
+    )
+    first, *others = group["rollouts"]
+    other = next(rollout for rollout in others if rollout[place] != first[place])
+    first[place], other[place] = other[place], first[place]
+    damaged = with_record(runs[1], "rankings", number, rollouts=group["rollouts"])
+    with pytest.raises(ArchiveDamaged, match=f"{damaged}the ranks of .* do not follow"):
+        harness.merge(runs, output="all", runs_dir=runs[0].parent)
+    assert not (runs[0].parent / "all").exists()
+
+
+def test_what_a_killed_merge_left_is_removed_by_the_next_and_what_a_living_one_makes_is_kept(runs: list[Path]):
+    runs_dir = runs[0].parent
+    killed, living, strange = (runs_dir / f".{name}.0123abcd" for name in ("all", "other", "strange"))
+    for folder in (killed, living):
+        folder.mkdir()
+        (folder / "run.lock").touch()
+    strange.mkdir()
+    held = lock_folder(living)
+    try:
+        harness.merge(runs, output="all", runs_dir=runs_dir)
+    finally:
+        held.release()
+    assert {path.name for path in runs_dir.iterdir() if path.name.startswith(".")} == {living.name, strange.name}
 
 
 def test_keys_may_go_where_the_parts_could_send_them_only_if_all_were_made_here(runs: list[Path]):
