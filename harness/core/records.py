@@ -30,6 +30,7 @@ AgentFailureKind = Literal[
     "tool",
     "context_length",
     "approval",
+    "agent_code",
 ]
 InfrastructureFailureKind = Literal["api", "quota", "network", "cancelled", "internal"]
 FailureKind = Literal[AgentFailureKind, InfrastructureFailureKind]

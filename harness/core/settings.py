@@ -203,6 +203,12 @@ class Settings:
         default_text="RAY_ADDRESS, else the CPUs of this machine",
         metavar="ADDRESS",
     )
+    isolate: Literal["none", "process"] = declare(
+        "none",
+        "process: make each rollout in a process, a working folder and a temporary folder of its own. Else rollouts "
+        "share the process, its files and the agent's module.",
+        default_text="rollouts share a process",
+    )
     timeout: float = declare(
         300.0, "Seconds that a rollout may take; waits for a rate limit do not count.", metavar="SECONDS", above=0
     )
@@ -280,7 +286,7 @@ ADDRESSES = ("base_url", "judge_base_url")
 """The settings that are addresses, which may hold a user and a password."""
 
 
-_OF_ONE_COMMAND = ("engine", "ray_address")
+_OF_ONE_COMMAND = ("engine", "ray_address", "isolate")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
 _ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch")
 """Settings that are written down only where they are used."""

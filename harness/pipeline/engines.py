@@ -40,17 +40,16 @@ def endpoint_gate(endpoint: Endpoint | None, settings: Settings, gates: Gates) -
 
 
 @asynccontextmanager
-async def open_engine(
+async def open_run_context(
     spec: AgentSpec,
     settings: Settings,
     store: Store,
     run_env: RunEnvironment,
-    open_maker: OpenMaker | None = None,
     *,
     run_id: str = "",
     ceiling: Ceiling | None = None,
-) -> AsyncGenerator[Engine]:
-    """Open an engine whose rollouts are made in this process, or by what `open_maker` opens."""
+) -> AsyncGenerator[RunContext]:
+    """Open what all rollouts of a run share that are made in this process: models, tool threads, shared MCP servers."""
     tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
 
     def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:
@@ -89,10 +88,28 @@ async def open_engine(
         if spec.loaded.shared_mcp and isinstance(source, Agent):
             for server in servers_to_connect(source):  # pyright: ignore[reportUnknownArgumentType]
                 await connect(server, connections)
+        connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, run_env.progress.note))
+        yield run_context
+
+
+@asynccontextmanager
+async def open_engine(
+    spec: AgentSpec,
+    settings: Settings,
+    store: Store,
+    run_env: RunEnvironment,
+    open_maker: OpenMaker | None = None,
+    *,
+    run_id: str = "",
+    ceiling: Ceiling | None = None,
+) -> AsyncGenerator[Engine]:
+    """Open an engine whose rollouts are made in this process, or by what `open_maker` opens."""
+    async with AsyncExitStack() as opened:
+        opening = open_run_context(spec, settings, store, run_env, run_id=run_id, ceiling=ceiling)
+        run_context = await opened.enter_async_context(opening)
         maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
         if open_maker:
-            maker = await connections.enter_async_context(open_maker(spec, run_context, run_env))
-        connections.enter_context(tools_in_threads(settings.concurrency + _OWN_THREADS, run_env.progress.note))
-        connections.enter_context(LoopWatch(run_env.progress.note))
+            maker = await opened.enter_async_context(open_maker(spec, run_context, run_env))
+        opened.enter_context(LoopWatch(run_env.progress.note))
         first_call = FirstCall(run_env.deadline.alone_s)
         yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, maker)

@@ -22,6 +22,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.core.errors import UsageError, option, quoted
+from harness.core.records import Failure
 from harness.core.settings import Settings
 from harness.core.unicode import without_credentials
 from harness.endpoints.credentials import AGENT_URL
@@ -176,7 +177,8 @@ class _RolloutsOnRay:
             raise
         except RayError as exc:
             lost = f"its Ray worker was lost, again and again ({type(exc).__name__})"
-            begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, lost)
+            failure = Failure(kind="internal", type="WorkerLost", message=lost)
+            begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, failure)
         finally:
             worker.busy -= 1
         if begun.leads:

@@ -42,7 +42,9 @@ def package_versions() -> dict[str, str]:
 
 
 def check_engine(settings: Settings) -> None:
-    """Raise UsageError for `--engine ray` without Ray, and for a cluster's address without that engine."""
+    """Raise UsageError for `--engine ray` without Ray, and for what does nothing with the engine."""
+    if settings.engine == "ray" and settings.isolate == "process":
+        raise UsageError(f"{option('isolate', 'process')} with {option('engine', 'ray')}: leave out one of the two")
     if settings.engine == "ray" and find_spec("ray") is None:
         raise UsageError(f"{option('engine', 'ray')} needs Ray: pip install 'arena-harness[ray]'")
     if settings.engine != "ray" and settings.ray_address:

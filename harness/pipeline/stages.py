@@ -31,12 +31,16 @@ from harness.tournament.ranker import METHODS, Ranker
 
 
 def maker_elsewhere(settings: Settings) -> OpenMaker | None:
-    """Return what opens a run's rollouts on a cluster, with `--engine ray`; None where this process makes them."""
-    if settings.engine != "ray":
-        return None
-    from harness.pipeline.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
+    """Return what opens a run's rollouts on a cluster or in processes of their own; None where this process does."""
+    if settings.engine == "ray":
+        from harness.pipeline.ray_rollouts import open_rollouts_on_ray  # noqa: PLC0415 - imports Ray
 
-    return open_rollouts_on_ray
+        return open_rollouts_on_ray
+    if settings.isolate == "process":
+        from harness.pipeline.process_rollouts import open_rollouts_in_processes  # noqa: PLC0415 - for few runs
+
+        return open_rollouts_in_processes
+    return None
 
 
 @asynccontextmanager

@@ -63,9 +63,11 @@ class MadeRollout:
         return cls(refusal=str(error), refused_by=type(error).__name__)
 
     @property
-    def error(self) -> UsageError:
+    def error(self) -> Exception:
         """What ends the run in place of a record."""
-        kind = {"Refused": Refused, "OutOfQuota": OutOfQuota}.get(self.refused_by, UsageError)
+        kind = {"Refused": Refused, "OutOfQuota": OutOfQuota, "RuntimeError": RuntimeError}.get(
+            self.refused_by, UsageError
+        )
         return kind(self.refusal or "a worker gave no rollout")
 
     def keep(self, run_context: RunContext, begun: BegunRollout) -> None:

@@ -124,8 +124,8 @@ class RolloutsHere:
         begun.done[index] = await attempt.settle(outcome)
 
 
-def record_lost(run_context: RunContext, query: Query, index: int, message: str) -> Rollout:
+def record_lost(run_context: RunContext, query: Query, index: int, failure: Failure) -> Rollout:
     """Keep a rollout of which nothing came back, and return its record."""
     recorder = Recorder(state=run_context.models.state, seed=sampling_seed(run_context, query, index))
     attempt = Attempt(run_context, query, index, recorder, run_context.clock())
-    return attempt.record(AgentOutcome(failure=Failure(kind="internal", type="WorkerLost", message=message)))
+    return attempt.record(AgentOutcome(failure=failure))

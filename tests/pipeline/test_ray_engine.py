@@ -1,7 +1,5 @@
 """Rollouts on Ray: the same run as in one process, whatever becomes of the workers."""
 
-import hashlib
-import json
 import os
 import shutil
 import signal
@@ -28,6 +26,7 @@ from harness.pipeline.validation import replay_run
 from harness.rollouts.loading import load_agent
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.nursery import Nursery
+from tests.pipeline.elsewhere import Deterministic, by_seed, records
 from tests.pipeline.strangers import machine
 
 ray: Any = pytest.importorskip("ray")
@@ -75,27 +74,6 @@ def agent(tmp_path: Path) -> Path:
     return file
 
 
-def by_seed(seen: Seen) -> Say:
-    """Search, then give the answer that this query and seed always get."""
-    if not seen.tool_outputs:
-        return Say(calls=(("search", {"query": "languages"}),))
-    drawn = hashlib.sha256(f"{seen.user}/{seen.body['seed']}".encode()).hexdigest()
-    return Say(f"Answer {drawn}.")
-
-
-class Deterministic(FakeEndpoint):
-    """Replies whose ids, too, depend on the request alone."""
-
-    def answer(self, seen: Seen) -> Any:
-        answer = super().answer(seen)
-        if not answer or answer[0] != 200 or isinstance(answer[1], str):
-            return answer
-        number = int(hashlib.sha256(json.dumps(seen.body, sort_keys=True).encode()).hexdigest()[:8], 16)
-        text = json.dumps(answer[1])
-        old = str(answer[1]["id"]).rpartition("-")[2]
-        return 200, text.replace(f"call_{old}_", f"call_{number}_").replace(f'-{old}"', f'-{number}"'), {}
-
-
 @pytest.fixture
 def server() -> Iterator[FakeEndpoint]:
     with Deterministic(by_seed).serving() as served:
@@ -112,22 +90,6 @@ async def made(
     at = {"base_url": server.base_url, "n": N, "topology": "anchor", "runs_dir": agent.parent / "runs"}
     prepared = await prepare(load_agent(str(agent), agent.parent), load(at | more), environ)
     return (await run_queries(prepared, QUERIES, around or RunEnvironment(environ))).path
-
-
-def without_times(value: Any) -> Any:
-    passing = {"run", "started_at", "duration_s", "crc", "created_at", "at", "id", "basis"}
-    if isinstance(value, dict):
-        return {name: without_times(item) for name, item in value.items() if name not in passing}
-    return [without_times(item) for item in value] if isinstance(value, list) else value
-
-
-def records(run: Path) -> dict[str, list[str]]:
-    """Return the lines of each kind of file but for times; of texts their hashes."""
-    lines: dict[str, list[str]] = {}
-    for kind in ("queries", "rollouts", "verdicts", "rankings", "blobs"):
-        texts = [line for file in (run / kind).iterdir() for line in file.read_text().splitlines()]
-        lines[kind] = sorted(json.dumps(without_times(json.loads(text)), sort_keys=True) for text in texts)
-    return lines
 
 
 def test_a_run_on_ray_is_the_run_of_one_process_but_for_times_and_replays_identically(

@@ -1,0 +1,256 @@
+"""Rollouts in processes of their own (`--isolate process`), seen from the process that judges and writes."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from harness.core.errors import UsageError, option
+from harness.core.records import Failure
+from harness.endpoints.gate import Gate
+from harness.endpoints.refused_settings import SettingLesson
+from harness.pipeline import process_worker as worker
+from harness.pipeline.process_gate import CallEnded, CallLeft, CallsElsewhere, CallWaits, ReplyHeaders
+from harness.pipeline.resolve import AgentSpec
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.workers import AgentPlace, MadeRollout, News, Relay
+from harness.rollouts.attempt import RunContext
+from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
+
+_PARTING_S = 10.0
+"""A rollout that is stopped has so long to come back with what it has done."""
+_MOST = 1 << 16
+_START = """import sys
+sys.path[:] = sys.argv.pop().splitlines()
+from harness.pipeline.process_worker import serve_rollouts
+serve_rollouts()"""
+
+
+@asynccontextmanager
+async def open_rollouts_in_processes(
+    spec: AgentSpec, run_context: RunContext, run_env: RunEnvironment
+) -> AsyncGenerator[RolloutMaker]:
+    """Give what makes each rollout in a process of its own. Raises UsageError."""
+    isolated = option("isolate", "process")
+    if not hasattr(os, "fork"):
+        raise UsageError(f"{isolated} needs a system that can fork a process, and this one cannot")
+    if spec.servers:
+        raise UsageError(
+            f"{option('base_url')} names {len(spec.servers)} servers, and {isolated} takes one: put a router before "
+            "them, or leave one of the two out"
+        )
+    loaded = spec.loaded
+    if loaded.word is None:
+        raise UsageError(f"{isolated}: agent {loaded.name!r} is an object, and a process has to load it: name its file")
+    folder = Path(tempfile.mkdtemp(prefix="harness-"))
+    job = worker.ProcessJob(
+        run_context.run_id,
+        run_context.settings,
+        AgentPlace(loaded.name, loaded.word, loaded.here or Path.cwd()),
+        loaded.instructions,
+        spec.endpoint,
+        spec.offline,
+        spec.model,
+        dict(run_env.environ),
+        run_context.deadline,
+        folder,
+    )
+    server = _Server(job)
+    try:
+        await server.start()
+        yield _RolloutsInProcesses(run_context, server, Relay(run_context.progress, run_env.gates))
+    finally:
+        server.end()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+@dataclass
+class _Server:
+    """The process that has the agent loaded, and forks."""
+
+    job: worker.ProcessJob
+    ended: dict[int, "asyncio.Future[int | None]"] = field(default_factory=dict[int, "asyncio.Future[int | None]"])
+    """What `waitpid` says of the process of a rollout; None where the server ended itself."""
+
+    async def start(self) -> None:
+        """Have the agent loaded. Raises UsageError where it cannot be."""
+        self._loop = asyncio.get_running_loop()
+        self._control, theirs = socket.socketpair()
+        self._control.setblocking(False)  # noqa: FBT003 - its only parameter
+        paths = map(os.path.abspath, sys.path)
+        self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own module; it takes no time
+            [sys.executable, "-P", "-c", _START, str(theirs.fileno()), "\n".join(paths)],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the command alone, which stops the rollouts
+        )
+        theirs.close()
+        unpacker, told = worker.Unpacker(), list[MadeRollout]()
+        with suppress(ConnectionError):
+            await self._loop.sock_sendall(self._control, worker.packed(self.job))
+            while not told and (data := await self._loop.sock_recv(self._control, _MOST)):
+                told += unpacker.feed(data)
+        if not told:
+            raise UsageError(f"{option('isolate', 'process')}: the process that loads the agent ended while loading it")
+        if told[0].refusal:
+            raise told[0].error
+        self._listening = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        data = b""
+        with suppress(ConnectionError):
+            while more := await self._loop.sock_recv(self._control, _MOST):
+                data += more
+                while len(data) >= worker.ENDED.size:
+                    number, status = worker.ENDED.unpack_from(data)
+                    data = data[worker.ENDED.size :]
+                    if waiting := self.ended.pop(number, None):
+                        waiting.set_result(status)
+        for waiting in self.ended.values():
+            waiting.set_result(None)
+        self.ended.clear()
+
+    def fork(self, number: int, line: socket.socket) -> "asyncio.Future[int | None]":
+        """Have a process forked that makes a rollout, and return how it will have ended."""
+        self.ended[number] = ended = self._loop.create_future()
+        if self._listening.done():
+            self.ended.pop(number).set_result(None)
+        else:
+            socket.send_fds(self._control, [worker.REQUEST.pack(worker.FORK, number)], [line.fileno()])
+        return ended
+
+    def kill(self, number: int) -> None:
+        """End the process of a rollout, and all that it started."""
+        with suppress(OSError):
+            self._control.send(worker.REQUEST.pack(worker.KILL, number))
+
+    def end(self) -> None:
+        """End the server, which ends all processes."""
+        if listening := getattr(self, "_listening", None):
+            listening.cancel()
+        self._control.close()
+        try:
+            self._process.wait(_PARTING_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+@dataclass(frozen=True)
+class _RolloutsInProcesses:
+    run_context: RunContext
+    server: _Server
+    relay: Relay
+    numbers: "count[int]" = field(default_factory=count)
+    under_way: "set[_RolloutElsewhere]" = field(default_factory=set[Any])
+
+    async def make(self, begun: BegunRollout) -> None:
+        rollout = _RolloutElsewhere(self, begun, next(self.numbers))
+        self.under_way.add(rollout)
+        ending = asyncio.ensure_future(rollout.end())
+        try:
+            self._keep(begun, await asyncio.shield(ending))
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                rollout.tell(worker.StopRollout(begun.is_late(), self.gate.last_error))
+                await asyncio.wait([ending], timeout=_PARTING_S)
+                if not ending.done():
+                    rollout.is_killed = True
+                    self.server.kill(rollout.number)
+                self._keep(begun, await ending)
+            raise
+        finally:
+            self.under_way.remove(rollout)
+        if begun.leads:
+            begun.first_call.over()
+
+    @property
+    def gate(self) -> Gate:
+        return self.run_context.models.state.gate
+
+    def _keep(self, begun: BegunRollout, end: MadeRollout | Failure) -> None:
+        if isinstance(end, Failure):
+            begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, end)
+        else:
+            end.keep(self.run_context, begun)
+
+    def receive(self, news: News) -> None:
+        """Take in what the process of a rollout tells of the run."""
+        self.relay.receive("", news)
+        if isinstance(news, SettingLesson):
+            for rollout in self.under_way:
+                rollout.tell(news)
+
+
+@dataclass(eq=False)
+class _RolloutElsewhere:
+    maker: _RolloutsInProcesses
+    begun: BegunRollout
+    number: int
+    is_killed: bool = False
+
+    def __post_init__(self) -> None:
+        self._line, self._theirs = socket.socketpair()
+        self._line.setblocking(False)  # noqa: FBT003 - its only parameter
+
+    def tell(self, news: object) -> None:
+        """Tell the process; what it has no room for is lost, as to one that has ended."""
+        with suppress(OSError):
+            self._line.send(worker.packed(news))
+
+    async def end(self) -> MadeRollout | Failure:
+        """Return what the process made, or of what it ended."""
+        ended = self.maker.server.fork(self.number, self._theirs)
+        self._theirs.close()
+        with self._line, suppress(ConnectionError):
+            order = worker.ProcessOrder(self.maker.relay.order(self.number, self.begun), self.maker.gate.has_answered)
+            await asyncio.get_running_loop().sock_sendall(self._line, worker.packed(order))
+            if made := await self._listen():
+                return made
+        return self._why_ended(await ended)
+
+    async def _listen(self) -> MadeRollout | None:
+        loop, unpacker, gate = asyncio.get_running_loop(), worker.Unpacker(), self.maker.gate
+        async with anyio.create_task_group() as tasks:
+            calls = CallsElsewhere({gate.name: gate}, self.tell, tasks)
+            with suppress(ConnectionError):
+                while data := await loop.sock_recv(self._line, _MOST):
+                    for news in unpacker.feed(data):
+                        if isinstance(news, MadeRollout):
+                            return news
+                        if isinstance(news, CallWaits | CallEnded | CallLeft | ReplyHeaders):
+                            calls.receive(news)
+                        else:
+                            self.maker.receive(news)
+            tasks.cancel_scope.cancel()
+        return None
+
+    def _why_ended(self, status: int | None) -> Failure:
+        if self.is_killed:
+            late = f"stopped, and its process had not ended {_PARTING_S:g} s later"
+            return Failure(kind="cancelled", type="Killed", message=late)
+        if status is None:
+            return Failure(kind="internal", type="WorkerLost", message="the server of the rollouts' processes ended")
+        code = os.waitstatus_to_exitcode(status)
+        if code >= 0:
+            why = f"its process ended with exit code {code} before the rollout did"
+            return Failure(kind="agent_code", type="ProcessExit", message=why)
+        name, words = signal.Signals(-code).name, signal.strsignal(-code)
+        if -code in (signal.SIGKILL, signal.SIGTERM):
+            why = f"its process was ended from outside, by {name}: perhaps the machine ran out of memory"
+            return Failure(kind="internal", type=name, message=why)
+        return Failure(kind="agent_code", type=name, message=f"its process was ended by {name} ({words})")

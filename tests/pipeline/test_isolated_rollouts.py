@@ -1,0 +1,235 @@
+"""Rollouts in processes of their own: the run of one process, but nothing of a rollout reaches another, or the run."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from harness.archive.reader import RunReader
+from harness.archive.typed_records import recorded_settings
+from harness.core.errors import UsageError
+from harness.core.records import Rollout
+from harness.core.settings import as_written
+from harness.core.settings_sources import load
+from harness.formats.queries import query_from
+from harness.pipeline.plan import prepare
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.runs import run_queries
+from harness.pipeline.validation import replay_run
+from harness.rollouts.loading import from_object, load_agent
+from tests.fake_endpoint import FakeEndpoint, Hang, Refuse, Say, Seen
+from tests.nursery import Nursery
+from tests.pipeline.elsewhere import Deterministic, by_seed, records
+from tests.pipeline.strangers import machine
+
+pytestmark = pytest.mark.process
+
+AGENT = """
+import ctypes, os, signal, sys, tempfile, time
+from pathlib import Path
+from agents import Agent, SQLiteSession, function_tool
+
+TALLY = []
+
+@function_tool(needs_approval=True)
+def search(query: str) -> str:
+    return "found " + query
+
+@function_tool
+async def trace() -> str:
+    TALLY.append(1)
+    for folder in (".", tempfile.gettempdir()):
+        with open(f"{folder}/scratch.txt", "a") as file:
+            file.write("x")
+    session = SQLiteSession("one", "session.db")
+    await session.add_items([{"role": "user", "content": "x"}])
+    sizes = [len(TALLY), os.path.getsize("scratch.txt"), os.path.getsize(f"{tempfile.gettempdir()}/scratch.txt")]
+    return f"{sizes + [len(await session.get_items())]} {os.environ['HARNESS_STARTED_IN']}"
+
+@function_tool
+def end(how: str) -> str:
+    ways = {
+        "os._exit(7)": lambda: os._exit(7),
+        "os._exit(0)": lambda: os._exit(0),
+        "a segfault": lambda: ctypes.string_at(0),
+        "abort()": os.abort,
+        "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    }
+    return ways[how]() if how in ways else "goes on"
+
+@function_tool
+async def sleep() -> str:
+    (Path(os.environ["HARNESS_STARTED_IN"]) / "pids" / str(os.getpid())).touch()
+    time.sleep(600)
+
+agent = Agent(name="mine", instructions="Answer.", model="m", tools=[search, trace, end, sleep])
+
+def approve(item, context):
+    return True
+
+def context(query):
+    return {"query": query}
+
+def reward(rollout, query):
+    return len(rollout.trajectory.answer)
+"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.py"
+    file.write_text(AGENT)
+    return file
+
+
+async def made(agent: Path, server: FakeEndpoint, queries: list[str], **settings: Any) -> Path:
+    environ = machine(agent.parent)
+    at = {"base_url": server.base_url, "n": 2, "topology": "none", "runs_dir": agent.parent / "runs"}
+    prepared = await prepare(
+        load_agent(str(agent), agent.parent), load(at | {"isolate": "process"} | settings), environ
+    )
+    return (await run_queries(prepared, [query_from(text) for text in queries], RunEnvironment(environ))).path
+
+
+def rollouts(run: Path) -> dict[str, list[Rollout]]:
+    with RunReader(run) as reader:
+        return {query.text: list(reader.group(query).rollouts) for query in reader.queries()}
+
+
+def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_identically(agent: Path):
+    async def both() -> tuple[Path, Path, list[Any]]:
+        with Deterministic(by_seed).serving() as server:
+            queries = [f"Question {number}?" for number in range(3)]
+            apart, here = [
+                await made(agent, server, queries, n=3, topology="anchor", isolate=isolate)
+                for isolate in ("process", "none")
+            ]
+        loaded = load_agent(str(agent), agent.parent)
+        return apart, here, [r async for r in replay_run(apart, loaded, machine(agent.parent))]
+
+    apart, here, replayed = anyio.run(both)
+    assert records(apart) == records(here)
+    assert [r.divergence for r in replayed] == [None] * 9
+
+
+def test_no_rollout_sees_the_files_the_module_or_the_sessions_of_another(agent: Path):
+    def tracing(seen: Seen) -> Say:
+        return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(("trace", {}),))
+
+    with FakeEndpoint(agent=tracing).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Trace."], n=4))
+    answers = {rollout.trajectory.answer for rollout in rollouts(run)["Trace."]}
+    assert answers == {f"[1, 1, 1, 1] {agent.parent}"}
+    assert not (agent.parent / "scratch.txt").exists()
+
+
+ENDS = {
+    "os._exit(7)": ("agent_code", "ProcessExit", "exit code 7"),
+    "os._exit(0)": ("agent_code", "ProcessExit", "exit code 0"),
+    "a segfault": ("agent_code", "SIGSEGV", "Segmentation fault"),
+    "abort()": ("agent_code", "SIGABRT", "SIGABRT"),
+    "SIGKILL": ("internal", "SIGKILL", "from outside"),
+}
+
+
+def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(agent: Path):
+    def ending(seen: Seen) -> Say:
+        return Say("Done.") if seen.tool_outputs else Say(calls=(("end", {"how": seen.user}),))
+
+    with FakeEndpoint(agent=ending).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Go on.", *ENDS]))
+    found = rollouts(run)
+    assert [r.trajectory.answer for r in found.pop("Go on.")] == ["Done.", "Done."]
+    for how, (kind, type_, words) in ENDS.items():
+        for failure in [rollout.failure for rollout in found[how]]:
+            assert failure
+            assert (failure.kind, failure.type) == (kind, type_)
+            assert words in failure.message
+
+
+def test_a_server_that_is_down_is_asked_as_rarely_as_by_one_process(agent: Path):
+    asked: list[tuple[int, set[Any]]] = []
+    for isolate in ("none", "process"):
+        with FakeEndpoint(agent=lambda _: Refuse(500)).serving() as server:
+            more = {"n": 8, "isolate": isolate, "give_up": 1.5}
+            run = anyio.run(lambda: made(agent, server, ["Why?"], **more))  # noqa: B023 - called at once
+            asked.append(
+                (len(server.requests), {rollout.failure and rollout.failure.kind for rollout in rollouts(run)["Why?"]})
+            )
+    (here, kinds), (apart, kinds_apart) = asked
+    assert kinds == kinds_apart
+    assert abs(here - apart) <= 3, asked
+
+
+def test_a_call_that_hangs_ends_after_the_request_timeout(agent: Path):
+    with FakeEndpoint(agent=lambda _: Hang(20)).serving() as server:
+        more = {"request_timeout": 0.3, "retries": 1, "give_up": 60.0}
+        run = anyio.run(lambda: made(agent, server, ["Why?"], **more))
+        assert [r.failure and r.failure.type for r in rollouts(run)["Why?"]] == ["APITimeoutError"] * 2
+        assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
+def test_no_process_outlives_the_run_whatever_ends_it(agent: Path, nursery: Nursery, number: int):
+    (agent.parent / "pids").mkdir()
+    with FakeEndpoint(agent=lambda _: Say(calls=(("sleep", {}),))).serving() as server:
+        words = f"run Why? --agent {agent} -n 3 --topology none --isolate process -q --grace 0"
+        keys = {"OPENAI_API_KEY": "sk", "OPENAI_BASE_URL": server.base_url, "TMPDIR": str(agent.parent)}
+        command = nursery.start(words.split(), agent.parent, keys)
+        until = time.monotonic() + 60
+        while len(pids := [int(file.name) for file in (agent.parent / "pids").iterdir()]) < 3:
+            assert time.monotonic() < until, command.err.read_text()
+            time.sleep(0.05)
+        os.kill(command.pid, number)
+        done = nursery.wait(command)
+        assert done.code == (-signal.SIGKILL if number == signal.SIGKILL else 143), done.err
+    while any(map(is_alive, pids)) or list(agent.parent.glob("harness-*")):
+        assert time.monotonic() < until + 60
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_no_archive_says_in_which_process_code_runs():
+    settings = load({"isolate": "process"})
+    assert "isolate" not in as_written(settings)
+    assert recorded_settings({"isolate": "process", "n": 4}, "run.json").isolate == "none"
+
+
+@pytest.fixture
+def nowhere() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint(agent=by_seed).serving() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [({"engine": "ray"}, "leave out one of the two"), ({"base_url": ["{url}", "{url}/"]}, "2 servers")],
+)
+def test_what_goes_not_together_is_a_usage_error(agent: Path, nowhere: FakeEndpoint, more: Any, message: str):
+    if "base_url" in more:
+        more = {"base_url": [nowhere.base_url, nowhere.base_url.replace("127.0.0.1", "localhost")]}
+    with pytest.raises(UsageError, match=message):
+        anyio.run(lambda: made(agent, nowhere, ["Why?"], **more))
+
+
+def test_an_agent_without_a_file_is_a_usage_error(agent: Path, nowhere: FakeEndpoint):
+    async def run() -> None:
+        loaded = from_object(load_agent(str(agent), agent.parent).source)
+        environ = machine(agent.parent)
+        at = {"base_url": nowhere.base_url, "runs_dir": agent.parent / "runs", "isolate": "process", "approve": ["all"]}
+        prepared = await prepare(loaded, load(at | {"topology": "none"}), environ)
+        await run_queries(prepared, [query_from("Why?")], RunEnvironment(environ))
+
+    with pytest.raises(UsageError, match="name its file"):
+        anyio.run(run)
