@@ -19,6 +19,7 @@ from agents.util._approvals import evaluate_function_tool_approval  # the SDK's 
 
 from harness.core.errors import UsageError, option, quoted
 from harness.core.records import Step
+from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.graph import in_sight
 
 ALL, NONE = "all", "none"
@@ -127,7 +128,7 @@ def waits_for(interruptions: Iterable[Any]) -> str:
 
 
 def gated(
-    tool: Tool, approver: Approver, note: Callable[[TimedDecision], None], on_error: Callable[[Exception], None]
+    tool: Tool, approver: Approver, note: Callable[[TimedDecision], None], on_error: Callable[[BaseException], None]
 ) -> Tool:
     """Return a tool with calls that `approver` decides on, telling `note` and `on_error`; the same if none are."""
     if not isinstance(tool, FunctionTool) or tool.needs_approval is False or not approver.covers(tool.name):
@@ -140,8 +141,9 @@ def gated(
             began = _now()
             try:
                 decision = await approver.decide(item, context.context)
-            except Exception as exc:
-                on_error(exc)
+            except BaseException as exc:
+                if ends_rollout(exc):
+                    on_error(exc)
                 raise
             note(TimedDecision(decision, began, _now()))
             if not decision.approved:

@@ -23,6 +23,7 @@ from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_l
 from harness.endpoints.gate import EndpointState
 from harness.endpoints.retries import agent_retries
 from harness.offline.model import OfflineModel
+from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
@@ -143,12 +144,16 @@ class Attempt:
                 outcome = read_outcome(await self._drive())
                 if not (outcome.failure or outcome.is_json):
                     outcome = replace(outcome, failure=not_whole(self.recorder))
-            except Exception as exc:  # noqa: BLE001 - whatever ends a rollout is data
+            except BaseException as exc:  # whatever ends a rollout is data
+                if not ends_rollout(exc):
+                    raise
                 error = exc
             if cause := self.recorder.fatal or error:  # the SDK may have made it a message to the model
                 if isinstance(cause, Refused):
                     raise cause
-                outcome = AgentOutcome(failure=failure_from(cause, self.recorder), error=cause)
+                outcome = AgentOutcome(
+                    failure=failure_from(cause, self.recorder, self.run_context.loaded.file), error=cause
+                )
         if outcome is None or (outcome.failure and limit.passed):
             return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome

@@ -20,6 +20,7 @@ from agents import Agent
 from agents.mcp import MCPServer
 
 from harness.core.records import Query, Rollout
+from harness.rollouts.agent_code import ends_rollout, in_words
 from harness.rollouts.graph import Change, connect, copied, servers_to_connect
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 
@@ -99,8 +100,10 @@ async def set_up(
         with anyio.move_on_after(_CLEAN_UP_S, shield=True) as limit:
             try:
                 await _called(loaded.after_rollout, query, scope.context)
-            except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
-                scope.clean_up_error = f"after_rollout raised {type(exc).__name__}: {exc}"
+            except BaseException as exc:  # the user's code may raise anything
+                if not ends_rollout(exc):
+                    raise
+                scope.clean_up_error = f"after_rollout raised {in_words(exc)}"
         if limit.cancelled_caught:
             scope.clean_up_error = f"after_rollout was not done after {_CLEAN_UP_S:g} s"
 
@@ -115,8 +118,10 @@ async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: 
         try:
             given: Any = await _called(loaded.reward, rollout, query)
             reward, error = None if given is None else float(given), None
-        except Exception as exc:  # noqa: BLE001 - the user's code may raise anything
-            error = f"reward raised {type(exc).__name__}: {exc}"
+        except BaseException as exc:  # the user's code may raise anything
+            if not ends_rollout(exc):
+                raise
+            error = f"reward raised {in_words(exc)}"
     if reward is not None and not math.isfinite(reward):
         reward, error = None, f"reward raised ValueError: it gave {reward}, which ranks nowhere"
     return rollout.model_copy(update={"verified": reward, "verify_error": error})

@@ -28,6 +28,7 @@ from harness.core.run_folders import enclosing_run
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
+from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.examples import examples_folder, is_example
 
 
@@ -123,13 +124,17 @@ class LoadedAgent:
             made = await made if inspect.isawaitable(made) else made
         except UsageError:
             raise
-        except Exception as exc:
+        except BaseException as exc:
+            if not ends_rollout(exc):
+                raise
             raise _users_error(f"build() of agent {self.name!r}", exc, self.file) from exc
         async with AsyncExitStack() as open_until_the_end:
             if hasattr(made, "__aenter__"):
                 try:
                     made = await open_until_the_end.enter_async_context(made)
-                except Exception as exc:
+                except BaseException as exc:
+                    if not ends_rollout(exc):
+                        raise
                     raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
             if not isinstance(made, Agent):
                 found = f"expected an openai-agents Agent, found a {type(made).__name__}"

@@ -25,6 +25,7 @@ from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import with_seed
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
 from harness.endpoints.usage import StreamedReply
+from harness.rollouts.agent_code import AgentRaised
 from harness.rollouts.capture import WireReply, collector, note_response, reply_captured
 from harness.rollouts.graph import copied, hands_off_unseen, reachable
 from harness.rollouts.model_request import build_request, hash_agent
@@ -181,6 +182,8 @@ class RecordedModel(Model):
             self._recorder.fingerprint = hash_agent(request, settings, self.model)
         if self._recorder.stop_before_first_call:
             raise StoppedBeforeFirstCall
+        if self._recorder.fatal:
+            raise self._recorder.fatal
         self._recorder.let_decide(tools)
 
 
@@ -307,6 +310,10 @@ class RolloutRuns:
         if not isinstance(given_input, RunState) and any(changes(a) or hands_off_unseen(a) for a in _agents(agent)):
             agent = copied(agent, changes)
         return TakenRun(agent, options | {"run_config": config, "hooks": hooks}, close)
+
+    def on_raised(self, raised: AgentRaised) -> None:
+        """Let it end the rollout."""
+        self.recorder.fatal = self.recorder.fatal or raised
 
     def _pinned(self, theirs: RunConfig, ours: RecordedProvider, state: EndpointState, agent: Any) -> RunConfig:
         config = copy.copy(theirs)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import agents
@@ -16,6 +17,7 @@ from harness.core.unicode import valid_unicode
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.gate import EndpointState
 from harness.endpoints.retries import TimeLimit, is_quota, read_failure
+from harness.rollouts.agent_code import AgentRaised, RaisedBy, misuses_sdk, raised_by, raised_in
 from harness.rollouts.approval_gate import Approver, ToolHooks, gated
 from harness.rollouts.capture import WireReply
 from harness.rollouts.model_request import input_items
@@ -56,7 +58,7 @@ class Recorder:
     """The fingerprint of the first call is all that is wanted."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
     fingerprint: str | None = None
-    fatal: Exception | None = None
+    fatal: BaseException | None = None
     """What has to end the run, also if raised inside a tool, where the SDK makes it a message to the model."""
     hooks: ToolHooks = field(default_factory=ToolHooks)
     approver: Approver | None = None
@@ -128,9 +130,15 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
 )
 
 
-def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
+def failure_from(exc: BaseException, recorder: Recorder, agents_file: Path | None = None) -> Failure:
     """Return the failure record for an exception out of a run; its turn is how many replies had come in."""
     turn = sum(c.response is not None for c in recorder.calls)
+    by, cause = raised_by(exc), exc.__cause__
+    if isinstance(exc, AgentRaised) and cause:
+        exc = cause
+    elif isinstance(exc, agents.UserError) and cause:
+        by = raised_by(cause)
+        exc = exc if by == "tool" else cause  # of a hook or a guardrail, which the SDK takes for its tool
     if isinstance(exc, openai.OpenAIError):
         return read_failure(exc).model_copy(update={"turn": turn})
     if isinstance(exc, agents.ModelBehaviorError) and (cut := not_whole(recorder)):
@@ -138,14 +146,24 @@ def failure_from(exc: BaseException, recorder: Recorder) -> Failure:
     if isinstance(exc, UnicodeEncodeError) and (tool := _surrogate_tool(recorder)):
         message = f"the output of the tool {tool!r} holds a lone surrogate, which no request can carry"
         return Failure(kind="tool", type="UnicodeEncodeError", message=message, turn=turn)
-    cause = exc.__cause__
-    other: FailureKind = "tool" if isinstance(exc, agents.UserError) and cause is not None else "internal"
     known: FailureKind | None = next((k for cls, k in _KINDS if isinstance(exc, cls)), None)
-    kind = exc.kind if isinstance(exc, EndpointDown) else known or other
-    message = " ".join(str(exc).split()) or "no message"
-    if kind == "tool" and cause is not None:
-        message = f"{message} ({type(cause).__name__})"
-    return Failure(kind=kind, type=type(exc).__name__, message=message[:1000], turn=turn)
+    place = raised_in(exc, agents_file and agents_file.parent)
+    kind = exc.kind if isinstance(exc, EndpointDown) else known or _blamed(exc, recorder, by, place)
+    message = (" ".join(str(exc).split()) or "no message")[:1000]
+    if kind == "tool" and exc.__cause__ is not None:
+        message = f"{message} ({type(exc.__cause__).__name__})"
+    if place and (kind == "agent_code" or not isinstance(exc, Exception)):
+        message = f"{message}; raised in {place}"
+    return Failure(kind=kind, type=type(exc).__name__, message=message, turn=turn)
+
+
+def _blamed(exc: BaseException, recorder: Recorder, by: RaisedBy, place: str | None) -> FailureKind:
+    """Return the kind of an exception that is none of the SDK's; `place` is where the agent's own code raised it."""
+    if by == "approver" or any(call.error is exc for call in recorder.calls):
+        return "internal"
+    if by == "tool" and (isinstance(exc, agents.UserError) or not isinstance(exc, Exception)):
+        return "tool"
+    return "agent_code" if place or misuses_sdk(exc) or not isinstance(exc, Exception) else "internal"
 
 
 def _surrogate_tool(recorder: Recorder) -> str | None:

@@ -18,7 +18,7 @@ from harness.rollouts.approval_gate import Decision, gated
 from harness.rollouts.raw import RawCall
 
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
-_ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "tool", "approval"})
+_ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "tool", "approval", "agent_code"})
 """Failures that the agent's code and the replies bring about again; all others come from outside of both."""
 
 

@@ -17,6 +17,7 @@ from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
+from harness.rollouts.agent_code import AgentRaised, ends_rollout
 from harness.rollouts.attempt import AgentOutcome, read_outcome
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
@@ -34,6 +35,12 @@ class ReplayRuns:
 
     recording: Recording
     through_usual_runner: bool = False
+    raised: AgentRaised | None = None
+    """What ends the replay, also where the SDK made it a message to the model."""
+
+    def on_raised(self, raised: AgentRaised) -> None:
+        """Let it end the replay."""
+        self.raised = self.raised or raised
 
     def take(self, agent: Any, given_input: Any, options: Options) -> TakenRun:
         """Return a run on the recording. Raises Diverged for a run whose calls were not recorded."""
@@ -104,22 +111,29 @@ async def _run(
 ) -> AgentOutcome:
     scope, rollout, timeout_s = RolloutScope(), recording.rollout, options.timeout_s
     settings = ModelSettings(temperature=rollout.requested.temperature, top_p=rollout.requested.top_p)
+    runs, outcome = ReplayRuns(recording), AgentOutcome()
     config = RunConfig(model=ReplayModel(recording), tracing_disabled=True, model_settings=settings)
     with anyio.move_on_after(timeout_s):
         try:
             async with AsyncExitStack() as around:
-                around.enter_context(runs_taken_over(ReplayRuns(recording)))
+                around.enter_context(runs_taken_over(runs))
                 if rollout.mcp_tools and not options.live_tools:
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
                     around.enter_context(without_servers(servers))
                 agent = await around.enter_async_context(set_up(loaded, env, query, scope, lambda _: {}))
                 to_do: Options = {"context": scope.context, "max_turns": options.max_turns, "run_config": config}
-                return read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
+                outcome = read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
+                error = runs.raised
         except UsageError:
             raise
-        except Exception as exc:  # noqa: BLE001 - however it ended is compared with how the rollout did
-            recorder = Recorder(state=EndpointState(Gate.impatient(), RefusedSettings()))
-            return AgentOutcome(failure=failure_from(exc, recorder), error=exc)
+        except BaseException as exc:
+            if not ends_rollout(exc):
+                raise
+            error = runs.raised or exc  # however it ended is compared with how the rollout did
+        if error is None:
+            return outcome
+        recorder = Recorder(state=EndpointState(Gate.impatient(), RefusedSettings()))
+        return AgentOutcome(failure=failure_from(error, recorder, loaded.file), error=error)
     message = f"not done after {timeout_s:g} s"
     return AgentOutcome(failure=Failure(kind="timeout", type="TimeoutError", message=message))
 

@@ -16,6 +16,7 @@ from agents.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreama
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 from mcp.types import Tool
 
+from harness.rollouts.agent_code import AgentRaised, contained, tasks_contained
 from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 Options = dict[str, Any]
@@ -41,6 +42,10 @@ class Takeover(Protocol):
         """Return how a run is to be made. May raise to refuse the run."""
         ...
 
+    def on_raised(self, raised: AgentRaised) -> None:
+        """Note that the agent's code raised what would have ended the process."""
+        ...
+
 
 _takeover: ContextVar[Takeover | None] = ContextVar("harness_takeover", default=None)
 _PLAIN = AgentRunner()
@@ -60,11 +65,9 @@ class TakingRunner(AgentRunner):
             return await self.usual.run(starting_agent, input, **options)
         taken = takeover.take(starting_agent, input, options)
 
-        async def run() -> Any:
-            return await self._runner(takeover).run(taken.agent, input, **taken.options)
-
+        run = self._runner(takeover).run(taken.agent, input, **taken.options)
         try:
-            return await _tasks_begun(run())
+            return await _tasks_begun(contained(run, takeover.on_raised))
         finally:
             if taken.close:
                 await taken.close()
@@ -103,7 +106,7 @@ class TakingRunner(AgentRunner):
 @contextmanager
 def runs_taken_over(takeover: Takeover) -> Generator[None]:
     """In this task, and in the tasks and threads that the task starts, let `takeover` say how agents run."""
-    with set_within(_takeover, takeover), RUNNER_GUARD.in_use():
+    with set_within(_takeover, takeover), RUNNER_GUARD.in_use(), tasks_contained(takeover.on_raised):
         yield
 
 

@@ -6,7 +6,6 @@ a few hung tools then stop every other rollout. Here a lost place is made up for
 
 import asyncio
 import sys
-import sysconfig
 import threading
 import time
 import weakref
@@ -16,16 +15,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from pathlib import Path
-from types import FrameType
 from typing import Any, Self
 
+from harness.rollouts.agent_code import users_place
 from harness.rollouts.lifecycle import set_within
 
 BLOCKED_S = 1.0
 _BEAT_S = 0.25
-_INSTALLED = map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
-_NOT_THE_USERS = tuple(str(Path(folder).resolve()) for folder in (*_INSTALLED, Path(__file__).parents[1]))
 
 
 class LoopWatch:
@@ -61,16 +57,6 @@ class LoopWatch:
                 what = f"the event loop was blocked for more than {BLOCKED_S:g} s by {place}: all rollouts waited"
                 advice = "make the tool synchronous, or await what it waits for"
                 self._loop.call_soon_threadsafe(self._note, f"{what}; {advice}")
-
-
-def users_place(frame: FrameType | None) -> str | None:
-    """Return the function, file and line of the innermost frame that is the user's own, None without one."""
-    while frame:
-        file = frame.f_code.co_filename
-        if not file.startswith(("<", *_NOT_THE_USERS)):
-            return f"{frame.f_code.co_name} ({file}, line {frame.f_lineno})"
-        frame = frame.f_back
-    return None
 
 
 MOST_LOST = 256
@@ -221,6 +207,8 @@ class _Work(Future[Any]):
             return
         try:
             result = self._function()
+        except StopIteration as exc:  # which asyncio hands to nobody: whoever waits would wait for ever
+            self.set_exception(RuntimeError(f"raised StopIteration: {exc}"))
         except BaseException as exc:  # noqa: BLE001 - whatever a tool raises is for the one who waits
             self.set_exception(exc)
         else:

@@ -113,8 +113,8 @@ async def test_a_set_up_that_raises_fails_its_rollout_and_still_cleans_up(
     (tmp_path / "numbered.py").write_text(source + "\nMARK = 'set-up fails'\n")
     group = await run("Go.", tmp_path, monkeypatch, n=2)
     module = next(m for m in sys.modules.values() if getattr(m, "MARK", None) == "set-up fails")
-    assert [r.failure.kind for r in group.rollouts if r.failure] == ["internal"] * 2
-    assert all("no disk" in r.failure.message for r in group.rollouts if r.failure)
+    assert [r.failure.kind for r in group.rollouts if r.failure] == ["agent_code"] * 2
+    assert all("no disk; raised in before_rollout (" in r.failure.message for r in group.rollouts if r.failure)
     assert len(module.EVENTS) == 2
 
 
