@@ -143,12 +143,17 @@ class FolderStore(Generic[ReaderT]):
             stored.add_place(name, place, self._appenders["blobs"].size)
         return name
 
+    def expect_verdict(self) -> None:
+        """Note that a judge is about to be asked: a kill from here on leaves a trace of what it was asked for."""
+        if self._results:
+            self._results.announce()
+
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
         index = self.reader.index  # built before the line is there, or the line would be found twice
         _, body = self.redact.record_and_json(verdict)
         if self._results:
-            self._results.begin()  # else a kill before the first result would leave no trace of what it was bought for
+            self._results.begin()
         place = self._append("verdicts", "verdict", body)
         if isinstance(verdict, Judged | Scored):
             index.add(index.verdicts, verdict.key, place)

@@ -20,6 +20,8 @@ from harness.core.rankings import AnyVerdict, Judged, PairScores, Scored, Unjudg
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
 
+_SECOND = len("20260721T140320")
+"""So many characters of a ranking's name say when it was begun."""
 _HEAD = re.compile(rb'\{"crc":"[0-9a-f]{8}","schema_version":\d+,"kind":"blob","sha256":"([0-9a-f]{64})"')
 
 
@@ -271,6 +273,13 @@ class RunReader(FolderReader):
     def heads(self) -> list[typed_records.RankingHead]:
         """Return the header of each ranking, oldest first."""
         return [head for head, _ in self._heads()]
+
+    def unread_rankings(self) -> list[Path]:
+        """Return the files that are no older than any ranking, and hold none: not even their header is whole."""
+        heads = self._heads()
+        newest, read = heads[-1][1].name[:_SECOND] if heads else "", {path for _, path in heads}
+        files = files_in(self.folder / "rankings")
+        return [path for path in files if path not in read and path.name[:_SECOND] >= newest]
 
     def newest_head(self) -> typed_records.RankingHead | None:
         """Return the head of the newest ranking, finished or not, or None."""

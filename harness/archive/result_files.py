@@ -4,6 +4,7 @@ import json
 import weakref
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -46,13 +47,22 @@ class ResultWriter(Generic[HeadT, LineT]):
     def __init__(
         self, path: Path, head: HeadT, redact: Redactor = DEFAULT_REDACTOR, settle: Callable[[], None] = lambda: None
     ) -> None:
-        """Name the file, made with the first verdict or result. `settle` puts the texts that it names on disk."""
+        """Name the file, made before the first verdict is asked for. `settle` puts the texts that it names on disk."""
         self._path, self._head, self._results, self._redact = path, redact.record(head), 0, redact
         self._settle = settle
         self._appender: Appender | None = None
+        self._is_worth_keeping = False
+
+    def announce(self) -> None:
+        """Write the header, unless it is written: a kill from now on leaves a trace of what was begun."""
+        self._begun()
 
     def begin(self) -> Appender:
-        """Write the header, unless it is written, and return the file."""
+        """Write the header, unless it is written, and return the file, which stays."""
+        self._is_worth_keeping = True
+        return self._begun()
+
+    def _begun(self) -> Appender:
         with disk_errors(self._path.parents[1]):
             if self._appender is None:
                 self._appender = Appender(self._path)
@@ -73,9 +83,15 @@ class ResultWriter(Generic[HeadT, LineT]):
             self.begin().append("footer", json.dumps({self.counted: self._results} | self._also()))
 
     def close(self) -> None:
-        """Close the file; without a footer it stays as the record of work that was cut short."""
+        """Close the file; without a footer it stays as the record of work that was cut short.
+
+        One in which nothing came but its announcement is removed.
+        """
         if self._appender:
             self._appender.close()
+            if not self._is_worth_keeping:
+                with suppress(OSError):
+                    self._path.unlink()
 
     def _also(self) -> dict[str, Any]:
         return {}

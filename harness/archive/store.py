@@ -38,6 +38,9 @@ class VerdictStore(Protocol):
     def settle(self) -> None:
         """Wait until every text put is safe, record or no record."""
 
+    def expect_verdict(self) -> None:
+        """Note that a judge is about to be asked for a verdict."""
+
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
 
@@ -94,6 +97,9 @@ class MemoryStore:
         """Keep a rollout, and return it as it is kept: redacted."""
         self.rollouts.append(self.redact.record(rollout))
         return self.rollouts[-1]
+
+    def expect_verdict(self) -> None:
+        """Do nothing: memory keeps no trace."""
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
@@ -194,7 +200,7 @@ class ComparisonStore(InfoStore[ComparisonReader]):
         return cls._make(runs_dir, info, redact, lambda _: None)
 
     def open_comparison(self, head: ComparisonHead) -> ComparisonWriter:
-        """Start a file beside the ones that are there; it is on disk with its first verdict or its first query."""
+        """Start a file beside the ones that are there; it is on disk before a judge is asked."""
         path = self.folder / "comparisons" / f"{head.id}.jsonl"
         self._results = comparison = ComparisonWriter(path, head, self.redact, self.settle)
         return comparison
@@ -265,7 +271,7 @@ class RunStore(InfoStore[RunReader]):
         return self._append(SEGMENT, KIND_OF[type(record)], body)
 
     def open_ranking(self, head: RankingHead) -> RankingWriter:
-        """Start a ranking beside the ones that are there; it is on disk with its first verdict or its first group."""
+        """Start a ranking beside the ones that are there; it is on disk before a judge is asked."""
         self._results = ranking = RankingWriter(self.folder / "rankings" / f"{head.id}.jsonl", head, self.redact)
         return ranking
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,8 @@ import click
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import find_archived, find_run
-from harness.cli.output import Caller
-from harness.core.errors import UsageError, counted, did_you_mean, on_a_line, quoted
+from harness.cli.output import Caller, say
+from harness.core.errors import ArchiveDamaged, UsageError, counted, did_you_mean, on_a_line, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
@@ -53,7 +54,18 @@ def refuse_parts_of_runs(reader: "ComparisonReader", options: Mapping[str, bool]
 
 def open_folder(folder: Path) -> RunReader:
     """Return a reader of the run in a folder; it is closed when the command ends."""
-    return click.get_current_context().with_resource(RunReader(folder))
+    reader = click.get_current_context().with_resource(RunReader(folder))
+    say_unread_rankings(reader)
+    return reader
+
+
+def say_unread_rankings(reader: RunReader) -> None:
+    """Say on stderr where the newest ranking of a run cannot be read, and which counts in its place."""
+    with suppress(ArchiveDamaged):  # whoever reads the rankings says so
+        for path in reader.unread_rankings():
+            head = reader.newest_head()
+            counts = f"ranking {head.id} counts in its place" if head else "the run has no other"
+            say(f"note: {on_a_line(path)} was cut off before its header was whole, and is not read: {counts}", err=True)
 
 
 def find_query(reader: RunReader, query_id: str | None) -> Query:

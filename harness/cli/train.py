@@ -8,21 +8,14 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import ASIDE, find_archived, find_run
-from harness.cli.archived_run import runs_folder
+from harness.cli.archived_run import runs_folder, say_unread_rankings
 from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress
 from harness.core.errors import ExitCode, NothingRankable, UsageError, call, command, counted, did_you_mean, quoted
 from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
 from harness.formats.training import registry
-from harness.formats.training.rules import (
-    PAIR_CHOICES,
-    SFT_STYLES,
-    WHOLE,
-    ExportRules,
-    Included,
-    read_split,
-)
+from harness.formats.training.rules import PAIR_CHOICES, SFT_STYLES, WHOLE, ExportRules, Included, read_split
 from harness.formats.trajectory_files import FORMATS
 from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
@@ -50,6 +43,9 @@ def export_ranked(
         allow_offline=chosen["allow_offline"],
         force=chosen["force"],
     )
+    for folder in () if ranking else folders:
+        with RunReader(folder) as reader:
+            say_unread_rankings(reader)
     with shown_progress("groups", quiet=caller.quiet) as on_group:
         result = export_runs(folders, to, exporting, on_group)
     if caller.as_json:

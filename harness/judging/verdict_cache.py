@@ -239,6 +239,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         cache.progress.expect("judging", 1)
         try:
             await my_turn(JUDGING)
+            cache.store.expect_verdict()
             verdict = await self._judge(*material)
             if not isinstance(verdict, Judged | Unjudged | Scored | Unscored):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise JudgeFailed(  # a judge of the caller's own

@@ -114,7 +114,7 @@ class OpenRanking:
 async def open_ranking(
     plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunEnvironment, size: Size
 ) -> AsyncGenerator[OpenRanking]:
-    """Open a ranking of the run, and finish it if all goes well; the file is made with its first group."""
+    """Open a ranking of the run, and finish it if all goes well."""
     head = _head(plan, store, cache, run_env)
     several = size.queries != 1 or plan.settings.judge_when == "tied"  # classes of one query teach each other's judge
     async with open_ranker(plan, cache, run_env, one_of_many=several) as ranker:

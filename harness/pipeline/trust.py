@@ -13,14 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.archive.attestations import (
-    Attestation,
-    attest,
-    attest_addresses,
-    attests_queries,
-    read_attestation,
-    withdraw,
-)
+from harness.archive import attestations
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo, find_archived
@@ -41,7 +34,7 @@ class Trust:
 
     run: str
     credentials: Credentials
-    attestation: Attestation | None
+    attestation: attestations.Attestation | None
     """This machine's own record, where the run was made here."""
     trust_archive: bool
     """Whether today's user trusts what the archive names, its code excepted (--trust-archive)."""
@@ -76,7 +69,7 @@ class Trust:
 
     def check_queries(self, reader: RunReader) -> None:
         """Raise UsageError where a run that was made here no longer holds the queries that it was made with."""
-        if self.trust_archive or self.attestation is None or attests_queries(self.attestation, reader):
+        if self.trust_archive or self.attestation is None or attestations.attests_queries(self.attestation, reader):
             return
         raise errors.UsageError(
             f"the queries of run {errors.quoted(self.run)} are not those that this machine's record of the run is of: "
@@ -109,7 +102,7 @@ def trust_in(
     reader: FolderReader, environ: Mapping[str, str], *addresses: object, trust_archive: bool = False
 ) -> Trust:
     """Return what a run may decide in a command whose user named `addresses`: each a URL, several URLs, or None."""
-    attestation = read_attestation(reader, environ)
+    attestation = attestations.read_attestation(reader, environ)
     attested = attestation.addresses if attestation else ()
     credentials = Credentials.naming(environ, *addresses).also_to(attested, every_origin=trust_archive)
     return Trust(reader.id, credentials, attestation, trust_archive)
@@ -122,8 +115,10 @@ def attested(
     """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
     word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, None)
     addresses = archived_addresses(store.reader.info)
-    write = partial(attest, store.reader, run_env.environ, addresses, agent_word=word, agent_file=file, here=here)
-    record: Attestation | None = None
+    write = partial(
+        attestations.attest, store.reader, run_env.environ, addresses, agent_word=word, agent_file=file, here=here
+    )
+    record: attestations.Attestation | None = None
     try:
         record = write()
     except errors.CannotWrite as exc:
@@ -132,10 +127,10 @@ def attested(
         yield
     finally:
         if not store.folder.is_dir():
-            withdraw(store.reader.id, run_env.environ)
+            attestations.withdraw(store.reader.id, run_env.environ)
         elif record:
             with suppress(errors.HarnessError):
-                if not attests_queries(record, store.reader):  # they came one by one
+                if not attestations.attests_queries(record, store.reader):  # they came one by one
                     write()
 
 
@@ -145,7 +140,7 @@ def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | Non
         return
     allowed = [url for url in urls if url and trust.credentials.may_go_to(url)]
     try:
-        attest_addresses(trust.attestation, run_env.environ, allowed)
+        attestations.attest_addresses(trust.attestation, run_env.environ, allowed)
     except errors.CannotWrite as exc:
         run_env.progress.note(str(exc))
 
@@ -163,7 +158,7 @@ def archived_addresses(info: RunInfo | ComparisonInfo) -> list[str]:
 
 def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> LoadedAgent:
     """Find the agent that made a run here, else one that the working folder has under its name. Raises UsageError."""
-    info, attestation, here = reader.info, read_attestation(reader, environ), Path.cwd()
+    info, attestation, here = reader.info, attestations.read_attestation(reader, environ), Path.cwd()
     word, folder = info.agent_word, reader.folder
     if word is None:
         raise errors.UsageError(
@@ -188,7 +183,7 @@ def agent_of_run(reader: RunReader, environ: Mapping[str, str], asked: str) -> L
     )
 
 
-def _made_here(attestation: Attestation, word: str, then: Path, here: Path) -> LoadedAgent:
+def _made_here(attestation: attestations.Attestation, word: str, then: Path, here: Path) -> LoadedAgent:
     """Load the very file, module or name that made the run. A name whose folder has gone is looked up in `here`."""
     place, colon, attr = word.rpartition(":") if ":" in word[2:] else (word, "", "")
     if place.endswith(".py") and attestation.agent_file:

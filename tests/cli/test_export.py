@@ -284,3 +284,20 @@ def test_python_exports_what_the_command_exports(plain: Command):
     for name in ("train.jsonl", "sources.jsonl", "README.md"):
         assert Path("from-python", name).read_bytes() == Path("out", name).read_bytes()
     assert arena.export_run("last", "none", arena.ExportRules(format="dpo", least_margin=99.0)).files == ()
+
+
+@pytest.mark.parametrize("reading", ["show", "stats", "export --format csv -o out"])
+def test_a_newest_ranking_whose_header_was_cut_off_is_named_with_the_one_that_counts(plain: Any, reading: str):
+    (folder,) = Path("runs").iterdir()
+    (before,) = (folder / "rankings").iterdir()
+    plain("rescore --estimator wins -q")
+    (newest,) = {*(folder / "rankings").iterdir()} - {before}
+    header = newest.read_bytes().splitlines()[0]
+    for length in (0, len(header) // 2, len(header)):
+        newest.write_bytes(header[:length])
+        plain(reading)
+        said = " ".join(plain.err.split())
+        assert f"{newest.relative_to(Path())} was cut off before its header was whole" in said
+        assert f"ranking {before.stem} counts in its place" in said
+        shutil.rmtree("out", ignore_errors=True)
+    plain(f"{reading} --ranking {before.stem}")

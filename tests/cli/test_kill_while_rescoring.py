@@ -16,7 +16,7 @@ from harness.archive.reader import RunReader
 from tests.cli.test_endpoint_run import lines
 from tests.cli.test_sigkill import by_seed, ranks
 from tests.conftest import Harness
-from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Seen, fair_judge
+from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Refuse, Seen, fair_judge
 from tests.nursery import Nursery
 
 AT_A_TIME = 3
@@ -122,11 +122,23 @@ def test_killed_before_its_first_group_was_ranked_it_can_be_read_and_resume_buys
     assert harness("validate", "last").code == 0
 
 
-def test_killed_before_its_first_verdict_it_leaves_the_run_as_it_was(
-    harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, run: Path
+def test_killed_in_its_first_judge_call_it_is_known_and_resume_does_it(
+    harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, run: Path, never_killed: Any
+) -> None:
+    env = {"OPENAI_BASE_URL": endpoint.base_url}
+    killed(nursery, endpoint, run, 0)
+    assert "this ranking has 0 of 2 queries in full: it was cut short" in " ".join(read(harness)["show"].split())
+    resumed = harness("resume", "--json", env=env)
+    assert resumed.code == 0, resumed.err
+    assert ranks(resumed.json) == never_killed
+    assert "nothing to do" in harness("resume", env=env).out
+
+
+def test_a_judge_that_refuses_its_first_call_leaves_the_run_as_it_was(
+    harness: Harness, endpoint: FakeEndpoint, run: Path, env: dict[str, str]
 ) -> None:
     before = read(harness)
-    killed(nursery, endpoint, run, 0)
+    endpoint.judge = lambda seen: Refuse(401, "no such key")
+    assert harness(*RESCORE, env=env).code == 2
     assert read(harness) == before
-    done = harness("resume", env={"OPENAI_BASE_URL": endpoint.base_url})
-    assert (done.code, "nothing to do" in done.out) == (0, True), done.out
+    assert "nothing to do" in harness("resume", env=env).out
