@@ -209,6 +209,14 @@ class Settings:
         "share the process, its files and the agent's module.",
         default_text="rollouts share a process",
     )
+    memory: int | None = declare(
+        None,
+        "With `--isolate process`: megabytes that the process of a rollout may take, the loaded agent included.",
+        default_text="no limit",
+        metavar="MB",
+        at_least=1,
+        at_most=1_000_000_000,
+    )
     timeout: float = declare(
         300.0, "Seconds that a rollout may take; waits for a rate limit do not count.", metavar="SECONDS", above=0
     )
@@ -286,7 +294,7 @@ ADDRESSES = ("base_url", "judge_base_url")
 """The settings that are addresses, which may hold a user and a password."""
 
 
-_OF_ONE_COMMAND = ("engine", "ray_address", "isolate")
+_OF_ONE_COMMAND = ("engine", "ray_address", "isolate", "memory")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
 _ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch")
 """Settings that are written down only where they are used."""

@@ -52,6 +52,9 @@ class ResumeSettings(LaterSettings, total=False):
     isolate: Literal["none", "process"]
     """process: make each rollout in a process, a working folder and a temporary folder of its own. Else rollouts
     share the process, its files and the agent's module. [default: rollouts share a process]"""
+    memory: int | None
+    """With `isolate process`: megabytes that the process of a rollout may take, the loaded agent included. [default:
+    no limit; 1 to 1e+09]"""
 
 
 class ComparedSettings(LaterSettings, total=False):

@@ -20,16 +20,8 @@ from harness.core.unicode import without_credentials
 from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
+from harness.pipeline import resolve
 from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rubric_for_run, whole_text, with_profile
-from harness.pipeline.resolve import (
-    AgentSpec,
-    JudgeSpec,
-    check_prices,
-    judge_cost,
-    make_redactor,
-    resolve_agent,
-    resolve_judge,
-)
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
 from harness.rollouts.loading import LoadedAgent
@@ -44,7 +36,7 @@ _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"
 class JudgingPlan:
     """How rollouts are to be judged and ranked."""
 
-    judge: JudgeSpec
+    judge: resolve.JudgeSpec
     rubric: AnyRubric
     settings: Settings
     credentials: Credentials
@@ -57,7 +49,7 @@ class JudgingPlan:
 class Prepared(JudgingPlan):
     """A run that is fully checked and has cost nothing yet."""
 
-    agent: AgentSpec
+    agent: resolve.AgentSpec
 
     @property
     def offline(self) -> bool:
@@ -76,7 +68,7 @@ class Prepared(JudgingPlan):
 
     def judge_cost(self, queries: int) -> CostBounds | None:
         """Return what the judge calls are taken to cost, None if their price is unknown."""
-        return judge_cost(self.settings, self.judge, self.judge_calls(queries))
+        return resolve.judge_cost(self.settings, self.judge, self.judge_calls(queries))
 
     def cost(self, queries: int) -> CostBounds | None:
         """Return what all of it is taken to cost, None if any price is unknown."""
@@ -87,11 +79,11 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     """Check everything that can be checked for free. `settings` are those of today's user. Raises UsageError."""
     check_engine(settings)
     settings, rubric = rubric_for_run(loaded, settings)
-    make_redactor(loaded, settings, environ)("")  # a hook that does not work fails here, before anything is spent
+    resolve.make_redactor(loaded, settings, environ)("")  # a hook that does not work fails before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
-    agent = await resolve_agent(loaded, settings, credentials)
-    judge = resolve_judge(settings, credentials, agent.model, offline=agent.offline)
-    check_prices(settings, judge, agent)
+    agent = await resolve.resolve_agent(loaded, settings, credentials)
+    judge = resolve.resolve_judge(settings, credentials, agent.model, offline=agent.offline)
+    resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
@@ -141,17 +133,18 @@ def rescoring(
     changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
     settings, credentials = changed_settings(reader, changes), trust.credentials
     if not reader.info.judge:  # imported: nothing was judged yet
-        judge = resolve_judge(settings, credentials, None, offline=False)
+        judge = resolve.resolve_judge(settings, credentials, None, offline=False)
     else:
         judge = recorded_judge(reader.info.judge, reader.folder / "run.json")
         if _JUDGING & changes.keys():
-            judge = resolve_judge(_aimed(settings, judge, changes), credentials, judge.model, offline=judge.offline)
+            aimed = _aimed(settings, judge, changes)
+            judge = resolve.resolve_judge(aimed, credentials, judge.model, offline=judge.offline)
     for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
         for word in words:
             _check_part(reader, option(flag, word), word)
     settings = trust.priced(settings, changes)
     if not options.free:
-        check_prices(settings, judge)
+        resolve.check_prices(settings, judge)
     rubric = rescoring_rubric(reader.info, settings, changes)
     settings = with_profile(settings, judge, rubric)
     if options.free:
@@ -180,9 +173,9 @@ def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:
     return load(changed(reader.info.settings, changes))
 
 
-def recorded_judge(judge: Mapping[str, JsonValue], where: object) -> JudgeSpec:
+def recorded_judge(judge: Mapping[str, JsonValue], where: object) -> resolve.JudgeSpec:
     """Return the judge that an archive names. Raises ArchiveDamaged, naming `where`."""
-    return checked(judge, JudgeSpec.model_validate, f"{where}: judge")
+    return checked(judge, resolve.JudgeSpec.model_validate, f"{where}: judge")
 
 
 def _check_part(reader: RunReader, option: str, word: str) -> None:
@@ -202,7 +195,7 @@ class NamedAddresses:
     base_url: str | tuple[str, ...] | None = None
     judge_base_url: str | tuple[str, ...] | None = None
 
-    def check(self, agent_urls: Sequence[str | None], judge: JudgeSpec) -> None:
+    def check(self, agent_urls: Sequence[str | None], judge: resolve.JudgeSpec) -> None:
         """Refuse addresses that are not the run's: resuming goes on where the run was. Raises UsageError."""
         for url in _several(self.base_url):
             if not any(_same_place(url, agent_url) for agent_url in agent_urls):
@@ -275,13 +268,13 @@ def _rules_of_calls(settings: Settings) -> Rules:
     return rules_of(replace(settings, judge_profile=None))
 
 
-def call_bounds(settings: Settings, n: int, judge: JudgeSpec) -> tuple[int, int]:
+def call_bounds(settings: Settings, n: int, judge: resolve.JudgeSpec) -> tuple[int, int]:
     """Return the fewest and the most judge calls for a group of n, those of all jurors."""
     low, high = METHODS[settings.judge].call_bounds(_rules_of_calls(settings), n)
     return low * len(judge.members), high * len(judge.members)
 
 
-def _aimed(settings: Settings, before: JudgeSpec, changes: Mapping[str, Any]) -> Settings:
+def _aimed(settings: Settings, before: resolve.JudgeSpec, changes: Mapping[str, Any]) -> Settings:
     """Keep of the run's own judge what the changes leave alone: its model and its address."""
     if before.offline:
         return settings

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,15 +20,18 @@ import anyio
 import anyio.to_thread
 
 from harness.core.errors import UsageError, option
+from harness.core.progress import Progress
 from harness.core.records import Failure
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import SettingLesson
+from harness.pipeline import process_server
 from harness.pipeline import process_worker as worker
 from harness.pipeline.process_gate import CallEnded, CallLeft, CallsElsewhere, CallWaits, ReplyHeaders
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.workers import AgentPlace, MadeRollout, News, Relay
+from harness.pipeline.workers import MadeRollout, News, Relay, WorkerNote
 from harness.rollouts.attempt import RunContext
+from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
 
 _PARTING_S = 10.0
@@ -36,7 +39,7 @@ _PARTING_S = 10.0
 _MOST = 1 << 16
 _START = """import sys
 sys.path[:] = sys.argv.pop().splitlines()
-from harness.pipeline.process_worker import serve_rollouts
+from harness.pipeline.process_server import serve_rollouts
 serve_rollouts()"""
 
 
@@ -57,21 +60,14 @@ async def open_rollouts_in_processes(
     if loaded.word is None:
         raise UsageError(f"{isolated}: agent {loaded.name!r} is an object, and a process has to load it: name its file")
     folder = Path(tempfile.mkdtemp(prefix="harness-"))
-    job = worker.ProcessJob(
-        run_context.run_id,
-        run_context.settings,
-        AgentPlace(loaded.name, loaded.word, loaded.here or Path.cwd()),
-        loaded.instructions,
-        spec.endpoint,
-        spec.offline,
-        spec.model,
-        dict(run_env.environ),
-        run_context.deadline,
-        folder,
+    by_word = LoadedAgent(
+        loaded.name, None, instructions=loaded.instructions, word=loaded.word, here=loaded.here or Path.cwd()
     )
+    of_job = run_context.run_id, run_context.settings, replace(spec, loaded=by_word)
+    job = worker.ProcessJob(*of_job, dict(run_env.environ), run_context.deadline, folder)
     server = _Server(job)
     try:
-        await server.start()
+        await server.start(run_context.progress)
         yield _RolloutsInProcesses(run_context, server, Relay(run_context.progress, run_env.gates))
     finally:
         server.end()
@@ -87,7 +83,7 @@ class _Server:
     ended: dict[int, "asyncio.Future[int | None]"] = field(default_factory=dict[int, "asyncio.Future[int | None]"])
     """What `waitpid` says of the process of a rollout; None where the server ended itself."""
 
-    async def start(self) -> None:
+    async def start(self, progress: Progress) -> None:
         """Have the agent loaded. Raises UsageError where it cannot be."""
         self._loop = asyncio.get_running_loop()
         self._control, theirs = socket.socketpair()
@@ -100,15 +96,20 @@ class _Server:
             start_new_session=True,  # Ctrl-C is for the command alone, which stops the rollouts
         )
         theirs.close()
-        unpacker, told = worker.Unpacker(), list[MadeRollout]()
+        unpacker, told = worker.Unpacker(), list[MadeRollout | WorkerNote]()
         with suppress(ConnectionError):
             await self._loop.sock_sendall(self._control, worker.packed(self.job))
             while not told and (data := await self._loop.sock_recv(self._control, _MOST)):
                 told += unpacker.feed(data)
         if not told:
             raise UsageError(f"{option('isolate', 'process')}: the process that loads the agent ended while loading it")
-        if told[0].refusal:
-            raise told[0].error
+        match told[0]:
+            case WorkerNote(text):
+                progress.note(text)
+            case MadeRollout(refusal=None):
+                pass
+            case refused:
+                raise refused.error
         self._listening = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
@@ -116,9 +117,9 @@ class _Server:
         with suppress(ConnectionError):
             while more := await self._loop.sock_recv(self._control, _MOST):
                 data += more
-                while len(data) >= worker.ENDED.size:
-                    number, status = worker.ENDED.unpack_from(data)
-                    data = data[worker.ENDED.size :]
+                while len(data) >= process_server.ENDED.size:
+                    number, status = process_server.ENDED.unpack_from(data)
+                    data = data[process_server.ENDED.size :]
                     if waiting := self.ended.pop(number, None):
                         waiting.set_result(status)
         for waiting in self.ended.values():
@@ -131,13 +132,13 @@ class _Server:
         if self._listening.done():
             self.ended.pop(number).set_result(None)
         else:
-            socket.send_fds(self._control, [worker.REQUEST.pack(worker.FORK, number)], [line.fileno()])
+            socket.send_fds(self._control, [process_server.REQUEST.pack(process_server.FORK, number)], [line.fileno()])
         return ended
 
     def kill(self, number: int) -> None:
         """End the process of a rollout, and all that it started."""
         with suppress(OSError):
-            self._control.send(worker.REQUEST.pack(worker.KILL, number))
+            self._control.send(process_server.REQUEST.pack(process_server.KILL, number))
 
     def end(self) -> None:
         """End the server, which ends all processes."""
@@ -163,7 +164,7 @@ class _RolloutsInProcesses:
         self.under_way.add(rollout)
         ending = asyncio.ensure_future(rollout.end())
         try:
-            self._keep(begun, await asyncio.shield(ending))
+            self._keep(rollout, await asyncio.shield(ending))
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 rollout.tell(worker.StopRollout(begun.is_late(), self.gate.last_error))
@@ -171,7 +172,7 @@ class _RolloutsInProcesses:
                 if not ending.done():
                     rollout.is_killed = True
                     self.server.kill(rollout.number)
-                self._keep(begun, await ending)
+                self._keep(rollout, await ending)
             raise
         finally:
             self.under_way.remove(rollout)
@@ -182,9 +183,11 @@ class _RolloutsInProcesses:
     def gate(self) -> Gate:
         return self.run_context.models.state.gate
 
-    def _keep(self, begun: BegunRollout, end: MadeRollout | Failure) -> None:
+    def _keep(self, rollout: "_RolloutElsewhere", end: MadeRollout | Failure) -> None:
+        begun = rollout.begun
         if isinstance(end, Failure):
-            begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, end)
+            told = rollout.told_in_record()
+            begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, end, **told)
         else:
             end.keep(self.run_context, begun)
 
@@ -202,6 +205,7 @@ class _RolloutElsewhere:
     begun: BegunRollout
     number: int
     is_killed: bool = False
+    so_far: worker.MadeSoFar | None = None
 
     def __post_init__(self) -> None:
         self._line, self._theirs = socket.socketpair()
@@ -223,21 +227,31 @@ class _RolloutElsewhere:
                 return made
         return self._why_ended(await ended)
 
-    async def _listen(self) -> MadeRollout | None:
+    async def _listen(self) -> MadeRollout | Failure | None:
         loop, unpacker, gate = asyncio.get_running_loop(), worker.Unpacker(), self.maker.gate
         async with anyio.create_task_group() as tasks:
             calls = CallsElsewhere({gate.name: gate}, self.tell, tasks)
             with suppress(ConnectionError):
                 while data := await loop.sock_recv(self._line, _MOST):
                     for news in unpacker.feed(data):
-                        if isinstance(news, MadeRollout):
+                        if isinstance(news, MadeRollout | Failure):
                             return news
                         if isinstance(news, CallWaits | CallEnded | CallLeft | ReplyHeaders):
                             calls.receive(news)
+                        elif isinstance(news, worker.MadeSoFar):
+                            self.so_far = news
                         else:
                             self.maker.receive(news)
             tasks.cancel_scope.cancel()
         return None
+
+    def told_in_record(self) -> dict[str, Any]:
+        """Return what the record of a rollout whose process ended says of the calls that had a reply."""
+        if self.so_far is None:
+            return {}
+        gap = "its process ended before it could tell requests, replies and steps"
+        cost = {"calls": self.so_far.calls, "usage": self.so_far.usage, "price_usd": self.so_far.price_usd}
+        return {**cost, "capture": "partial", "capture_gaps": (gap,)}
 
     def _why_ended(self, status: int | None) -> Failure:
         if self.is_killed:

@@ -1,15 +1,13 @@
-"""The processes of `--isolate process`: a server that has the agent loaded, and forks a process for each rollout.
+"""The process of one rollout (`--isolate process`), forked from the server that has the agent loaded.
 
-The server has neither threads nor an event loop, so that a fork is whole. Both end with the run: the server when its
-socket closes, the process of a rollout with the server.
+It ends with the server, and tells the run what it learns, what its model calls are about to do, and the record.
 """
 
 import asyncio
 import ctypes
 import os
 import pickle  # noqa: TID251 - between processes of one run; nothing of it is kept
-import select
-import shutil
+import resource
 import signal
 import socket
 import struct
@@ -17,7 +15,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,26 +25,21 @@ import anyio
 from agents.tracing import get_trace_provider
 
 from harness.archive.store import MemoryStore
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, option
 from harness.core.progress import Deadline
-from harness.core.records import Rollout
+from harness.core.records import Failure, ModelCall, Rollout, Step, Usage
 from harness.core.settings import Settings
-from harness.endpoints.address import Endpoint
 from harness.endpoints.refused_settings import SettingLesson
+from harness.pipeline import workers
 from harness.pipeline.engines import open_run_context
 from harness.pipeline.process_gate import CallGoes, CallOver, GateElsewhere, GatesElsewhere
 from harness.pipeline.resolve import AgentSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.workers import AgentPlace, AnsweredFirst, MadeRollout, PassedOn, RolloutOrder
+from harness.rollouts.attempt import Attempt
 from harness.rollouts.maker import BegunRollout, RolloutsHere
 
 CALLERS_FOLDER = "HARNESS_STARTED_IN"
 """The environment variable that tells an agent where the command was typed: a rollout's own folder is empty."""
-REQUEST = struct.Struct("!cQ")
-FORK, KILL = b"F", b"K"
-"""What the server is asked, with the number of a rollout; the first comes with the rollout's socket."""
-ENDED = struct.Struct("!Qi")
-"""What the server tells: the rollout's number, and what `waitpid` says of its process."""
 _LENGTH = struct.Struct("!Q")
 
 
@@ -56,11 +49,8 @@ class ProcessJob:
 
     run_id: str
     settings: Settings
-    agent: AgentPlace
-    instructions: str | None
-    endpoint: Endpoint | None
-    offline: bool
-    model: str | None
+    spec: AgentSpec
+    """What is loaded stands in it by its word alone."""
     environ: Mapping[str, str] = field(repr=False)
     deadline: Deadline
     folder: Path
@@ -68,17 +58,28 @@ class ProcessJob:
 
     def resolved(self) -> AgentSpec:
         """Load the agent. Raises UsageError."""
-        loaded = replace(self.agent.load(), instructions=self.instructions, shared_mcp=False)
-        return AgentSpec(loaded, self.endpoint, self.offline, self.model)
+        named = self.spec.loaded
+        place = workers.AgentPlace(named.name, named.word or "", named.here)
+        loaded = replace(place.load(), instructions=named.instructions, shared_mcp=False)
+        return replace(self.spec, loaded=loaded)
 
 
 @dataclass(frozen=True)
 class ProcessOrder:
     """A rollout that a process is to make, and what it should know of the run."""
 
-    order: RolloutOrder
+    order: workers.RolloutOrder
     answered: bool
     """Whether the endpoint has answered in this run."""
+
+
+@dataclass(frozen=True)
+class MadeSoFar:
+    """What the replies so far cost: it stands in the record if the process ends before it can tell more."""
+
+    calls: tuple[ModelCall, ...]
+    usage: Usage
+    price_usd: float | None
 
 
 @dataclass(frozen=True)
@@ -115,106 +116,23 @@ class Unpacker:
             yield pickle.loads(message)  # noqa: S301 - from a process of ours, which runs the user's own agent
 
 
-def serve_rollouts() -> None:
-    """Load the agent, and fork until the socket closes, whose number is the first argument."""
-    control = socket.socket(fileno=int(sys.argv[1]))
-    os.dup2(2, 1)  # stdout is for results
-    unpacker, jobs = Unpacker(), list[ProcessJob]()
-    while not jobs:
-        if not (data := control.recv(1 << 16)):
-            return
-        jobs += unpacker.feed(data)
-    try:
-        spec = jobs[0].resolved()
-    except HarnessError as exc:
-        control.sendall(packed(MadeRollout.refused(exc)))
-        return
-    control.sendall(packed(MadeRollout()))
-    _Server(control, jobs[0], spec).serve()
+MB = 1 << 20
 
 
-def _wake(_number: int, _frame: object) -> None:
-    """Let the file descriptor say that a process has ended."""
+def limit_memory(megabytes: int | None) -> None:
+    """Limit the memory of this process, where there is a limit."""
+    if megabytes is not None:
+        with suppress(ValueError):  # more than this user may have: the lower limit holds
+            resource.setrlimit(resource.RLIMIT_DATA, (megabytes * MB, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-class _Server:
-    def __init__(self, control: socket.socket, job: ProcessJob, spec: AgentSpec) -> None:
-        self._control, self._job, self._spec = control, job, spec
-        self._children: dict[int, int] = {}
-        """The number of the rollout that a process makes."""
-
-    def serve(self) -> None:
-        """Fork when asked to, tell of each process that has ended, and end with the socket."""
-        woken, wakes = socket.socketpair()
-        for end in (woken, wakes):
-            end.setblocking(False)  # noqa: FBT003 - its only parameter
-        signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _wake)
-        try:
-            while True:
-                ready, _, _ = select.select([self._control, woken], [], [])
-                if woken in ready:
-                    woken.recv(1 << 12)
-                    self._reap()
-                if self._control in ready and not self._answer():
-                    return
-        finally:
-            for pid in self._children:
-                _end_group(pid)
-            shutil.rmtree(self._job.folder, ignore_errors=True)
-
-    def _answer(self) -> bool:
-        request, sockets, _, _ = socket.recv_fds(self._control, REQUEST.size, 1)
-        if len(request) < REQUEST.size:
-            return False
-        kind, number = REQUEST.unpack(request)
-        if kind == KILL:
-            for pid, of_rollout in self._children.items():
-                if of_rollout == number:
-                    _end_group(pid)
-            return True
-        server = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            self._control.close()
-            _be_rollout(self._job, self._spec, number, socket.socket(fileno=sockets[0]), server)
-        os.close(sockets[0])
-        self._children[pid] = number
-        return True
-
-    def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            number = self._children.pop(pid, None)
-            if number is None:  # the agent's file started it, or it removed a folder
-                continue
-            _end_group(pid)  # what it has left running
-            self._remove(self._job.folder / str(number))
-            with suppress(OSError):  # the run has ended
-                self._control.sendall(ENDED.pack(number, status))
-
-    def _remove(self, folder: Path) -> None:
-        try:
-            for each in _folders(folder):
-                each.rmdir()
-            folder.rmdir()
-        except OSError:  # not empty: that may take a while
-            if os.fork() == 0:
-                shutil.rmtree(folder, ignore_errors=True)
-                os._exit(0)
-
-
-def _folders(folder: Path) -> tuple[Path, Path]:
+def folders(folder: Path) -> tuple[Path, Path]:
     """Return a rollout's working folder and its temporary folder."""
     return folder / "work", folder / "tmp"
 
 
-def _end_group(pid: int) -> None:
+def end_group(pid: int) -> None:
+    """End a process that leads a group, and all processes of the group."""
     with suppress(ProcessLookupError, PermissionError):  # it has ended
         os.killpg(pid, signal.SIGKILL)
 
@@ -222,7 +140,7 @@ def _end_group(pid: int) -> None:
 _PR_SET_PDEATHSIG = 1
 
 
-def _be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socket, server: int) -> NoReturn:
+def be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socket, server: int) -> NoReturn:
     """Make a rollout in this process, which has just been forked, and end the process."""
     code = 1
     try:
@@ -233,12 +151,13 @@ def _be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.sock
             return os._exit(code)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        work, temporary = _folders(job.folder / str(number))
+        work, temporary = folders(job.folder / str(number))
         for folder in (work, temporary):
             folder.mkdir(parents=True, exist_ok=True)
-        os.environ |= {CALLERS_FOLDER: str(job.agent.here or Path.cwd()), "TMPDIR": str(temporary)}
+        os.environ |= {CALLERS_FOLDER: str(job.spec.loaded.here or Path.cwd()), "TMPDIR": str(temporary)}
         tempfile.tempdir = str(temporary)
         os.chdir(work)
+        limit_memory(job.settings.memory)
         if numpy := sys.modules.get("numpy.random"):  # Python's own `random` is seeded anew in each process
             numpy.seed()
         loop = asyncio.new_event_loop()
@@ -254,6 +173,19 @@ def _be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.sock
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code & 0xFF)
+
+
+class _Told(workers.AnsweredFirst):
+    """Tells the run what the replies so far cost, as each comes in."""
+
+    def begin(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def reply(self) -> None:
+        super().reply()
+        totals, price_usd = self._attempt.costs_so_far()
+        calls = tuple(call.model_copy(update={"raw": None, "within_raw": None}) for call in totals.calls)
+        self._post(MadeSoFar(calls, totals.usage, price_usd))
 
 
 class _Rollout:
@@ -287,16 +219,18 @@ class _Rollout:
         asked: ProcessOrder = self._early.pop(0)
         asyncio.get_running_loop().add_reader(self._line, self._read)
         try:
-            made = await self._made(asked)
+            made: workers.MadeRollout | Failure = await self._made(asked)
         except HarnessError as exc:
-            made = MadeRollout.refused(exc)
+            made = workers.MadeRollout.refused(exc)
+        except MemoryError:
+            made = self._out_of_memory()
         except Exception:  # noqa: BLE001 - a fault of the harness's own ends the run, as in the run's process
-            made = MadeRollout(refusal=traceback.format_exc(), refused_by="RuntimeError")
+            made = workers.MadeRollout(refusal=traceback.format_exc(), refused_by="RuntimeError")
         get_trace_provider().shutdown()  # as at the end of a run: the user's own processors send what they have
         self._tell(made)
 
-    async def _made(self, asked: ProcessOrder) -> MadeRollout:
-        order, job, progress = asked.order, self._job, PassedOn(self._tell)
+    async def _made(self, asked: ProcessOrder) -> workers.MadeRollout:
+        order, job, progress = asked.order, self._job, workers.PassedOn(self._tell)
         deadline = job.deadline if order.leads else replace(job.deadline, alone_s=0.0)
         run_env = RunEnvironment(job.environ, progress=progress, deadline=deadline)
         vars(run_env)["gates"] = gates = GatesElsewhere(progress, self._tell)
@@ -324,8 +258,27 @@ class _Rollout:
             self._receive = receive
             for news in self._early:
                 receive(news)
-            first_call = AnsweredFirst(self._tell, order)
+            first_call = _Told(self._tell, order)
             begun = BegunRollout(order.query, order.index, first_call, done, lambda: self._late, leads=order.leads)
             with scope:
-                await RolloutsHere(run_context).make(begun)
-            return MadeRollout(done.get(order.index), store.blobs)
+                await RolloutsHere(run_context, on_begin=first_call.begin).make(begun)
+            return workers.MadeRollout(self._within_limit(done.get(order.index)), store.blobs)
+
+    def _within_limit(self, rollout: Rollout | None) -> Rollout | None:
+        """Let a rollout fail that met its limit on memory, also where the model was told of it as of any error."""
+        if not (rollout and self._job.settings.memory):
+            return rollout
+        met = rollout.failure.type == MemoryError.__name__ if rollout.failure else _met_limit(rollout.trajectory.path)
+        changes = {"status": "failed", "failure": self._out_of_memory(), "verified": None, "verify_error": None}
+        return rollout.model_copy(update=changes) if met else rollout
+
+    def _out_of_memory(self) -> Failure:
+        with suppress(ValueError):  # what is left to do may take more
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+        why = f"its process needed more memory than {option('memory', self._job.settings.memory)} allows"
+        return Failure(kind="agent_code", type=MemoryError.__name__, message=why)
+
+
+def _met_limit(path: Sequence[Step]) -> bool:
+    return any((step.error or "").startswith(MemoryError.__name__) or _met_limit(step.inner) for step in path)

@@ -45,6 +45,9 @@ def check_engine(settings: Settings) -> None:
     """Raise UsageError for `--engine ray` without Ray, and for what does nothing with the engine."""
     if settings.engine == "ray" and settings.isolate == "process":
         raise UsageError(f"{option('isolate', 'process')} with {option('engine', 'ray')}: leave out one of the two")
+    if settings.memory is not None and settings.isolate != "process":
+        without = f"does nothing without {option('isolate', 'process')}"
+        raise UsageError(f"{option('memory', settings.memory)} {without}: one process makes all rollouts then")
     if settings.engine == "ray" and find_spec("ray") is None:
         raise UsageError(f"{option('engine', 'ray')} needs Ray: pip install 'arena-harness[ray]'")
     if settings.engine != "ray" and settings.ray_address:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from harness.core.errors import HarnessError, OutOfQuota, Refused, UsageError
 from harness.core.progress import Progress, Silent
@@ -139,7 +140,7 @@ class PassedOn(Silent):
 class AnsweredFirst(FirstCall):
     """The first call of a rollout in a worker: the run hears of its reply."""
 
-    def __init__(self, post: Post, order: RolloutOrder) -> None:
+    def __init__(self, post: Callable[[Any], None], order: RolloutOrder) -> None:
         """Tell by `post`."""
         super().__init__()
         self._post, self._order = post, order

@@ -28,7 +28,7 @@ from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import AgentEnv, LoadedAgent
-from harness.rollouts.model_calls import capture_gaps, keep_calls, total_calls
+from harness.rollouts.model_calls import CallTotals, capture_gaps, keep_calls, total_calls
 from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
 from harness.rollouts.recorder import Recorder, failure_from, not_whole, timed_out
@@ -163,9 +163,15 @@ class Attempt:
         most_s = min(REWARD_S, max(0.0, self.run_context.deadline.at - anyio.current_time()))
         return self._keep(await verified(self.run_context.loaded, self._build(outcome), self.query, most_s))
 
-    def record(self, outcome: AgentOutcome) -> Rollout:
-        """Make the record and store it, at once and without a reward."""
-        return self._keep(self._build(outcome))
+    def costs_so_far(self) -> tuple[CallTotals, float | None]:
+        """Return the calls so far, as far as they are known without spans, and their price."""
+        replies = witnessed_calls((), self.recorder.calls)
+        totals = total_calls((), replies, self.recorder.hooks, self.requested.temperature)
+        return totals, self._price_usd(totals)
+
+    def record(self, outcome: AgentOutcome, **told: Any) -> Rollout:
+        """Make the record and store it, at once and without a reward; `told` are fields known from elsewhere."""
+        return self._keep(self._build(outcome).model_copy(update=told))
 
     def _build(self, outcome: AgentOutcome) -> Rollout:
         run_context, spans = self.run_context, SPAN_LOG.take(self.trace_id)
@@ -205,7 +211,7 @@ class Attempt:
             capture_gaps=gaps,
             retries=costs.retries,
             usage=costs.usage,
-            price_usd=0.0 if models.offline else costs.price_usd(run_context.prices, models.base_url),
+            price_usd=self._price_usd(costs),
             served_by=models.endpoint.host if run_context.alternatives and models.endpoint else None,
             clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
@@ -214,6 +220,10 @@ class Attempt:
             instructions=first_request.get("instructions"),
             tool_names=tuple(t["name"] for t in first_request.get("tools", ())),
         )
+
+    def _price_usd(self, costs: CallTotals) -> float | None:
+        models = self.run_context.models
+        return 0.0 if models.offline else costs.price_usd(self.run_context.prices, models.base_url)
 
     def _keep(self, rollout: Rollout) -> Rollout:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -84,6 +84,8 @@ class RolloutsHere:
     """Whether a rollout that failed is made again on another server, and leaves no record here."""
     other_is_up: Callable[[], bool] = lambda: False
     """Whether a rollout without a reply need not wait for a server that is down."""
+    on_begin: Callable[[Attempt], None] = lambda _: None
+    """Called with what is about to run."""
 
     async def make(self, begun: BegunRollout) -> None:
         """Run the agent once, as RolloutMaker says."""
@@ -98,6 +100,7 @@ class RolloutsHere:
             goes_elsewhere=self.other_is_up,
         )
         attempt = Attempt(run_context, query, index, recorder, run_context.clock())
+        self.on_begin(attempt)
         try:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
@@ -124,8 +127,8 @@ class RolloutsHere:
         begun.done[index] = await attempt.settle(outcome)
 
 
-def record_lost(run_context: RunContext, query: Query, index: int, failure: Failure) -> Rollout:
-    """Keep a rollout of which nothing came back, and return its record."""
+def record_lost(run_context: RunContext, query: Query, index: int, failure: Failure, **told: Any) -> Rollout:
+    """Keep a rollout whose record did not come back, with the fields that were `told` before, and return its record."""
     recorder = Recorder(state=run_context.models.state, seed=sampling_seed(run_context, query, index))
     attempt = Attempt(run_context, query, index, recorder, run_context.clock())
-    return attempt.record(AgentOutcome(failure=failure))
+    return attempt.record(AgentOutcome(failure=failure), **told)

@@ -13,6 +13,7 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import recorded_settings
 from harness.core.errors import UsageError
+from harness.core.progress import now
 from harness.core.records import Rollout
 from harness.core.settings import as_written
 from harness.core.settings_sources import load
@@ -20,7 +21,7 @@ from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.validation import replay_run
+from harness.pipeline.validation import replay_run, validate_run
 from harness.rollouts.loading import from_object, load_agent
 from tests.fake_endpoint import FakeEndpoint, Hang, Refuse, Say, Seen
 from tests.nursery import Nursery
@@ -59,6 +60,7 @@ def end(how: str) -> str:
         "a segfault": lambda: ctypes.string_at(0),
         "abort()": os.abort,
         "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "memory": lambda: str(len(bytes(600 * 2**20))),
     }
     return ways[how]() if how in ways else "goes on"
 
@@ -146,21 +148,40 @@ def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(agent: 
     found = rollouts(run)
     assert [r.trajectory.answer for r in found.pop("Go on.")] == ["Done.", "Done."]
     for how, (kind, type_, words) in ENDS.items():
-        for failure in [rollout.failure for rollout in found[how]]:
-            assert failure
-            assert (failure.kind, failure.type) == (kind, type_)
-            assert words in failure.message
+        for rollout in found[how]:
+            assert rollout.failure
+            assert (rollout.failure.kind, rollout.failure.type) == (kind, type_)
+            assert words in rollout.failure.message
+            assert (rollout.usage.requests, rollout.usage.tokens, len(rollout.calls)) == (1, 120, 1), "it was paid for"
+    assert not validate_run(run, now).remaining
+
+
+@pytest.mark.parametrize(("limit", "ended"), [(None, None), (500, "agent_code")])
+def test_a_rollout_that_takes_more_memory_than_it_may_fails(agent: Path, limit: int | None, ended: str | None):
+    def eating(seen: Seen) -> Say:
+        return Say("Done.") if seen.tool_outputs else Say(calls=(("end", {"how": "memory"}),))
+
+    with FakeEndpoint(agent=eating).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Eat."], memory=limit))
+    for rollout in rollouts(run)["Eat."]:
+        assert (rollout.failure and rollout.failure.kind) == ended
+        assert len(rollout.calls) == 2
+
+
+def test_a_limit_on_memory_that_leaves_no_room_is_a_usage_error(agent: Path, nowhere: FakeEndpoint):
+    with pytest.raises(UsageError, match="less than the process takes with the agent loaded"):
+        anyio.run(lambda: made(agent, nowhere, ["Why?"], memory=20))
 
 
 def test_a_server_that_is_down_is_asked_as_rarely_as_by_one_process(agent: Path):
     asked: list[tuple[int, set[Any]]] = []
     for isolate in ("none", "process"):
-        with FakeEndpoint(agent=lambda _: Refuse(500)).serving() as server:
-            more = {"n": 8, "isolate": isolate, "give_up": 1.5}
+        replies = iter([Say("Done.")])
+        with FakeEndpoint(agent=lambda _: next(replies, Refuse(500))).serving() as server:  # noqa: B023 - serves this
+            more = {"n": 8, "isolate": isolate, "give_up": 1.0}
             run = anyio.run(lambda: made(agent, server, ["Why?"], **more))  # noqa: B023 - called at once
-            asked.append(
-                (len(server.requests), {rollout.failure and rollout.failure.kind for rollout in rollouts(run)["Why?"]})
-            )
+            kinds = {rollout.failure and rollout.failure.kind for rollout in rollouts(run)["Why?"]}
+            asked.append((len(server.requests), kinds))
     (here, kinds), (apart, kinds_apart) = asked
     assert kinds == kinds_apart
     assert abs(here - apart) <= 3, asked
@@ -214,7 +235,11 @@ def nowhere() -> Iterator[FakeEndpoint]:
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [({"engine": "ray"}, "leave out one of the two"), ({"base_url": ["{url}", "{url}/"]}, "2 servers")],
+    [
+        ({"engine": "ray"}, "leave out one of the two"),
+        ({"isolate": "none", "memory": 500}, "does nothing without"),
+        ({"base_url": ["{url}", "{url}/"]}, "2 servers"),
+    ],
 )
 def test_what_goes_not_together_is_a_usage_error(agent: Path, nowhere: FakeEndpoint, more: Any, message: str):
     if "base_url" in more:

@@ -12,14 +12,8 @@ from harness.core.records import Group, Query, Rollout, sum_if_known
 from harness.report.html.diffs import ALONE
 from harness.report.html.facts import Fact, group_facts
 from harness.report.html.outcome import Outcome, RolloutCard, StandingsLine, outcome, rollout_cards, standings
+from harness.report.summary import match_details
 from harness.report.summary.group import summarize_group
-from harness.report.summary.match_details import (
-    BracketDrawing,
-    MatchDetails,
-    detail_matches,
-    draw_bracket,
-    seeds_by_anchor,
-)
 from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, judged_sides, rollout_flags, verdict_keys
 from harness.report.summary.pair_table import PairTable, pair_table
 from harness.report.summary.ranking import group_of
@@ -121,7 +115,7 @@ def seeding_lines(group: Group, ranking: GroupRanking) -> list[SeedLabel]:
     played = {m.a: (number, m) for number, m in enumerate(ranking.matches, 1) if m.round == 0}
     if not played:
         return []
-    order = seeds_by_anchor(ranking.matches)
+    order = match_details.seeds_by_anchor(ranking.matches)
     anchor = next(match.b for _, match in played.values())
     entrants = [r.index for r in group.rollouts if r.status == "ok" and r.index != anchor]
     lines: list[SeedLabel] = []
@@ -155,10 +149,10 @@ class QuerySection:
     seeding: list[SeedLabel]
     scale: tuple[int, int]
     """Whole marks below and above every seeding score, for the ends of an axis."""
-    bracket: BracketDrawing | None
+    bracket: match_details.BracketDrawing | None
     flags: dict[str, str]
     """The flags of its matches, and what each means."""
-    matches: list[MatchDetails]
+    matches: list[match_details.MatchDetails]
     missing: list[FailedVerdict]
     cards: list[RolloutCard]
     """Each rollout, best first."""
@@ -196,8 +190,8 @@ class SectionMaker:
             *map(self._failures.get, ranking.failed_verdicts),
         ]
         verdicts_usd = sum_if_known(verdict.price_usd for verdict in bought if verdict)  # when they were bought
-        bracket = draw_bracket(group, ranking)
-        matches = list(detail_matches(group, ranking, bracket, verdicts))
+        bracket = match_details.draw_bracket(group, ranking)
+        matches = list(match_details.detail_matches(group, ranking, bracket, verdicts))
         flags = {flag for match in matches for flag in match.flags}
         seeding = [score for m in ranking.matches if m.round == 0 for score in (m.score_a, m.score_b)]
         low, high = (int(min(seeding)), int(max(seeding))) if seeding else (0, 9)

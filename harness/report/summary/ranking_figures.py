@@ -11,14 +11,8 @@ from harness.archive.result_files import RankingFile
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
+from harness.ranking.judge_stats import side_by_side
 from harness.ranking.judge_stats.agreement import Share
-from harness.ranking.judge_stats.side_by_side import (
-    QueryFigure,
-    length_figure,
-    mean_over_queries,
-    over_queries,
-    quotient,
-)
 from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.group import AgentFigures, JudgeFigures, QualityFigure, tallies
 from harness.report.summary.labels import rollouts_by_answer
@@ -36,11 +30,11 @@ _Signs = tuple[tuple[str, int], ...]
 class RankingFigures:
     """The figures of a ranking's groups; means and shares are over queries."""
 
-    ended_well: QueryFigure | None
+    ended_well: side_by_side.QueryFigure | None
     """Rollouts of a query that ended well."""
-    answers: QueryFigure | None
+    answers: side_by_side.QueryFigure | None
     """Different answers among them."""
-    tools: QueryFigure | None
+    tools: side_by_side.QueryFigure | None
     """Different sequences of tool calls among them, by the names of the tools."""
     one_answer: int
     """Queries whose rollouts all give the same answer."""
@@ -50,13 +44,13 @@ class RankingFigures:
     """Queries in which all advantages are zero, by the reason."""
     weak: int
     """Queries whose advantages are not zero, but whose judging hardly tells the rollouts apart."""
-    above_anchor: QueryFigure | None
+    above_anchor: side_by_side.QueryFigure | None
     """Share of ranked samples above the anchor."""
     dimensions: Mapping[str, Share]
     """By dimension, verdicts whose winner has the higher mark in it, of all verdicts with a winner."""
     never_part: tuple[tuple[str, str], ...]
     """Dimensions that prefer the same side in every verdict."""
-    length: Mapping[str, QueryFigure]
+    length: Mapping[str, side_by_side.QueryFigure]
     """By judge, Spearman's correlation of score with answer length, ranks within queries."""
 
 
@@ -96,14 +90,14 @@ def ranking_figures(reader: RunReader, ranking: RankingFile) -> RankingFigures:
         empty_answers=sums.empty_answers,
         flat=dict(sums.flat.most_common()),
         weak=sums.weak,
-        above_anchor=over_queries(sums.above_anchor, quotient, _SHARE),
+        above_anchor=side_by_side.over_queries(sums.above_anchor, side_by_side.quotient, _SHARE),
         dimensions={
             name: Share(sum(n for alone, n in each if alone), sum(n for _, n in each)) for name, each in decided.items()
         },
         never_part=tuple(
             pair for pair, each in both.items() if any(a for a, _ in each) and all(a == b for a, b in each)
         ),
-        length={judge: figure for judge, each in sums.tallies.items() if (figure := length_figure(each))},
+        length={judge: figure for judge, each in sums.tallies.items() if (figure := side_by_side.length_figure(each))},
     )
 
 
@@ -130,9 +124,9 @@ def _add(sums: _Sums, group: Group, ranked: GroupRanking, verdict_of: VerdictLoo
         sums.tallies.setdefault(judge, []).append(tally)
 
 
-def _mean_count(counts: Sequence[int], most: int) -> QueryFigure | None:
+def _mean_count(counts: Sequence[int], most: int) -> side_by_side.QueryFigure | None:
     """Return the mean of one count a query, with an interval of what a count can be: from 0, or 1 if none is 0."""
-    figure = mean_over_queries(counts, (float(min(counts, default=0) > 0), math.inf))
+    figure = side_by_side.mean_over_queries(counts, (float(min(counts, default=0) > 0), math.inf))
     return replace(figure, high=min(figure.high, most)) if figure and figure.high is not None else figure
 
 
