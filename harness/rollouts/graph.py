@@ -1,14 +1,19 @@
 """An agent and those it hands off to: walking them, and copying them for one rollout."""
 
 import copy
+import re
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from agents import Agent, Handoff, RunContextWrapper
 from agents.mcp import MCPServer
+
+from harness.core.errors import HarnessError, first_error, on_a_line
+from harness.core.redaction import MARK
 
 Change = Callable[[Agent[Any]], dict[str, Any]]
 Copies = dict[int, tuple[Agent[Any], Agent[Any]]]
@@ -48,10 +53,34 @@ def servers_to_connect(agent: Agent[Any]) -> list[MCPServer]:
 
 
 async def connect(server: MCPServer, connections: AsyncExitStack) -> MCPServer:
-    """Connect a server until `connections` closes, and return it."""
+    """Connect a server until `connections` closes, and return it. Raises ServerFailed."""
     connections.push_async_callback(server.cleanup)
-    await server.connect()
+    try:
+        await server.connect()
+    except Exception as exc:
+        group: Any = exc
+        cause = first_error(group) if isinstance(exc, ExceptionGroup) else exc
+        why = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+        raise ServerFailed(f"the MCP server {server.name!r} did not start ({_started_by(server)}): {why}") from exc
     return server
+
+
+class ServerFailed(HarnessError):
+    """An MCP server of the agent's cannot be connected to."""
+
+
+_SECRET = re.compile(r"(?i)((?:key|token|secret|passw|auth|header|cred)[^\s=]*[= ])\S+")
+
+
+def _started_by(server: MCPServer) -> str:
+    """Return the command or address of a server, without what may be secret."""
+    params: Any = getattr(server, "params", None)
+    if command := getattr(params, "command", None):
+        return on_a_line(_SECRET.sub(rf"\1{MARK}", " ".join([command, *params.args])))
+    url = urlsplit(str(params["url"]) if server.__class__.__module__.startswith("agents.") else "")
+    return (
+        on_a_line(f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}") if url.netloc else type(server).__name__
+    )
 
 
 @dataclass(frozen=True)

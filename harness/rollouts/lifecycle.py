@@ -69,6 +69,8 @@ class ProcessGuard:
 REWARD_S = 120.0
 """How long the agent's own `reward` may take over one rollout: it may run a test suite."""
 _CLEAN_UP_S = 30.0
+_UNSET = [p.default for p in inspect.signature(MCPServer).parameters.values() if p.default is not p.empty]
+"""The defaults of the SDK's servers: it knows one that was not set by its identity."""
 
 
 @dataclass
@@ -94,7 +96,9 @@ async def set_up(
         async with loaded.open(env) as agent, AsyncExitStack() as connections:
             connected: dict[int, MCPServer] = {}
             for server in servers_to_connect(agent):
-                connected[id(server)] = await connect(deepcopy(server), connections)
+                connected[id(server)] = await connect(
+                    deepcopy(server, {id(unset): unset for unset in _UNSET}), connections
+                )
             yield copied(agent, lambda a: change(a) | {"mcp_servers": [connected.get(id(s), s) for s in a.mcp_servers]})
     finally:
         with anyio.move_on_after(_CLEAN_UP_S, shield=True) as limit:
