@@ -6,6 +6,7 @@ What the server replies is scripted: `agent` and `judge` are functions from the 
 import json
 import re
 import socket
+import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -201,6 +202,11 @@ def block(text: str, name: str) -> str:
 
 class _Server(ThreadingHTTPServer):
     request_queue_size = 256  # 64 rollouts connect at once
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing where a command that was stopped has reset its connections."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class FakeEndpoint:

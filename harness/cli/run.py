@@ -108,7 +108,7 @@ def deliver(
             more |= {"waiting": result.waiting} if result.waiting else {}
             reasons = {
                 "--max-cost stopped the work": result.stopped,
-                "an endpoint was given up (--give-up)": result.given_up,
+                "an endpoint was given up": result.given_up,
                 "a batch has the judge's questions": result.waiting,
             }
             stopped = next((reason for reason, given in reasons.items() if given), None)
@@ -180,7 +180,7 @@ def _end(
     if not judged_later and summary.best is None:
         code = ExitCode.NOTHING_RANKABLE
     if say_given_up(result):
-        return max(ExitCode.FAILURES, code)
+        return ExitCode.BUDGET if result.out_of_quota else max(ExitCode.FAILURES, code)
     if not rescored and summary.agents.failed["quota"]:
         return ExitCode.BUDGET
     out_of_quota = bool(summary.failed_verdicts) and any(

@@ -6,10 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 
 import anyio
 
 from harness.core.errors import as_spoken
+from harness.core.progress import Clock, now
 from harness.core.records import FailureKind
 
 
@@ -103,12 +105,18 @@ class Breaker:
     """Counts failures without a reply between. While it is open, calls wait for one, in any event loop."""
 
     def __init__(
-        self, name: str, give_up_s: float, note: Callable[[str], None], on_end: Callable[[str, FailureKind], None]
+        self,
+        name: str,
+        give_up_s: float,
+        note: Callable[[str], None],
+        on_end: Callable[[str, FailureKind], None],
+        clock: Clock = now,
     ) -> None:
         """Begin closed. `name` is the endpoint's, for `note`, which gets what the user should read.
 
         `on_end` gets why the endpoint is given up, and what the calls fail with from then on.
         """
+        self.described, self._clock = name, clock
         self._name, self._give_up_s, self._note, self._on_end = name, give_up_s, note, on_end
         self._failures, self._replied_at = 0, -math.inf
         self._failing_since: float | None = None
@@ -116,7 +124,8 @@ class Breaker:
         self._line: list[object] = []
         self._changed = LoopsEvent()
         self._lock = threading.RLock()
-        self._kind: FailureKind = "network"
+        self.kind: FailureKind = "network"
+        """What calls fail with that are not made any more."""
         self.given_up: str | None = None
         """Why nothing more is asked of the endpoint."""
 
@@ -154,7 +163,7 @@ class Breaker:
     def raise_if_down(self) -> None:
         """Raise EndpointDown if the endpoint is given up."""
         if self.given_up:
-            raise EndpointDown(self.given_up, self._kind)
+            raise EndpointDown(self.given_up, self.kind)
 
     def replied(self) -> None:
         """Note a reply of any kind that shows the endpoint at work."""
@@ -186,7 +195,7 @@ class Breaker:
                 self._note(f"{row}: calls wait, and one tries now and then")
             if now - self._failing_since >= self._give_up_s:
                 limit = f"{self._give_up_s:g} s (--give-up)"
-                self._give_up(f"{self._name} gave no reply for {limit}; the last error: {why}", "network")
+                self._give_up(f"{self.described} gave no reply for {limit}; the last error: {why}", "network")
             self._change()
 
     def tried(self) -> None:
@@ -197,19 +206,32 @@ class Breaker:
 
     def give_up_refusing(self) -> None:
         """Ask nothing more of the endpoint, which answered with rate limits alone."""
-        limits = f"{self._name} answered with nothing but rate limits (HTTP 429) for {self._give_up_s:g} s (--give-up)"
+        kept_on = f"for {self._give_up_s:g} s (--give-up)"
+        limits = f"{self.described} answered with nothing but rate limits (HTTP 429) {kept_on}"
         self._give_up(f"{limits}; a lower --concurrency or a longer --give-up may help", "api")
+
+    def give_up_refused(self, why: str, kind: FailureKind) -> None:
+        """Ask nothing more of the endpoint, which refuses the key or the model, or says that the account is empty."""
+        self._failing_since = anyio.current_time()
+        self._give_up(why, kind)
 
     def end(self, given_up: str, kind: FailureKind) -> None:
         """Ask nothing more of the endpoint: another process gave it up, and has said so."""
         with self._lock:
             if not self.given_up:
-                self.given_up, self._kind = given_up, kind
+                self.given_up, self.kind = given_up, kind
             self._change()
+
+    def dated(self, why: str) -> str:
+        """Return why the endpoint is asked no more, with the time since when that is so."""
+        failing_s = 0.0 if self._failing_since is None else anyio.current_time() - self._failing_since
+        return f"{why} (since {self._clock() - timedelta(seconds=failing_s):%H:%M:%S} UTC)"
 
     def _give_up(self, given_up: str, kind: FailureKind) -> None:
         if not self.given_up:
-            self._note(as_spoken(f"{given_up}. Nothing more is asked of it"))
+            given_up = self.dated(given_up)
+            if self._replied_at > -math.inf or kind == "network":  # else the first call's error says it
+                self._note(as_spoken(f"{given_up}. Nothing more is asked of it"))
             self._on_end(given_up, kind)
         self.end(given_up, kind)
 

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import anyio
 import httpx2
 import openai
 from agents import ModelSettings
 
-from harness.core.progress import Progress, Silent
+from harness.core.progress import Clock, Progress, Silent, now
 from harness.core.records import FailureKind
 from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
@@ -23,12 +23,24 @@ from harness.endpoints.pace import Pace
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, names_set, without
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
-from harness.endpoints.retries import NO_LIMIT, TimeLimit, describe_trouble, is_quota, retry_after_s
+from harness.endpoints.retries import (
+    NO_LIMIT,
+    TimeLimit,
+    as_refusal,
+    describe_briefly,
+    describe_trouble,
+    read_failure,
+    retry_after_s,
+    shuts_out,
+)
 from harness.endpoints.usage import is_beyond_belief
 
 _Reply = TypeVar("_Reply")
+_Who = Literal["agent", "judge"]
 _NO_REQUEST = httpx2.Request("POST", "http://endpoint.invalid")
 """The openai client's error wants a request; nothing reads the request."""
+OWN_MODEL = "the agent's own model"
+"""What stands in messages for the host of models that the agent's code brings."""
 _SHORTEST_ATTEMPT_S = 1.0
 """An endpoint that works has this long to answer, however short the time to give up."""
 
@@ -64,18 +76,27 @@ class Gate:
     without any reply. Calls of other event loops, in other threads, go through the same gate.
     """
 
-    def __init__(self, name: str, patience: Patience, rng: random.Random, progress: Progress) -> None:
+    def __init__(
+        self, name: str, patience: Patience, rng: random.Random, progress: Progress, clock: Clock = now
+    ) -> None:
         """Open the gate of the endpoint `name`; `progress` shows what the user should know meanwhile."""
         self.name, self.patience, self._progress, self._waiting = name, patience, progress, 0
         self.share: Callable[[GateLesson], None] = lambda _: None
         """Called with what the gate learns, to pass it on to other processes."""
         self._pace = Pace(rng, lambda pause_s: self.share(GateLesson(name, pause_s)))
         self._breaker = Breaker(
-            name, patience.give_up_s, progress.note, lambda why, kind: self.share(GateLesson(name, 0.0, why, kind))
+            name,
+            patience.give_up_s,
+            progress.note,
+            lambda why, kind: self.share(GateLesson(name, 0.0, why, kind)),
+            clock,
         )
         self.retried, self.note_headers = progress.retried, self._pace.note_headers
         self._replied_at: float | None = None
         self._lock, self._has_noted_counts = threading.Lock(), False
+        self._models: dict[_Who, set[str | None]] = {}
+        self._answered: set[str | None] = set()
+        self._shut_models: dict[str | None, tuple[str, FailureKind]] = {}
         self.hangs = False
         """Whether the last call to end got no reply in time."""
         self.last_error: str | None = None
@@ -90,6 +111,30 @@ class Gate:
     def given_up(self) -> str | None:
         """Why nothing more is asked of the endpoint; None while it is asked."""
         return self._breaker.given_up
+
+    def down_for(self, who: _Who) -> EndpointDown | None:
+        """Return why a judge, or each model of the agent that was asked here, gets no more calls; else None."""
+        models = [(model, self.why_down(model)) for model in self._models.get(who, ())]
+        down = [why for _, why in models if why]
+        return down[0] if down and (who == "judge" or len(down) == len(models)) else None
+
+    def why_down(self, model: str | None = None) -> EndpointDown | None:
+        """Return why `model` is asked nothing more; without a model, why the endpoint is; None while it is asked."""
+        shut = (self.given_up, self._breaker.kind) if self.given_up else self._shut_models.get(model)
+        return EndpointDown(*shut) if shut else None
+
+    def _note_asked(self, who: _Who, model: str | None) -> None:
+        self._models.setdefault(who, set()).add(model)
+        self._breaker.described = self._describe(*sorted(self._models))
+
+    def _describe(self, *users: _Who) -> str:
+        if self.name == OWN_MODEL:
+            return self.name
+        return f"{' and '.join(f'the {user}' for user in users)}'s endpoint {self.name}"
+
+    def _raise_if_down(self, model: str | None) -> None:
+        if down := self.why_down(model):
+            raise down
 
     @property
     def is_down(self) -> bool:
@@ -107,32 +152,40 @@ class Gate:
         return self._breaker.closed and self._pace.free
 
     async def send(
-        self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit = NO_LIMIT, leaves: Callable[[], bool] = stays
+        self,
+        call: Callable[[], Awaitable[_Reply]],
+        clock: TimeLimit = NO_LIMIT,
+        leaves: Callable[[], bool] = stays,
+        *,
+        model: str | None = None,
+        who: _Who = "agent",
     ) -> _Reply:
-        """Make a call in its turn, and again after each 429. `clock` stands still while the call waits.
+        """Make a call to `model` in its turn, and again after each 429. `clock` stands still while the call waits.
 
         An attempt that takes longer than `request_s` ends as openai.APITimeoutError; where no reply ever came, one that
         outlives `give_up_s` does, too. Raises what `call` raises: a RateLimitError only where no reply came for
-        `give_up_s`; EndpointDown once the endpoint is given up, or where the call would wait for an endpoint that is
-        down, or got no reply in time, and `leaves`.
+        `give_up_s`; EndpointDown once the endpoint is given up, or refused the model, or where the call would wait for
+        an endpoint that is down, or got no reply in time, and `leaves`.
         """
+        self._note_asked(who, model)
         began, refused = anyio.current_time(), 0
         while True:
             tries = False
             if not self.open:
-                self._breaker.raise_if_down()
+                self._raise_if_down(model)
                 with self._waits(clock):
                     await self._pace.wait()
                     tries = await self._breaker.wait(leaves)  # whether this call tries an endpoint that is down
             await my_turn(SENDING)
+            self._raise_if_down(model)
             sent_at = self._pace.sent()
             try:
-                return await self._attempt(call, clock)
+                return await self._attempt(call, clock, model, who)
             except openai.RateLimitError as exc:
                 self.last_error = describe_trouble(exc, self.name)
                 waited_s = anyio.current_time() - max(began, self._replied_at or began)
                 left_s = self.patience.give_up_s - waited_s
-                if is_quota(exc):
+                if self.why_down(model):
                     raise
                 if left_s <= 0:
                     self._breaker.give_up_refusing()
@@ -152,7 +205,25 @@ class Gate:
             with self._waits(clock):
                 await self._pace.rest(rest_s)
 
-    async def _attempt(self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit) -> _Reply:
+    def _shut_out(self, exc: openai.APIStatusError, model: str | None, who: _Who) -> bool:
+        """End the endpoint where each later call would be refused as well, but `model` alone where others answered.
+
+        Return whether the endpoint came to an end.
+        """
+        scope, kind = shuts_out(exc), read_failure(exc).kind
+        if scope is None:
+            return False
+        why = str(as_refusal(exc, model or "the default", self._describe(who), judge=who == "judge"))
+        if scope == "model" and self._answered - {model}:
+            self._shut_models[model] = self._breaker.dated(why), kind
+            return False
+        self._breaker.give_up_refused(why, kind)
+        self._pace.end()
+        return True
+
+    async def _attempt(
+        self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit, model: str | None, who: _Who
+    ) -> _Reply:
         """Make a call once; note its reply, or that there was none before the limit on the caller's time."""
         sent_at, most_s = anyio.current_time(), self.patience.request_s
         if not self.has_answered and self.patience.give_up_s:  # no longer than the endpoint is waited for
@@ -161,25 +232,24 @@ class Gate:
             with anyio.move_on_after(most_s):
                 reply = await call()
                 self._replied_at, self.last_error, self.hangs = anyio.current_time(), None, False
+                self._answered.add(model)
                 self._breaker.replied()
                 self._pace.replied()
                 return reply
             raise openai.APITimeoutError(_NO_REQUEST)
-        except NoReply as exc:  # the endpoint is there: the call may be made again, and others need not wait
-            self.last_error, self.hangs = describe_trouble(exc, self.name), False
-            raise
         except (openai.APIConnectionError, openai.InternalServerError) as exc:
             self.last_error = describe_trouble(exc, self.name)
             self.hangs = isinstance(exc, openai.APITimeoutError)
-            status = getattr(exc, "status_code", None)
-            short = "no reply in time" if self.hangs else f"HTTP {status}" if status else type(exc).__name__
-            self._breaker.failed(short, sent_at)
+            if isinstance(exc, NoReply) and exc.usage:  # a model was at work: the call may be made again
+                raise
+            self._breaker.failed(describe_briefly(exc), sent_at)
             if self.given_up:
                 self._pace.end()
             raise
-        except openai.APIStatusError:
+        except openai.APIStatusError as exc:
             self.hangs = False
-            self._breaker.replied()  # the endpoint works, and says so
+            if not self._shut_out(exc, model, who):
+                self._breaker.replied()  # the endpoint works, and says so
             raise
         except anyio.get_cancelled_exc_class():
             if clock.passed:
@@ -219,8 +289,8 @@ class Gate:
 class Gates:
     """The gates of a command: one for each endpoint and key, which all of the command's calls go through."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, clock: Clock = now) -> None:
+        self._progress, self._clock = progress, clock
         self._gates: dict[tuple[str, str, str], Gate] = {}
         self.share: Callable[[GateLesson], None] = lambda _: None
         """Called, in any thread, with all that any gate learns."""
@@ -230,9 +300,18 @@ class Gates:
     @property
     def given_up(self) -> str | None:
         """Why nothing more is asked of an endpoint; None while every endpoint is asked, or another in its place."""
-        replaced = [gate for gates in self.together if not all(g.given_up for g in gates) for gate in gates]
-        reasons = [gate.given_up for gate in self._gates.values() if gate.given_up and gate not in replaced]
-        return "; ".join(reasons) or None
+        return "; ".join(map(str, self._down)) or None
+
+    @property
+    def out_of_quota(self) -> bool:
+        """Whether nothing more is asked of an endpoint because the account is empty."""
+        return any(down.kind == "quota" for down in self._down)
+
+    @property
+    def _down(self) -> list[EndpointDown]:
+        replaced = [gate for gates in self.together if not all(g.down_for("agent") for g in gates) for gate in gates]
+        gates = [gate for gate in self._gates.values() if gate not in replaced]
+        return [down for g in gates if (down := g.why_down() or g.down_for("judge") or g.down_for("agent"))]
 
     @property
     def last_errors(self) -> str | None:
@@ -244,9 +323,9 @@ class Gates:
         place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
         gate = self._gates.get(place)
         if gate is None:
-            name = endpoint.host if endpoint else "the agent's own model"
+            name = endpoint.host if endpoint else OWN_MODEL
             name = f"{name} ({tier})" if tier else name
-            gate = self._gates[place] = Gate(name, patience, rng, self._progress)
+            gate = self._gates[place] = Gate(name, patience, rng, self._progress, self._clock)
             gate.share = lambda lesson: self.share(lesson)  # noqa: PLW0108 - `share` is set anew
         return gate
 
@@ -300,7 +379,8 @@ class EndpointState:
                 allowed = without(settings, self.refused.of(model))
                 asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
                 try:
-                    reply = await self.gate.send(partial(send, asking_for(allowed, asked)), clock, leaves)
+                    sending = partial(send, asking_for(allowed, asked))
+                    reply = await self.gate.send(sending, clock, leaves, model=model)
                 except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                     if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
                         continue

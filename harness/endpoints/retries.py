@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import count
-from typing import Self, cast
+from typing import Literal, Self, cast
 
 import anyio
 import httpx2
@@ -207,8 +207,21 @@ def read_number(text: str | None) -> float | None:
     return number if number >= 0 else None
 
 
-QUOTA = "insufficient_quota"
-"""The code of a 429 that no waiting mends: the account is empty."""
+_NO_MONEY_STATUSES = {400, 402, 403, 429}
+_NO_MONEY = re.compile(
+    r"insufficient[ _](user[ _])?(quota|balance|credits?|funds)|(credit|account) balance is (too low|insufficient)"
+    r"|billing[ _](hard[ _]limit|not[ _]active)|quota (is )?(exhausted|used up|not enough)|out of call volume quota"
+    r"|(not enough|run out of|out of) (credits?|quota)|payment required|额度不足",
+    re.IGNORECASE,
+)
+"""How OpenAI, Anthropic, Azure, DeepSeek, OpenRouter and resellers say that an account is empty."""
+_OVER_QUOTA = re.compile(r"exceeded your current quota|quota exceeded", re.IGNORECASE)
+_ASK_LATER = re.compile(r"resource_exhausted|per (minute|second)|(retry|again) (in|after)", re.IGNORECASE)
+"""Where it stands beside the words of an empty account, a limit on the rate is meant, as by Gemini."""
+_OF_CONTENT = re.compile(
+    r"moderation|flagged|(content|usage|safety)[ _]+(policy|policies|filter|management)", re.IGNORECASE
+)
+"""How a 403 is worded that is about the texts of one request."""
 _CONTEXT_LENGTH = "context_length_exceeded"
 _CONTENT_FILTER = {"content_filter", "content_policy_violation"}
 _KEYS = re.compile(r"\b(?:Bearer\s+\S+|(?:sk|key|gsk|xai|pk)-[\w*.-]{6,})")
@@ -222,15 +235,15 @@ def as_refusal(  # noqa: PLR0911
     who, flag = ("the judge's", option("judge_model")) if judge else ("the", option("model"))
     key = "HARNESS_JUDGE_API_KEY (or OPENAI_API_KEY)" if judge else "OPENAI_API_KEY"
     match exc:
+        case openai.APIStatusError() if is_quota(exc):
+            why = f"{host} says that {who} quota is used up ({_message(exc)})"
+            return OutOfQuota(f"{why}; top it up, or use another key")
         case openai.AuthenticationError() | openai.PermissionDeniedError():
             advice = f"set {key} to one it accepts"
             return Refused(f"{host} refused {who} key ({exc.status_code}: {_message(exc)}); {advice}")
         case openai.NotFoundError():
             missing = f"{host} does not have {who} model {model!r} ({exc.status_code}: {_message(exc)})"
             return Refused(f"{missing}; name one it serves with {flag}, or check the address")
-        case openai.RateLimitError() if is_quota(exc):
-            why = f"{host} says that {who} quota is used up ({_message(exc)})"
-            return OutOfQuota(f"{why}; top it up, or use another key")
         case openai.BadRequestError() if not (is_too_long(exc) or exc.code in _CONTENT_FILTER):
             refused = f"{host} refused the first call to {who} model {model!r} (400: {_message(exc)})"
             return Refused(f"{refused}; see what it takes, or name another model with {flag}")
@@ -268,7 +281,7 @@ def read_failure(exc: BaseException) -> Failure:
         kind = "quota"
     elif isinstance(exc, openai.BadRequestError) and is_too_long(exc):
         kind = "context_length"
-    elif isinstance(exc, openai.APIError) and exc.code in _CONTENT_FILTER:
+    elif isinstance(exc, openai.APIError) and _is_about_content(exc):
         kind = "content_filter"
     elif isinstance(exc, openai.APIConnectionError) and not isinstance(exc, NoReply):
         kind = "network"
@@ -286,9 +299,44 @@ def describe_trouble(exc: openai.APIError, host: str) -> str:
     return f"cannot reach {host} ({_root(exc)})"
 
 
+def describe_briefly(exc: openai.APIError) -> str:
+    """Return in few words why a call got no model's reply."""
+    if isinstance(exc, openai.APIStatusError):
+        return f"HTTP {exc.status_code}"
+    if isinstance(exc, NoReply):
+        return "no model's reply"
+    return "no reply in time" if isinstance(exc, openai.APITimeoutError) else type(exc).__name__
+
+
 def is_quota(exc: BaseException | None) -> bool:
-    """Return whether an error says that the account is empty."""
-    return isinstance(exc, openai.APIError) and exc.code == QUOTA
+    """Return whether an error says that the account is empty, in any provider's words: no waiting mends it."""
+    if not isinstance(exc, openai.APIStatusError) or exc.status_code not in _NO_MONEY_STATUSES:
+        return False
+    if exc.status_code == 402:
+        return True
+    said = f"{exc.code} {exc.type} {exc.message}"  # the message holds the whole body where that has another form
+    if _NO_MONEY.search(said):
+        return True
+    asks_later = _ASK_LATER.search(said) or retry_after_s(exc) is not None
+    return _OVER_QUOTA.search(said) is not None and not asks_later
+
+
+def shuts_out(exc: BaseException) -> Literal["account", "model"] | None:
+    """Return what a refusal is about that every later call meets too; None where only this call is refused.
+
+    A refused key (401) and an empty account hold for the whole account. A 404 is about the call's model, and so is a
+    403 (a key often may use some models only) that does not speak of the request's content.
+    """
+    if is_quota(exc) or isinstance(exc, openai.AuthenticationError):
+        return "account"
+    if isinstance(exc, openai.NotFoundError):
+        return "model"
+    return "model" if isinstance(exc, openai.PermissionDeniedError) and not _is_about_content(exc) else None
+
+
+def _is_about_content(exc: openai.APIError) -> bool:
+    forbidden = isinstance(exc, openai.PermissionDeniedError)
+    return exc.code in _CONTENT_FILTER or (forbidden and _OF_CONTENT.search(exc.message) is not None)
 
 
 def is_too_long(exc: openai.APIError) -> bool:

@@ -108,7 +108,8 @@ class EndpointAsk:
     @property
     def given_up(self) -> str | None:
         """Why the endpoint is asked nothing more; None while it is asked."""
-        return self._gate.given_up
+        down = self._gate.why_down(self._model)
+        return str(down) if down else None
 
     async def __call__(self, prompt: judge_model.Question, clock: TimeLimit = NO_LIMIT) -> judge_model.ModelReply:
         """Return the reply. Raises AskFailed; Refused if the endpoint turned the very first call down."""
@@ -191,7 +192,7 @@ class EndpointAsk:
             return tiers.send(lambda tier: self._send(prompt, form, {**options, **tier}))
 
         try:  # without stamina, which leaves 140 objects in cycles for the garbage collector
-            return await self._gate.send(send, clock)
+            return await self._gate.send(send, clock, model=self._model, who="judge")
         except Exception as exc:  # noqa: BLE001 - stamina raises it again, or waits
             first_error = exc
         try:
@@ -200,7 +201,7 @@ class EndpointAsk:
                     if attempt.num == 1:
                         raise first_error
                     self._gate.retried()
-                    return await self._gate.send(send, clock)
+                    return await self._gate.send(send, clock, model=self._model, who="judge")
         finally:
             del first_error  # its traceback holds this frame
         raise AssertionError("stamina either returns or raises")

@@ -27,7 +27,7 @@ class RunEnvironment:
     @cached_property
     def gates(self) -> Gates:
         """The gates of the endpoints: what is learnt of an endpoint holds for all of the command's calls to it."""
-        return Gates(self.progress)
+        return Gates(self.progress, self.clock)
 
     @property
     def lateness(self) -> str:

@@ -52,6 +52,8 @@ class RunResult:
     """USD that it took, as far as prices are known."""
     given_up: str | None = None
     """Why it was not brought to an end: an endpoint gave no reply. The ranking has no footer."""
+    out_of_quota: bool = False
+    """Whether that endpoint says that the quota is used up."""
     waiting: str | None = None
     """Which batches of judge calls the provider has, in words. The ranking has no footer; `resume_run` goes on."""
     summary: RankingSummary | None = None
@@ -185,9 +187,15 @@ class _Stages:
     @property
     def result(self) -> RunResult:
         """What the work left behind so far."""
-        stopped, spent, given_up = self.ceiling.stopped, self.ceiling.spent, self.run_env.gates.given_up
-        waiting = self.batches.describe() if self.batches else None
-        return RunResult(self.store.folder, self.ranking.head.id, stopped, spent, given_up, waiting)
+        return RunResult(
+            self.store.folder,
+            self.ranking.head.id,
+            stopped=self.ceiling.stopped,
+            spent=self.ceiling.spent,
+            given_up=self.run_env.gates.given_up,
+            out_of_quota=self.run_env.gates.out_of_quota,
+            waiting=self.batches.describe() if self.batches else None,
+        )
 
     async def complete(self, place: OpenGroup, query: Query) -> None:
         """Run the rollouts that are missing of a query, and rank it."""

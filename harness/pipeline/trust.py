@@ -218,6 +218,8 @@ def what_is_kept(folder: Path | None) -> str:
             ended = _count_statuses(reader)
             rollouts = errors.counted(ended.total(), "rollout that was", "rollouts that were")
             kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
+            lacking = errors.counted(missing.count, "rollout and the ranking are", "rollouts and the ranking are")
+            kept += f"; {lacking if missing.count else 'the ranking is'} missing"
     return f"{kept}; {errors.call('resume', folder)} does what is missing"
 
 

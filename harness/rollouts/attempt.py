@@ -81,8 +81,8 @@ class RunContext:
     @property
     def given_up(self) -> str | None:
         """Why no rollout is begun any more: every server of the run's models was given up; None while one is asked."""
-        reasons = [source.state.gate.given_up for source in self.alternatives or (self.models,)]
-        return None if None in reasons else "; ".join(filter(None, reasons))
+        reasons = [source.state.gate.down_for("agent") for source in self.alternatives or (self.models,)]
+        return None if None in reasons else "; ".join(map(str, reasons))
 
     @cached_property
     def prices(self) -> PriceList:

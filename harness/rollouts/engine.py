@@ -73,7 +73,7 @@ class RolloutsOnServers:
         while begun.index not in begun.done:
             server = fewest_outstanding(left, anyio.current_time())
             left.remove(server)
-            await self._make_on(server, begun, [other for other in left if not other.gate.given_up])
+            await self._make_on(server, begun, [other for other in left if not other.gate.down_for("agent")])
 
     async def _make_on(self, server: ServerAtWork, begun: BegunRollout, left: Sequence[ServerAtWork]) -> None:
 
@@ -112,7 +112,7 @@ class RolloutsOnServers:
 
 def fewest_outstanding(servers: Sequence[ServerAtWork], now: float) -> ServerAtWork:
     """Return the server that may serve and has the fewest rollouts; if none may, the one that rested longest."""
-    left = [server for server in servers if not server.gate.given_up] or servers
+    left = [server for server in servers if not server.gate.down_for("agent")] or servers
     if ready := [server for server in left if server.may_serve(now)]:
         return min(ready, key=lambda server: server.outstanding)
     return min(left, key=lambda server: (server.rests_until, server.outstanding))
@@ -200,7 +200,8 @@ class Engine:
             await self.maker.make(BegunRollout(query, index, self.first_call, done, is_late, leads=leads))
             await self.run_context.store.commit()
             if (failure := done[index].failure) and failure.kind == "quota":
-                raise OutOfQuota(f"the endpoint says that the quota is used up ({failure.message})")
+                why = f"the endpoint says that the quota is used up ({failure.message})"
+                raise OutOfQuota(self.run_context.given_up or why)
             usd = done[index].price_usd
         finally:
             ceiling.end("agent", usd)

@@ -241,7 +241,8 @@ def test_a_dead_endpoint_is_asked_a_few_times_and_then_given_up(in_flight: int) 
     seconds = run_virtually(all_at_once, in_flight, verdict)
     assert asked <= 20 + in_flight
     assert 300 <= seconds <= 301
-    assert at.given_up == "host gave no reply for 300 s (--give-up); the last error: APIConnectionError"
+    assert at.given_up
+    assert at.given_up.startswith("the agent's endpoint host gave no reply for 300 s (--give-up); the last error: API")
     assert len(told.notes) == 2
     assert (told.most_waiting, told.now_waiting) == (in_flight, 0)
 

@@ -49,4 +49,5 @@ def test_a_server_that_hangs_is_left_by_calls_that_may_and_given_up_in_plain_wor
 
     run_virtually(leaving)
     assert at.hangs
-    assert at.given_up == "host gave no reply for 3 s (--give-up); the last error: no reply in time"
+    assert at.given_up
+    assert "host gave no reply for 3 s (--give-up); the last error: no reply in time (since " in at.given_up

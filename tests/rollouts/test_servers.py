@@ -162,8 +162,10 @@ def test_a_judge_that_is_asked_at_a_dead_first_server_is_named_as_what_failed(se
 
 
 def at_work(name: str) -> ServerAtWork:
-    state = SimpleNamespace(gate=SimpleNamespace(given_up=None, is_down=False, hangs=False))
-    return ServerAtWork(cast("Any", SimpleNamespace(models=SimpleNamespace(state=state), name=name)))
+    gate = SimpleNamespace(given_up=None, is_down=False, hangs=False)
+    gate.down_for = lambda _who: gate.given_up  # pyright: ignore[reportUnknownLambdaType]
+    models = SimpleNamespace(state=SimpleNamespace(gate=gate))
+    return ServerAtWork(cast("Any", SimpleNamespace(models=models, name=name)))
 
 
 def test_a_server_that_failed_rests_ever_longer_and_then_one_rollout_tries_it():

@@ -316,7 +316,8 @@ async def judge_into(
                 given_up = run_env.gates.given_up
                 if not (ceiling.stopped or given_up or run_env.stop.asked):
                     writer.finish()
-    return replace(result, spent=ceiling.spent, stopped=ceiling.stopped, given_up=given_up)
+    out_of_quota = result.out_of_quota or run_env.gates.out_of_quota
+    return replace(result, spent=ceiling.spent, stopped=ceiling.stopped, given_up=given_up, out_of_quota=out_of_quota)
 
 
 def _new_file(
