@@ -312,7 +312,7 @@ def _hosted(kind: str, item: Mapping[str, Any]) -> ReplyItem:
     return ReplyItem(
         call_id=_item_text(item.get("call_id") or item.get("id")),
         tool=_item_text(item.get("name")) or kind,
-        hosted=True,
+        hosted=kind != "local_shell",  # which the agent's own code runs, without a span
         arguments=_first(item, _INPUTS),
         output=output,
         server=_item_text(item.get("server_label")),

@@ -7,10 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import anyio
-from agents import FunctionTool, Model, ModelResponse, ModelSettings, Tool, ToolApprovalItem
+from agents import (
+    FunctionTool,
+    LocalShellTool,
+    Model,
+    ModelResponse,
+    ModelSettings,
+    Tool,
+    ToolApprovalItem,
+    ToolOutputGuardrailTripwireTriggered,
+)
 from agents.tool import ToolOriginType, get_function_tool_origin
 
-from harness.core.errors import counted
+from harness.core.errors import counted, option
 from harness.core.records import Rollout, Step
 from harness.endpoints.usage import completed
 from harness.rollouts import model_request
@@ -20,6 +29,8 @@ from harness.rollouts.raw import RawCall
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
 _ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "tool", "approval", "agent_code"})
 """Failures that the agent's code and the replies bring about again; all others come from outside of both."""
+_NOT_SENT, _TRIPPED = UnicodeEncodeError.__name__, ToolOutputGuardrailTripwireTriggered.__name__
+_FIXED: Sequence[model_request.What] = ("prompt changed", "tool schema changed", "handoffs changed")
 
 
 class Diverged(Exception):
@@ -45,6 +56,8 @@ class Recording:
     used: set[int] = field(default_factory=set[int])
     skipped: int = 0
     """How many of the used calls were made during tool calls whose outputs were taken as recorded."""
+    stubbed: bool = False
+    """The output of some tool was taken as recorded."""
     _all_used: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
@@ -84,11 +97,15 @@ class Recording:
         number = self._step_before(nearest)
         if change.what == "tool output changed" and (step := self._step(change.detail, change.tool)):
             number = step[0]
+        if change.what in _FIXED and self.stubbed:
+            remedy = f"{option('live_tools')} runs the tools, which may have set what this is made of"
+            change = change.model_copy(update={"detail": ": ".join(filter(None, (change.detail, remedy)))})
         agent = self._agents.get(nearest)
         raise self.diverge(change.model_copy(update={"call": nearest + 1, "step": number, "agent": agent}))
 
     async def output(self, call: int, call_id: str, name: str) -> Any:
         """Return what a tool call of recorded reply `call` gave, as a tool would. Raises as the tool did."""
+        self.stubbed = True
         self._skip(call, call_id)
         output: Any = model_request.sent_output([c.request for c in self.calls], call, call_id)
         if isinstance(output, list):  # parts, which have types of their own where a tool returns them
@@ -99,7 +116,7 @@ class Recording:
         _, step = self._step(call_id, name) or ("", None)
         if step and step.tool_output is not None:
             return step.tool_output
-        if step and step.error:
+        if step and step.error and not self.withheld:
             if self.rollout.failure and self.rollout.failure.kind != "tool":
                 return step.error  # it went to the model as a message, and no model call followed
             raise RuntimeError(step.error)
@@ -134,7 +151,13 @@ class Recording:
     @property
     def ends_outside(self) -> bool:
         """Whether the rollout was ended by something that is neither the agent's code nor a reply."""
-        return self.rollout.failure is not None and self.rollout.failure.kind not in _ENDS_BY_ITSELF
+        failure = self.rollout.failure
+        return failure is not None and (failure.kind not in _ENDS_BY_ITSELF or failure.type == _NOT_SENT)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether a guardrail of a tool's output ended the rollout: nothing holds that output, so nothing trips now."""
+        return self.rollout.failure is not None and self.rollout.failure.type == _TRIPPED
 
     def missing(self) -> model_request.Divergence | None:
         """Return the divergence of a run that ended although there were more recorded calls."""
@@ -237,6 +260,8 @@ class ReplayModel(Model):
         yield completed(await self.get_response(*args, **more))
 
     def _stub(self, tool: Tool, call: int) -> Tool:
+        if isinstance(tool, LocalShellTool) and not self._recording.live_tools:
+            return LocalShellTool(lambda request: self._recording.output(call, request.data.call_id, tool.name))
         if not isinstance(tool, FunctionTool):
             return tool
         origin = get_function_tool_origin(tool)

@@ -96,6 +96,8 @@ async def replay_rollout(
     if recording.skipped:
         were = "model call was" if recording.skipped == 1 else "model calls were"
         notes.append(f"{recording.skipped} {were} made inside tools whose outputs were taken as recorded")
+    if recording.withheld and recording.ended:
+        notes.append("the output that a guardrail stopped is not recorded: its decision was taken as recorded")
     return Replayed(
         query=query.id,
         index=rollout.index,
