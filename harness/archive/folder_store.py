@@ -29,7 +29,7 @@ from harness.archive.reader import FolderReader, blob_body, blob_name
 from harness.archive.result_files import ResultWriter
 from harness.archive.run_files import RECORDS, files_in, remove_strange, sync_folder
 from harness.archive.run_info import LOCK
-from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError, option
+from harness.core.errors import ArchiveDamaged, ArchiveLocked, CannotWrite, UsageError, on_a_line, option
 from harness.core.rankings import AnyVerdict, Judged, Scored, Unjudged, Unscored
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
 
@@ -236,8 +236,8 @@ def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None]
     dot-names is removed. Raises UsageError, and what `fill` raises.
     """
     runs_dir, part = target.parent, target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    is_first = not runs_dir.exists()
     try:
+        is_first = not runs_dir.exists()
         runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         _remove_leftovers(runs_dir)
         part.mkdir(mode=0o700)
@@ -258,7 +258,7 @@ def make_folder(target: Path, name: str, info: str, fill: Callable[[Path], None]
         if not isinstance(exc, OSError):
             raise
         raise UsageError(
-            f"cannot make a run in {runs_dir}/: {exc.strerror}; choose another with {option('runs_dir')}"
+            f"cannot make a run in {on_a_line(runs_dir)}/: {exc.strerror}; choose another with {option('runs_dir')}"
         ) from exc
     return is_first
 

@@ -33,9 +33,9 @@ def check_writable(*paths: Path | None) -> None:
     A file that is there keeps what it holds; of one that is not, its folder is made. Pipes and devices are let be.
     """
     for path in paths:
-        if path is None or (path.exists() and not (path.is_file() or path.is_dir())):
-            continue
-        there = os.path.lexists(path)
+        there = path is not None and os.path.lexists(path)
+        if path is None or (os.path.exists(path) and not (path.is_file() or path.is_dir())):  # noqa: PTH110
+            continue  # pathlib's raises for a name that is too long
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("a").close()

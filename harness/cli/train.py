@@ -165,8 +165,12 @@ def validate_archived(caller: Caller, run: str, *, repair: bool) -> ExitCode:
                 hint = "no repair mends that: put right by hand what is named above"
             say(f"{folder}: damaged; {hint}")
         elif repair and any(finding.kind == "damage" for finding in validation.findings):
-            missing = f"{call('resume', folder)} does what is missing"
-            say(f"{folder}: whole, less the lines now in {ASIDE}/; {missing}")
+            mended = [finding for finding in validation.findings if finding.kind == "damage"]
+            has_lines, removed = any(f.line for f in mended), [str(f.path) for f in mended if not f.line]
+            said = f"whole, less the lines now in {ASIDE}/" if has_lines else "whole"
+            said += f"; what stood at {' and '.join(removed)} was removed" if removed else ""
+            said += f"; {call('resume', folder)} does what is missing" if has_lines else ""
+            say(f"{folder}: {said}")
         else:
             say(f"{folder}: whole")
     return ExitCode.DAMAGED if validation.damaged else ExitCode.DONE

@@ -264,6 +264,22 @@ def test_a_repair_writes_through_no_link(room: Room, run: Path) -> None:
     assert aside.read_bytes().startswith(b"{'crc")
 
 
+@pytest.mark.parametrize("kind", ["link", "FIFO"])
+@pytest.mark.parametrize("with_line", [False, True])
+def test_a_repair_says_what_it_removed_and_which_lines_it_moved(room: Room, run: Path, kind: str, with_line: bool):
+    path = records_of(run, "verdicts")
+    part = path.with_suffix(".part")
+    part.symlink_to("nowhere") if kind == "link" else os.mkfifo(part)
+    if with_line:
+        broken(path)
+    outcome = ended(room, "validate", "--repair", run.name)
+    assert outcome.code == 0
+    said = outcome.out_text.splitlines()[-1]
+    assert f"what stood at {part.relative_to(room.work)} was removed" in said
+    assert ("less the lines now in damaged/" in said, "resume" in said) == (with_line, with_line)
+    assert not os.path.lexists(part)
+
+
 @pytest.mark.usefixtures("canary")
 def test_a_repair_does_not_add_to_a_file_that_has_another_name_outside(room: Room, run: Path) -> None:
     path = records_of(run, "verdicts")

@@ -34,17 +34,17 @@ _ENDINGS = ("", ".md", ".json", ".jsonl", ".csv", ".yaml", ".txt", ".py")
 
 def prepare(rng: random.Random, room: Room) -> Attack:
     """One command, with something strange for one of its files."""
-    command, parameter = rng.choice([(c, p) for c in commands() for p in _files_of(c)])
+    command, parameter = rng.choice([(c, p) for c in commands() for p in files_of(c)])
     word = _strange(rng, room, rng.choice(_ENDINGS))
-    return Attack(input=word, lines=[_line(command, parameter, word)], may_write=(".",))
+    return Attack(input=word, lines=[line_with(command, parameter, word)], may_write=(".",))
 
 
-def _files_of(command: Command) -> list[click.Parameter]:
+def files_of(command: Command) -> list[click.Parameter]:
     parameters: list[click.Parameter] = [*command.arguments.values(), *command.valued]
     return [p for p in parameters if isinstance(p.type, click.Path) or p.name in _NAMES]
 
 
-def _line(command: Command, parameter: click.Parameter, word: str) -> tuple[str, ...]:
+def line_with(command: Command, parameter: click.Parameter, word: str) -> tuple[str, ...]:
     plain = [*command.words, *(FREE if command.rolls_out else ())]
     if "judge_model" in command.options and not command.rolls_out:
         plain += EMBEDDED_JUDGE
