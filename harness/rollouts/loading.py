@@ -113,6 +113,8 @@ class LoadedAgent:
     """What the user typed after --agent: enough to load the agent again from the folder `here`."""
     here: Path | None = None
     """The folder from which `word` was resolved."""
+    from_python: bool = False
+    """Whether `source` was given as an object."""
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
@@ -127,7 +129,7 @@ class LoadedAgent:
         except BaseException as exc:
             if not ends_rollout(exc):
                 raise
-            raise _users_error(f"build() of agent {self.name!r}", exc, self.file) from exc
+            raise _users_error(self._built(), exc, self.file) from exc
         async with AsyncExitStack() as open_until_the_end:
             if hasattr(made, "__aenter__"):
                 try:
@@ -137,21 +139,54 @@ class LoadedAgent:
                         raise
                     raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
             if not isinstance(made, Agent):
-                found = f"expected an openai-agents Agent, found a {type(made).__name__}"
-                advice = "define `agent = Agent(...)` or `build()` returning one"
-                raise UsageError(f"{self.file or self.name}: {found}; {advice}")
+                raise UsageError(self._not_an_agent(made))
             agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
             if self.instructions is not None:
                 agent = copy.copy(agent)  # whoever made it may give the same object again
                 agent.instructions = self.instructions
             yield agent
 
+    def _built(self) -> str:
+        """Return what is said to have raised where the source does."""
+        if not self.from_python:
+            return f"build() of agent {self.name!r}"
+        called = "build(env)" if _takes_env(self.source) else "build()"
+        return f"{_EXPECTED}, found {_described(self.source)}, which was called as {called} and"
+
+    def _not_an_agent(self, made: Any) -> str:
+        if self.from_python:
+            returned = "" if made is self.source else f", which returned {_described(made)}"
+            return f"{_EXPECTED}, found {_described(self.source)}{returned}"
+        found = f"expected an openai-agents Agent, found a {type(made).__name__}"
+        return f"{self.file or self.name}: {found}; define `agent = Agent(...)` or `build()` returning one"
+
+
+_EXPECTED = "expected an openai-agents Agent, a function `build()` or `build(env)` that returns one, or a module"
+
 
 def from_object(agent: Any) -> LoadedAgent:
-    """Wrap an Agent, a function that builds one, or a module as an agent's file is one, given from Python."""
+    """Wrap an Agent, a function that builds one, or a module as an agent's file is one, given from Python.
+
+    Raises UsageError for an object that can be none of these.
+    """
     if isinstance(agent, ModuleType):
         return _from_module(agent, "", None, name=agent.__name__.rpartition(".")[2])
-    return LoadedAgent(name=getattr(agent, "name", None) or getattr(agent, "__name__", "agent"), source=agent)
+    name: Any = getattr(agent, "name", None) or getattr(agent, "__name__", "agent")
+    if inspect.iscoroutine(agent):
+        agent.close()
+    usable = isinstance(agent, Agent) or callable(agent) or hasattr(agent, "__aenter__")
+    if not usable:
+        raise UsageError(f"{_EXPECTED}, found {_described(agent)}")
+    return LoadedAgent(name=name, source=agent, from_python=True)
+
+
+def _described(given: Any) -> str:
+    name: Any = getattr(given, "__name__", None)
+    if inspect.iscoroutine(given):
+        return f"a coroutine of the function {name!r}: pass the function itself"
+    if inspect.isroutine(given):
+        return f"the {'async ' if inspect.iscoroutinefunction(given) else ''}function {name!r}"
+    return f"the class {name!r}" if inspect.isclass(given) else f"a {type(given).__name__}"
 
 
 def load_agent(word: str, here: Path, *, file: Path | None = None) -> LoadedAgent:

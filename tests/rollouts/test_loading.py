@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from agents import Agent, WebSearchTool
 
+import harness
 from harness.core.errors import UsageError
 from harness.rollouts import examples
 from harness.rollouts.loading import AgentEnv, from_object, load_agent
@@ -80,7 +81,7 @@ async def test_a_builder_given_from_python_may_take_no_argument_or_the_environme
 
 
 async def test_what_is_no_agent_is_refused_when_it_is_opened():
-    with pytest.raises(UsageError, match="expected an openai-agents Agent, found a int"):
+    with pytest.raises(UsageError, match="which returned a int"):
         async with from_object(lambda: 5).open(ENV):
             pass
 
@@ -123,3 +124,42 @@ def test_an_agent_of_ones_own_beside_the_examples_of_a_checkout_is_no_example(
 def test_the_examples_are_there():
     there = {p.stem for p in (ROOT / "agents_config").glob("*.py")}
     assert there >= examples.EXAMPLES
+
+
+async def asks(query: Any) -> str:
+    return query.copy()
+
+
+class Bot:
+    async def run(self, query: str) -> str:
+        return query
+
+
+EXPECTED = "expected an openai-agents Agent, a function `build()` or `build(env)` that returns one, or a module, found "
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (
+            asks,
+            "the async function 'asks', which was called as build(env) and raised AttributeError: 'AgentEnv' object",
+        ),
+        (lambda: asks("x"), "a coroutine of the function 'asks': pass the function itself"),
+        (lambda: Bot, "the class 'Bot', which returned a Bot"),
+        (Bot, "a Bot"),
+        (lambda: Bot().run, "the async function 'run', which returned a AgentEnv"),
+        (lambda: None, "a NoneType"),
+        (lambda: {"name": "a"}, "a dict"),
+        (lambda: [Agent(name="a")], "a list"),
+        (
+            lambda: lambda query, context: query,
+            "the function '<lambda>', which was called as build(env) and raised Type",
+        ),
+    ],
+)
+async def test_what_is_no_agent_is_named_with_what_was_expected(given: Any, found: str):
+    given = given if given is asks else given()
+    with pytest.raises(UsageError) as raised:
+        await harness.rollout(given, "Do it.", n=1, offline=True)
+    assert str(raised.value).startswith(EXPECTED + found)
