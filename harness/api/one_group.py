@@ -252,7 +252,7 @@ async def _prepared(
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
         await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
-        plan = await prepare(loaded, settings, run_env.environ)
+        plan = replace(await prepare(loaded, settings, run_env.environ), judge_may_fail=True)
         return _Work(plan.agent, plan, settings, run_env, store, make_ceiling(settings, plan.judge, plan.agent))
     refuse_profile(settings)
     spec = await resolve_agent(loaded, settings, named_credentials(settings, run_env))

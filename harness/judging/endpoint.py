@@ -18,12 +18,21 @@ from harness.core.records import Failure, digest
 from harness.core.settings import JudgeTier
 from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
-from harness.endpoints.breaker import EndpointDown
+from harness.endpoints.breaker import EndpointDown, stays
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
 from harness.endpoints.reply_body import NoReply, model_reply
-from harness.endpoints.retries import NO_LIMIT, TimeLimit, as_refusal, is_too_long, judge_retries, read_failure
+from harness.endpoints.retries import (
+    NO_LIMIT,
+    TimeLimit,
+    as_refusal,
+    describe_trouble,
+    is_too_long,
+    judge_retries,
+    may_succeed_later,
+    read_failure,
+)
 from harness.endpoints.usage import read_usage
 from harness.judging import judge_model
 from harness.judging.slots import Slots
@@ -36,6 +45,13 @@ _Reply = TypeVar("_Reply")
 Tier = Literal["default", "flex"]
 FLEX_REPLY_S = 900.0
 """The time that OpenAI advises to allow for a reply of the flex tier."""
+
+
+_RETRIES_IN_HASTE = 2
+
+
+def _not_asked(down: EndpointDown) -> judge_model.AskFailed:
+    return judge_model.AskFailed(Failure(kind=down.kind, type="EndpointDown", message=str(down)))
 
 
 class TierChoice:
@@ -87,11 +103,19 @@ class EndpointAsk:
         alone_s: float = math.inf,
         extra: Mapping[str, Any] | None = None,
         tier: JudgeTier = "default",
+        may_fail: bool = False,
     ) -> None:
-        """Set up; the first call goes alone for `alone_s` at most. `extra` are parameters of every request's body."""
+        """Set up; the first call goes alone for `alone_s` at most. `extra` are parameters of every request's body.
+
+        A judge that `may_fail` is not waited for: after three tries without any reply yet nothing more is asked of it,
+        and no call waits for an endpoint that is down.
+        """
         self._tier: JudgeTier = tier
         self._extra = dict(extra or {})
-        self._endpoint, self._model, self._gate, self._retries = endpoint, model, gate, retries
+        self._endpoint, self._model, self._gate = endpoint, model, gate
+        self._retries = min(retries, _RETRIES_IN_HASTE) if may_fail else retries
+        self._may_fail, self._leaves = may_fail, (lambda: gate.is_down) if may_fail else stays
+        self._down: EndpointDown | None = None
         rank = JUDGED if math.isinf(alone_s) else UNDER_WAY  # before a deadline no rollout's reply goes before
 
         async def note_limits(response: Any) -> None:
@@ -108,7 +132,7 @@ class EndpointAsk:
     @property
     def given_up(self) -> str | None:
         """Why the endpoint is asked nothing more; None while it is asked."""
-        down = self._gate.why_down(self._model)
+        down = self._down or self._gate.why_down(self._model)
         return str(down) if down else None
 
     async def __call__(self, prompt: judge_model.Question, clock: TimeLimit = NO_LIMIT) -> judge_model.ModelReply:
@@ -131,13 +155,20 @@ class EndpointAsk:
         with clock.stopped():
             await self._slots.take(prompt.beginning)
         try:
+            if self._down:
+                raise _not_asked(self._down)
             if self._refusal:  # those that waited behind the first call may be let in before they are cancelled
                 raise self._refusal
             try:
                 return await self._send_allowed(prompt, clock)
             except EndpointDown as exc:
-                raise judge_model.AskFailed(Failure(kind=exc.kind, type="EndpointDown", message=str(exc))) from exc
+                raise _not_asked(exc) from exc
             except openai.OpenAIError as exc:
+                may_mend = may_succeed_later(
+                    getattr(exc, "status_code", None), no_reply=isinstance(exc, openai.APIConnectionError)
+                )
+                if self._may_fail and may_mend and isinstance(exc, openai.APIError) and not self._first.answered:
+                    self._down = EndpointDown(describe_trouble(exc, self._endpoint.host))
                 works = isinstance(exc, NoReply) and self._gate.has_answered  # for the agent, at this address
                 if self._model not in self._first.answered and not works:
                     at = self._endpoint
@@ -145,7 +176,10 @@ class EndpointAsk:
                 instead: judge_model.ModelReply | None = None
                 if isinstance(exc, NoReply):
                     instead = judge_model.ModelReply("", read_usage(exc.usage), judge_model.FORMS[self._form], exc.text)
-                raise self._refusal or judge_model.AskFailed(read_failure(exc), instead) from exc
+                failure = read_failure(exc)
+                if self._down:
+                    failure = failure.model_copy(update={"message": f"{self._down} ({failure.message})"})
+                raise self._refusal or judge_model.AskFailed(failure, instead) from exc
         finally:
             self._slots.leave(prompt.beginning)
 
@@ -192,7 +226,7 @@ class EndpointAsk:
             return tiers.send(lambda tier: self._send(prompt, form, {**options, **tier}))
 
         try:  # without stamina, which leaves 140 objects in cycles for the garbage collector
-            return await self._gate.send(send, clock, model=self._model, who="judge")
+            return await self._gate.send(send, clock, self._leaves, model=self._model, who="judge")
         except Exception as exc:  # noqa: BLE001 - stamina raises it again, or waits
             first_error = exc
         try:
@@ -201,7 +235,7 @@ class EndpointAsk:
                     if attempt.num == 1:
                         raise first_error
                     self._gate.retried()
-                    return await self._gate.send(send, clock, model=self._model, who="judge")
+                    return await self._gate.send(send, clock, self._leaves, model=self._model, who="judge")
         finally:
             del first_error  # its traceback holds this frame
         raise AssertionError("stamina either returns or raises")

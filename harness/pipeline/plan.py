@@ -42,7 +42,7 @@ class JudgingPlan:
     credentials: Credentials
     """The keys of the judges, and where they may go."""
     judge_may_fail: bool = field(default=False, kw_only=True)
-    """A judge that turns the first call down leaves a group unranked, and is no error."""
+    """A judge that turns the first call down, or gives no reply to it, leaves a group unranked, and is no error."""
 
 
 @dataclass(frozen=True)

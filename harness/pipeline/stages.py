@@ -49,7 +49,8 @@ async def open_ranker(
 ) -> AsyncGenerator[Ranker]:
     """Give a ranker whose judges look in `cache` first; `one_of_many` lets a judge be learnt from other groups, too."""
     rules = replace(rules_of(plan.settings, plan.judge.counter), one_of_many=one_of_many)
-    judges = open_judge_models(plan.judge, plan.settings, plan.credentials, cache.store, run_env, batches=cache.batches)
+    parts = plan.judge, plan.settings, plan.credentials, cache.store, run_env
+    judges = open_judge_models(*parts, batches=cache.batches, may_fail=plan.judge_may_fail)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
 
@@ -64,6 +65,7 @@ async def open_judge_models(
     extra: Mapping[str, Any] | None = None,
     *,
     batches: BatchDesk | None = None,
+    may_fail: bool = False,
 ) -> AsyncGenerator[list[JudgeModel]]:
     """Give the models that `spec` names; their replies are kept in `store`. Raises UsageError as `Credentials.key`."""
     async with AsyncExitStack() as connections:
@@ -73,7 +75,7 @@ async def open_judge_models(
                 ask = BatchAsk(batches, member.identity, member.model, endpoint.api, extra or {})
                 pricing = Priced(member.model, endpoint.base_url, prices=price_list(settings))
             else:
-                ask, pricing = _ask(member, endpoint, settings, run_env, extra or {}, connections)
+                ask, pricing = _ask(member, endpoint, settings, run_env, extra or {}, connections, may_fail=may_fail)
             models.append(
                 JudgeModel(
                     ask=ask,
@@ -124,6 +126,8 @@ def _ask(
     run_env: RunEnvironment,
     extra: Mapping[str, Any],
     connections: AsyncExitStack,
+    *,
+    may_fail: bool,
 ) -> tuple[Ask, Priced]:
     if endpoint is None:
         return EmbeddedAsk(), Priced(OFFLINE_JUDGE, None, free=True)
@@ -142,6 +146,7 @@ def _ask(
         alone_s=run_env.deadline.alone_s,
         extra=extra,
         tier=settings.judge_tier,
+        may_fail=may_fail,
     )
     connections.push_async_callback(ask.aclose)
     return ask, Priced(spec.model, endpoint.base_url, prices=price_list(settings))

@@ -310,16 +310,11 @@ async def broken(_: Seen) -> Reaction:
     return Refuse(500)
 
 
-@pytest.mark.parametrize(
-    ("judge", "error"), [(broken, "answered HTTP 500"), (dead, "cannot reach 127.0.0.1"), (hanging, None)]
-)
-def test_where_the_deadline_ends_the_judging_the_endpoints_last_error_is_named(judge: Judging, error: str | None):
-    best, _, _ = best_of(answering(1, judge=judge), n=4, deadline=6.0, retries=50)
+def test_where_the_deadline_ends_the_judging_the_reason_says_so():
+    best, _, _ = best_of(answering(1, judge=hanging), n=4, deadline=6.0, retries=50)
     assert "not judged: the deadline of 6 s was over" in best.why
-    assert ("the last error: " in best.why) == (error is not None)
-    assert (error or "") in best.why
-    with pytest.raises(harness.JudgeFailed, match=f"the deadline of 6 s was over.*{error or ''}"):
-        best_of(answering(1, judge=judge), n=4, deadline=6.0, retries=50, on_judge_failure="raise")
+    with pytest.raises(harness.JudgeFailed, match="the deadline of 6 s was over"):
+        best_of(answering(1, judge=hanging), n=4, deadline=6.0, retries=50, on_judge_failure="raise")
 
 
 def test_where_the_deadline_ends_all_rollouts_the_endpoints_last_error_is_named():
