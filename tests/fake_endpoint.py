@@ -219,7 +219,7 @@ class FakeEndpoint:
         self.models: list[str] = []
         """What GET /v1/models lists."""
         self._closing = threading.Event()
-        self._ids = count(1)
+        self.ids = count(1)
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -250,7 +250,7 @@ class FakeEndpoint:
         with self._lock:
             self.requests.append(seen)
             reaction = (self.judge if seen.is_judge else self.agent)(seen)
-            number = next(self._ids)
+            number = next(self.ids)
         if isinstance(reaction, Hang):
             self._closing.wait(reaction.seconds)
         if isinstance(reaction, Hang | Cut):

@@ -179,6 +179,12 @@ def append_to_file(path: Path, text: str) -> None:
         raise CannotWrite(f"cannot write {path}: {exc.strerror}") from exc
 
 
+def remove_file(path: Path) -> None:
+    """Remove RUN/FOLDER/NAME if it is there. Raises OSError, ArchiveDamaged for a folder."""
+    with folder_below(path.parent) as folder:
+        _remove(folder, path)
+
+
 def remove_strange(run: Path, path: Path) -> None:
     """Remove RUN/NAME or RUN/FOLDER/NAME unless it is a plain file. Raises ArchiveDamaged for a folder."""
 

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.archive.batch_log import BatchEnded, BatchMade, BatchResult, BatchSubmitted, BatchUploaded
+from harness.archive.checkpoints import KeptOutput, KeptReply
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo
 from harness.archive.lines import SCHEMA_VERSION
 from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
@@ -27,6 +28,8 @@ _RECORDS: dict[str, Any] = {
     "submitted": BatchSubmitted,
     "result": BatchResult,
     "ended": BatchEnded,
+    "reply": KeptReply,
+    "output": KeptOutput,
     "comparison-header": ComparisonHead,
     "compared": ComparedQuery,
 }

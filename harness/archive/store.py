@@ -6,12 +6,22 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from harness.archive.batch_log import KIND_OF, SEGMENT, BatchRecord
+from harness.archive.checkpoints import (
+    CHECKPOINT_KINDS,
+    CHECKPOINTS,
+    KeptOutput,
+    KeptReply,
+    RolloutKey,
+    drop_checkpoints,
+)
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo, ComparisonReader
 from harness.archive.folder_store import FolderStore, begin_segment, make_folder
-from harness.archive.lines import RecordPlace
+from harness.archive.lines import Appender, RecordPlace, disk_errors
 from harness.archive.reader import FolderReader, RunReader, blob_name
 from harness.archive.result_files import ResultWriter
+from harness.archive.run_files import files_in
 from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
+from harness.archive.run_state import CUT_SHORT
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
 from harness.core.judge_profile import JudgeProfile
@@ -67,6 +77,10 @@ class Store(VerdictStore, Protocol):
         """Keep a rollout, and return it as it is kept: redacted."""
         ...
 
+    def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
+        """Keep what a rollout under way has had, where the store outlasts the process; return whether just so."""
+        ...
+
 
 class MemoryStore:
     """A store that lasts as long as the process: for use from Python without a run on disk."""
@@ -100,6 +114,11 @@ class MemoryStore:
 
     def expect_verdict(self) -> None:
         """Do nothing: memory keeps no trace."""
+
+    def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
+        """Keep nothing: what is in memory ends with the process."""
+        del record
+        return False
 
     def add_verdict(self, verdict: AnyVerdict) -> None:
         """Keep a verdict."""
@@ -230,6 +249,13 @@ class RunStore(InfoStore[RunReader]):
 
     info_file, reader_type = RUN_FILE, RunReader
     costs_nothing = frozenset({"queries"})
+    _checkpoints: Appender | None = None
+
+    def __init__(self, folder: Path, at: datetime, **options: Any) -> None:
+        """Lock `folder`, as InfoStore does."""
+        super().__init__(folder, at, **options)
+        self._cut_short: dict[RolloutKey, bool] = {}
+        """Of the rollouts that were added whether `resume` takes them up again."""
 
     @classmethod
     def create(
@@ -263,7 +289,43 @@ class RunStore(InfoStore[RunReader]):
         """Keep a rollout, and return it as it is kept: redacted."""
         kept, body = self.redact.record_and_json(rollout)
         self._append("rollouts", "rollout", body)
+        self._cut_short[rollout.query, rollout.index] = bool(rollout.failure and rollout.failure.kind in CUT_SHORT)
         return kept
+
+    def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
+        """Keep what a rollout under way has had, safe from a kill of the process; return whether just as it was."""
+        kept, body = self.redact.record_and_json(record)
+        if kept != record:
+            return False
+        with disk_errors(self.folder):
+            if self._checkpoints is None:
+                self._checkpoints = begin_segment(self.folder / CHECKPOINTS, self._at, self._head)
+            self._checkpoints.append(CHECKPOINT_KINDS[type(record)], body, sync=False)
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been written that was paid for."""
+        return super().is_empty and self._checkpoints is None
+
+    def close(self) -> None:
+        """Close the segments, take away the checkpoints that nobody needs, and give the lock back."""
+        try:
+            if self._checkpoints:
+                self._checkpoints.close()
+            if self._cut_short:
+                self._drop_checkpoints()
+        finally:
+            super().close()
+
+    def _drop_checkpoints(self) -> None:
+        def is_needed(key: RolloutKey) -> bool:
+            if key in self._cut_short:
+                return self._cut_short[key]
+            place = self.reader.index.rollouts.get(key[0], {}).get(key[1])
+            return place is None or place.kind in CUT_SHORT
+
+        drop_checkpoints(files_in(self.folder / CHECKPOINTS), is_needed)
 
     def add_batch_record(self, record: BatchRecord) -> RecordPlace:
         """Keep a record of a batch of judge calls, and return its place; `settle` puts it on disk."""

@@ -11,6 +11,7 @@ from typing import IO, Literal
 
 from harness.archive import run_files, run_info, typed_records
 from harness.archive.batch_log import BATCH_LINES
+from harness.archive.checkpoints import CHECKPOINT_LINES, read_checkpoint
 from harness.archive.comparison_reader import COMPARED_QUERY, COMPARISON_FOOTER, COMPARISON_HEAD, read_comparison_info
 from harness.archive.index_file import NamePlaces
 from harness.archive.lines import (
@@ -225,6 +226,8 @@ class _RunCheck(FolderCheck):
                     raise ArchiveDamaged(f"query {min(self._provisional)!r} is provisional, and the ranking complete")
             case "batches", _ if located.members["kind"] in BATCH_LINES:
                 typed_records.read_record(located, BATCH_LINES[located.members["kind"]])
+            case "checkpoints", _ if located.members["kind"] in CHECKPOINT_LINES:
+                read_checkpoint(located)
             case _:
                 raise unknown_kind(located)
 

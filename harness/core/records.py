@@ -294,6 +294,8 @@ class Rollout(Record):
     duration_s: float
     retries: int = 0
     """Model calls that were tried again after a failure of the endpoint's."""
+    calls_kept: int | None = Field(default=None, exclude_if=is_none)
+    """How many of the calls an attempt before had made, which was cut off: this one went on from their replies."""
     tool_names: tuple[str, ...] = ()
     instructions: str | None = None
     mcp_tools: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)

@@ -173,13 +173,16 @@ class StreamedReply:
         return self.over
 
 
-def completed(reply: ModelResponse) -> ResponseCompletedEvent:
-    """Return the one event that tells a whole reply."""
+def completed(
+    reply: ModelResponse, model: str | None = None, temperature: float | None = None
+) -> ResponseCompletedEvent:
+    """Return the one event that tells a whole reply, and of which model and temperature it speaks."""
     response = Response.model_construct(  # not validated: the items are to be the very ones that were recorded
         id=reply.response_id or "",
         object="response",
         created_at=0.0,
-        model="",
+        model=model or "",
+        temperature=temperature,
         output=reply.output,
         usage=from_sdk(reply.usage),
         tools=[],

@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import LOG_GUARD
+from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.engine import Engine, RolloutsOnServers
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
@@ -102,11 +104,17 @@ async def open_engine(
     *,
     run_id: str = "",
     ceiling: Ceiling | None = None,
+    attempts_before: Callable[[str, int], Attempted | None] | None = None,
 ) -> AsyncGenerator[Engine]:
-    """Open an engine whose rollouts are made in this process, or by what `open_maker` opens."""
+    """Open an engine whose rollouts are made in this process, or by what `open_maker` opens.
+
+    A rollout goes on from what `attempts_before` gives for its query and index.
+    """
     async with AsyncExitStack() as opened:
         opening = open_run_context(spec, settings, store, run_env, run_id=run_id, ceiling=ceiling)
         run_context = await opened.enter_async_context(opening)
+        if attempts_before and spec.loaded.replayable:
+            run_context = replace(run_context, attempts_before=attempts_before)
         maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
         if open_maker:
             maker = await opened.enter_async_context(open_maker(spec, run_context, run_env))

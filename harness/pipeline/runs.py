@@ -12,10 +12,11 @@ from typing import Any
 
 import anyio
 
+from harness.archive.checkpoints import RolloutKey, read_checkpoints
 from harness.archive.reader import RunReader
-from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
+from harness.archive.run_state import CUT_SHORT, Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.store import RunStore
-from harness.core.errors import UsageError, call, option, switch
+from harness.core.errors import ArchiveDamaged, UsageError, call, option, switch
 from harness.core.records import Group, Query, Rollout
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL
@@ -32,6 +33,7 @@ from harness.pipeline.run_environment import RunEnvironment, check_engine, packa
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
 from harness.pipeline.trust import attest_judge, attested, one_error, trust_in
 from harness.report.summary.ranking import RankingSummary
+from harness.rollouts.checkpoints import Attempted, attempted_before
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
 
@@ -224,6 +226,30 @@ class _Stages:
             await self.ranking.rank_or_leave(group, early)
 
 
+def _attempts_before(
+    store: RunStore, missing: Mapping[str, Sequence[int]], note: Callable[[str], None]
+) -> Callable[[str, int], Attempted | None]:
+    """Return what finds what the store holds of a missing rollout that was cut off. Raises ArchiveDamaged."""
+
+    def was_cut_off(key: RolloutKey) -> bool:
+        place = store.reader.index.rollouts.get(key[0], {}).get(key[1])
+        return key[1] in missing.get(key[0], ()) and (place is None or place.kind in CUT_SHORT)
+
+    kept = read_checkpoints(store.folder, was_cut_off) if missing else {}
+
+    def before(query: str, index: int) -> Attempted | None:
+        if (attempt := kept.get((query, index))) is None:
+            return None
+        try:
+            had = attempted_before(attempt, store.reader.blobs.get)
+        except ArchiveDamaged as exc:  # the texts may have been lost with the power
+            note(f"rollout {index} of query {query} begins anew: what was kept of it cannot be read ({exc})")
+            return None
+        return None if had.is_bound else had
+
+    return before
+
+
 @asynccontextmanager
 async def _open_stages(
     plan: JudgingPlan,
@@ -244,7 +270,10 @@ async def _open_stages(
             engine = None
             if agent:
                 maker, run_id = maker_elsewhere(settings), store.reader.info.id
-                opening = open_engine(agent, settings, store, run_env, maker, run_id=run_id, ceiling=ceiling)
+                before = _attempts_before(store, missing or {}, run_env.progress.note)
+                opening = open_engine(
+                    agent, settings, store, run_env, maker, run_id=run_id, ceiling=ceiling, attempts_before=before
+                )
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)
             ranking = await opened.enter_async_context(open_ranking(plan, store, cache, run_env, size))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from agents import Agent, FunctionTool, RunHooks, Tool, ToolApprovalItem
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tool import default_tool_timeout_error_message, invoke_function_tool
-from agents.tracing import get_current_span, get_trace_provider
+from agents.tracing import Span, get_current_span, get_trace_provider
 from agents.util._approvals import evaluate_function_tool_approval  # the SDK's own reading of `needs_approval`
 
 from harness.core.errors import UsageError, option, quoted
@@ -160,6 +160,16 @@ def _now() -> datetime:
     return datetime.fromisoformat(get_trace_provider().time_iso())
 
 
+@dataclass(frozen=True)
+class ToolOutput:
+    """What a tool call gave, as the next request has it, and the times between which it ran."""
+
+    output: Any
+    error: str | None
+    started_at: str
+    ended_at: str
+
+
 class ToolHooks(RunHooks[Any]):
     """Notes what the spans of a rollout's tool calls leave out, by the span's id. Nested runs have no hooks."""
 
@@ -172,6 +182,11 @@ class ToolHooks(RunHooks[Any]):
         """What was decided on calls that need approval."""
         self.timeout_texts: dict[str, str] = {}
         """What the SDK tells the model if the tool is not done in time."""
+        self.given_again: dict[str, ToolOutput] = {}
+        """The outputs of calls that ran in an attempt before, and not in this one."""
+        self.began: Callable[[Span[Any]], None] = lambda _: None
+        self.ended: Callable[[Span[Any], str, Tool, Any], None] = lambda _span, _id, _tool, _out: None
+        """Called with the function span of each call, and at its end with the call's id, the tool and the output."""
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note which call the current function span answers."""
@@ -179,9 +194,24 @@ class ToolHooks(RunHooks[Any]):
         span, call_id = get_current_span(), getattr(context, "tool_call_id", None)
         if span is not None and call_id:
             self.call_of_span[span.span_id] = call_id
+            self.began(span)
             if isinstance(tool, FunctionTool) and tool.timeout_seconds is not None:
                 text = default_tool_timeout_error_message(tool_name=tool.name, timeout_seconds=tool.timeout_seconds)
                 self.timeout_texts[span.span_id] = text
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+        """Note what the current function span's call gave."""
+        del agent
+        span, call_id = get_current_span(), getattr(context, "tool_call_id", None)
+        if span is not None and call_id:
+            self.ended(span, call_id, tool, result)
+
+    def note_given_again(self, output: ToolOutput) -> None:
+        """Note that the tool call that is under way here does not run, but gives what it gave before."""
+        if span := get_current_span():
+            self.given_again[span.span_id] = output
+            if output.error:
+                self.errors[span.span_id] = output.error
 
     def on_decision(self, decision: TimedDecision) -> None:
         """Note what was decided on the call that the current function span is of."""

@@ -26,12 +26,13 @@ from harness.offline.model import OfflineModel
 from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG, stray_replies
+from harness.rollouts.checkpoints import Attempted, GivenAgain, Keeper
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_calls import CallTotals, capture_gaps, keep_calls, total_calls
 from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
-from harness.rollouts.recorder import Recorder, failure_from, not_whole, timed_out
+from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
@@ -75,6 +76,8 @@ class RunContext:
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
     alternatives: Sequence[ModelSource] = ()
     """The servers of the run's models, where there are several: each rollout goes to one of them."""
+    attempts_before: Callable[[str, int], Attempted | None] = lambda _query, _index: None
+    """Returns what the archive has of an attempt at a rollout, by query and index, to go on from."""
     overridden: set[str] = field(default_factory=set[str])
     """Agents of whose own temperature it has been said that it gives way."""
 
@@ -113,6 +116,8 @@ class Attempt:
     """When it began, by the event loop's clock, which nobody sets anew."""
     trace_id: str = field(default_factory=gen_trace_id)
     scope: RolloutScope = field(default_factory=RolloutScope)
+    before: Attempted | None = None
+    """What an attempt before has had, and this one goes on from."""
     stray_replies: list[str] = field(default_factory=list[str])
     """The addresses of replies that came over the run's client and belong to no recorded call."""
 
@@ -158,6 +163,28 @@ class Attempt:
             return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome
 
+    def keep_as_it_comes(self) -> Keeper:
+        """Have what this attempt gets kept as it comes, and given what the one before had. Returns who keeps it."""
+        recorder, hooks, before = self.recorder, self.recorder.hooks, self.before
+        keeper = Keeper(
+            recorder, self.run_context.store, self.query.id, self.index, self.trace_id, lambda: self.scope.context
+        )
+        recorder.kept, hooks.began, hooks.ended = keeper.replied, keeper.began, keeper.ended
+        if before and before.calls:
+            keeper.before_s, recorder.give_again = before.elapsed_s, GivenAgain(before, hooks).reply
+        return keeper
+
+    def cannot_go_on(self, outcome: AgentOutcome) -> str | None:
+        """Return why an attempt cannot go on from what the one before has had; None where it can."""
+        if isinstance(outcome.error, BeginsAnew):
+            return str(outcome.error)
+        has_new = any(call.response and not call.is_kept for call in self.recorder.calls)
+        if outcome.failure and outcome.failure.kind == "api" and not has_new:
+            return f"the server does not go on from another's replies ({outcome.failure.message})"
+        if outcome.failure and "tool call ID" in outcome.failure.message:
+            return "the server names a tool call as one before is named"
+        return None
+
     async def settle(self, outcome: AgentOutcome) -> Rollout:
         """Make the record, ask the agent's file for its reward, and store it; no cancellation comes between."""
         most_s = min(REWARD_S, max(0.0, self.run_context.deadline.at - anyio.current_time()))
@@ -191,6 +218,7 @@ class Attempt:
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
             trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
+        before_s = self.before.elapsed_s if self.before else 0.0
         first_request = self.recorder.calls[0].request if self.recorder.calls else {}
         raw_calls, sampled_tokens = keep_calls(costs.raw, costs.tokens, run_context.store, models.state.tokens.note)
         return Rollout(
@@ -215,7 +243,8 @@ class Attempt:
             served_by=models.endpoint.host if run_context.alternatives and models.endpoint else None,
             clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
-            duration_s=anyio.current_time() - self.began_s,
+            duration_s=anyio.current_time() - self.began_s + before_s,
+            calls_kept=sum(call.is_kept for call in self.recorder.calls) or None,
             fingerprint=self.recorder.fingerprint,
             instructions=first_request.get("instructions"),
             tool_names=tuple(t["name"] for t in first_request.get("tools", ())),

@@ -85,6 +85,12 @@ class SpanLog(SynchronousMultiTracingProcessor):
             watched.traces.append(trace_id)
 
 
+def spans_of_rollout() -> Sequence[Span[Any]]:
+    """Return the spans, so far, of the rollout that this task belongs to."""
+    watched = _rollout.get()
+    return tuple(watched.spans) if watched else ()
+
+
 SPAN_LOG = SpanLog()
 """The process's own."""
 
@@ -194,6 +200,7 @@ class WireReply:
     finish: Finish | None = None
     """Set only where the reply is not whole: cut at the token limit, or withheld by a filter."""
     model: str | None = None
+    temperature: float | None = None
     streamed: bool = False
     """The call asked for a stream of events."""
     tokens: ReplyTokens | None = None
@@ -246,5 +253,7 @@ async def note_response(response: Any) -> None:
 def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
     model = body.get("model")
     reply.model = model if isinstance(model, str) else None
+    temperature = body.get("temperature")
+    reply.temperature = temperature if isinstance(temperature, float | int) else None
     reason: Any = first_choice(body).get("finish_reason") or as_object(body.get("incomplete_details")).get("reason")
     reply.finish = _FINISH.get(reason) if isinstance(reason, str) else None

@@ -17,6 +17,7 @@ from harness.core.turns import BEGINNING, my_turn
 from harness.endpoints.gate import Gate
 from harness.rollouts.attempt import Attempt, RunContext
 from harness.rollouts.capture import SPAN_LOG, check_tracing
+from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.recorder import Recorder
 
@@ -24,6 +25,8 @@ _FIRST_REST_S = 1.0
 _LONGEST_REST_S = 60.0
 _OF_THE_SERVER = frozenset({"api", "network", "quota"})
 """What a rollout fails of that another server might have given a reply to."""
+_OF_THE_REQUEST = frozenset({"BadRequestError", "UnprocessableEntityError"})
+"""What a request with replies in it fails of at every server."""
 
 
 @dataclass
@@ -68,7 +71,7 @@ class RolloutsOnServers:
         ]
 
     async def make(self, begun: BegunRollout) -> None:
-        """Run the agent as RolloutMaker says, on the server with the fewest rollouts; on another if none replied."""
+        """Run the agent as RolloutMaker says, on the server with the fewest rollouts; on another if that one fails."""
         left = list(self._servers)
         while begun.index not in begun.done:
             server = fewest_outstanding(left, anyio.current_time())
@@ -83,9 +86,12 @@ class RolloutsOnServers:
         def other_is_up() -> bool:
             return may_go() and any(not other.is_down for other in left)
 
-        def goes_elsewhere(failure: Failure, recorder: Recorder) -> bool:
-            if not (left and may_go() and not recorder.has_reply and failure.kind in _OF_THE_SERVER):
+        def goes_elsewhere(failure: Failure, had: Attempted | None) -> bool:
+            if not (left and may_go() and had is not None and failure.kind in _OF_THE_SERVER):
                 return False
+            if had.calls and failure.type in _OF_THE_REQUEST:
+                return False
+            begun.before = had
             self._note(server, failure.kind, failure.message)
             return True
 
@@ -197,7 +203,8 @@ class Engine:
             return
         try:
             await my_turn(index + 1 if self.run_context.deadline.is_set else BEGINNING)  # else a free place goes first
-            await self.maker.make(BegunRollout(query, index, self.first_call, done, is_late, leads=leads))
+            before = self.run_context.attempts_before(query.id, index)
+            await self.maker.make(BegunRollout(query, index, self.first_call, done, is_late, before, leads=leads))
             await self.run_context.store.commit()
             if (failure := done[index].failure) and failure.kind == "quota":
                 why = f"the endpoint says that the quota is used up ({failure.message})"

@@ -105,6 +105,8 @@ class LoadedAgent:
     """`redact(text)` returns a text without what must not be kept; applied to all that is written or judged."""
     shared_mcp: bool = False
     """`SHARED_MCP = True`: one connection to each of the agent's MCP servers serves the whole run."""
+    replayable: bool = True
+    """`REPLAYABLE = False`: a rollout that was cut off begins anew; the replies that it had cannot be given again."""
     rubric: str | None = None
     """`RUBRIC = "research"`: what a run is judged by where its user names nothing; a file's path is absolute."""
     instructions: str | None = None
@@ -319,8 +321,11 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
         if function is not None and not callable(function):
             raise UsageError(f"{module.__file__}: {hook!r} must be a function, not a {type(function).__name__}")
     examples = tuple(str(example) for example in getattr(module, "EXAMPLES", ()))
-    shared_mcp, rubric = bool(getattr(module, "SHARED_MCP", False)), _rubric(module, file)
-    return LoadedAgent(name, source, file, packaged, examples, shared_mcp=shared_mcp, rubric=rubric, **hooks)
+    switches = {
+        "shared_mcp": bool(getattr(module, "SHARED_MCP", False)),
+        "replayable": bool(getattr(module, "REPLAYABLE", True)),
+    }
+    return LoadedAgent(name, source, file, packaged, examples, rubric=_rubric(module, file), **switches, **hooks)
 
 
 def _rubric(module: ModuleType, file: Path | None) -> str | None:

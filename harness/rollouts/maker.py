@@ -15,6 +15,7 @@ from harness.endpoints.retries import TimeLimit, as_refusal
 from harness.rollouts.approval_gate import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.capture import SPAN_LOG
+from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.recorder import Recorder
 
 
@@ -48,7 +49,7 @@ class FirstCall:
         self._through.set()
 
 
-@dataclass(frozen=True)
+@dataclass
 class BegunRollout:
     """A rollout that begins now: it has a place, and the ceiling has room for it."""
 
@@ -59,6 +60,8 @@ class BegunRollout:
     """Where the record goes, by its index."""
     is_late: Callable[[], bool]
     """Whether a deadline is why it is cancelled."""
+    before: Attempted | None = None
+    """What an attempt before has had, to go on from."""
     leads: bool = field(kw_only=True)
     """Whether the others wait for its first reply."""
 
@@ -80,15 +83,21 @@ class RolloutsHere:
     """Makes rollouts in this process, on this event loop."""
 
     run_context: RunContext
-    goes_elsewhere: Callable[[Failure, Recorder], bool] = lambda _failure, _recorder: False
-    """Whether a rollout that failed is made again on another server, and leaves no record here."""
+    goes_elsewhere: Callable[[Failure, Attempted | None], bool] = lambda _failure, _had: False
+    """Whether a rollout that failed is made on another server, from what it has had, and leaves no record here."""
     other_is_up: Callable[[], bool] = lambda: False
-    """Whether a rollout without a reply need not wait for a server that is down."""
+    """Whether a rollout that is free to go need not wait for a server that is down."""
     on_begin: Callable[[Attempt], None] = lambda _: None
     """Called with what is about to run."""
 
     async def make(self, begun: BegunRollout) -> None:
-        """Run the agent once, as RolloutMaker says."""
+        """Run the agent once, as RolloutMaker says; from the beginning where it cannot go on from an attempt before."""
+        while why := await self._make(begun):
+            begun.before = None
+            self.run_context.progress.note(f"rollout {begun.index} of query {begun.query.id} begins anew: {why}")
+
+    async def _make(self, begun: BegunRollout) -> str | None:
+        """Make the rollout, or return why it cannot go on from what the attempt before has had."""
         run_context, query, index = self.run_context, begun.query, begun.index
         recorder = Recorder(
             on_reply=begun.first_call.reply,
@@ -97,10 +106,18 @@ class RolloutsHere:
             seed=sampling_seed(run_context, query, index),
             approver=ChosenApprover(run_context.settings.approve, run_context.loaded.approve),
             greedy=index == 0,
-            goes_elsewhere=self.other_is_up,
         )
-        attempt = Attempt(run_context, query, index, recorder, run_context.clock())
+        attempt = Attempt(run_context, query, index, recorder, run_context.clock(), before=begun.before)
         self.on_begin(attempt)
+        keeper = attempt.keep_as_it_comes() if run_context.loaded.replayable else None
+
+        def had() -> Attempted | None:
+            """Return what another server can go on from; None where it cannot."""
+            if not recorder.has_reply:
+                return Attempted()
+            return keeper.had if keeper and not keeper.had.is_bound else None
+
+        recorder.goes_elsewhere = lambda: had() is not None and self.other_is_up()
         try:
             outcome = await attempt.run()
         except anyio.get_cancelled_exc_class():
@@ -113,6 +130,9 @@ class RolloutsHere:
         except Refused:  # of an attempt that is forgotten nothing was spent
             SPAN_LOG.take(attempt.trace_id)
             raise
+        if begun.before and (why := attempt.cannot_go_on(outcome)):
+            SPAN_LOG.take(attempt.trace_id)
+            return why
         if begun.leads and not begun.first_call.answered:
             calls, endpoint = recorder.calls, run_context.models.endpoint
             model = run_context.settings.model or (calls[0].model if calls else None) or "the default"
@@ -121,10 +141,11 @@ class RolloutsHere:
                 SPAN_LOG.take(attempt.trace_id)
                 raise refusal from outcome.error
             begun.first_call.over()
-        if outcome.failure and self.goes_elsewhere(outcome.failure, recorder):
+        if outcome.failure and self.goes_elsewhere(outcome.failure, had()):
             SPAN_LOG.take(attempt.trace_id)
-            return
+            return None
         begun.done[index] = await attempt.settle(outcome)
+        return None
 
 
 def record_lost(run_context: RunContext, query: Query, index: int, failure: Failure, **told: Any) -> Rollout:

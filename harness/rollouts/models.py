@@ -3,7 +3,7 @@
 import copy
 import inspect
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,11 +20,12 @@ from agents.tracing import get_current_span
 from harness.core.errors import Refused
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.address import Endpoint
+from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import with_seed
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
-from harness.endpoints.usage import StreamedReply
+from harness.endpoints.usage import StreamedReply, completed
 from harness.rollouts.agent_code import AgentRaised
 from harness.rollouts.capture import WireReply, collector, note_response, reply_captured
 from harness.rollouts.graph import copied, hands_off_unseen, reachable
@@ -33,6 +34,10 @@ from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirst
 from harness.rollouts.sdk_runner import Options, TakenRun
 
 _Reply = TypeVar("_Reply")
+
+
+_ON_SERVER = "previous_response_id", "conversation_id"
+"""What a request names that its server keeps."""
 
 
 class RecordedModel(Model):
@@ -66,10 +71,11 @@ class RecordedModel(Model):
     ) -> ModelResponse:
         """Call the inner model."""
         request = build_request(system_instructions, input, tools, output_schema, handoffs)
-        self._note_request(request, model_settings, tools)
+        if kept := self._note_request(request, model_settings, tools):
+            return kept
 
         async def send(settings: ModelSettings) -> ModelResponse:
-            with self._recorded(request, settings, model_settings) as call:
+            with self._recorded(request, settings, model_settings, more) as call:
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
@@ -93,12 +99,14 @@ class RecordedModel(Model):
     ) -> AsyncIterator[Any]:
         """Stream from the inner model, with the usage at the end: only an agent's own nested runs stream."""
         request = build_request(system_instructions, input, tools, output_schema, handoffs)
-        self._note_request(request, model_settings, tools)
+        if kept := self._note_request(request, model_settings, tools):
+            yield completed(kept)
+            return
         to_send = self._settings_to_send(model_settings)
         to_send = replace(to_send, include_usage=True) if to_send.include_usage is None else to_send
 
         async def send(settings: ModelSettings) -> tuple[RecordedCall, AsyncIterator[Any], Any]:
-            with self._recorded(request, settings, model_settings, streamed=True) as call:
+            with self._recorded(request, settings, model_settings, more, streamed=True) as call:
                 events = self._inner.stream_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
@@ -138,13 +146,20 @@ class RecordedModel(Model):
         try:
             recorder = self._recorder
             return await self._state.call(self.model, settings, send, recorder.limit, stream, recorder.leaves)
-        except Refused as exc:
-            self._recorder.fatal = exc
+        except (Refused, EndpointDown) as exc:
+            if isinstance(exc, Refused) or self._recorder.leaves():  # else a tool could make it a message to the model
+                self._recorder.fatal = exc
             raise
 
     @contextmanager
     def _recorded(
-        self, request: dict[str, Any], sent: ModelSettings, asked: ModelSettings, *, streamed: bool = False
+        self,
+        request: dict[str, Any],
+        sent: ModelSettings,
+        asked: ModelSettings,
+        more: Mapping[str, Any],
+        *,
+        streamed: bool = False,
     ) -> Generator[RecordedCall]:
         """Record the call that is made within, `sent` in the place of what the agent `asked`."""
         asks = self._wants_tokens and asks_for_tokens(sent)
@@ -153,6 +168,7 @@ class RecordedModel(Model):
         with reply_captured(tokens, streamed=streamed) as wire:
             span = get_current_span()
             call = RecordedCall(span and span.span_id, sent, self.model, request, wire, own_model=own_model)
+            call.is_bound = any(more.get(name) for name in _ON_SERVER)
             self._recorder.begin(call)
             try:
                 yield call
@@ -176,15 +192,22 @@ class RecordedModel(Model):
         seeded = with_seed(settings, self._recorder.seed)
         return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
-    def _note_request(self, request: dict[str, Any], settings: ModelSettings, tools: list[Tool]) -> None:
-        """Take the first call's fingerprint, and put gates before tools. Raises StoppedBeforeFirstCall if asked to."""
+    def _note_request(
+        self, request: dict[str, Any], settings: ModelSettings, tools: list[Tool]
+    ) -> ModelResponse | None:
+        """Take the first call's fingerprint, and put gates before tools; return a reply that an attempt before had.
+
+        Raises StoppedBeforeFirstCall if asked to, BeginsAnew where the attempt before had asked something else.
+        """
         if self._recorder.fingerprint is None:
             self._recorder.fingerprint = hash_agent(request, settings, self.model)
         if self._recorder.stop_before_first_call:
             raise StoppedBeforeFirstCall
         if self._recorder.fatal:
             raise self._recorder.fatal
+        kept = self._recorder.given_again(request, self._settings_to_send(settings), self.model, tools)
         self._recorder.let_decide(tools)
+        return kept
 
 
 @dataclass(frozen=True, eq=False)

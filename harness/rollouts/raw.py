@@ -126,7 +126,13 @@ class RawCall:
 
 
 def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[[str], str] = str) -> str:
-    """Return calls as JSON. `keep` stores a long text and returns its name.
+    """Return calls as JSON. `keep` stores a long text and returns its name; see `Packer`."""
+    packer = Packer(keep, redact)
+    return f"[{','.join(map(packer.add, calls))}]"
+
+
+class Packer:
+    """Packs calls one by one, each as what differs from the one before.
 
     A long text goes through `redact` first: `keep` may take a text that looks like JSON for a structure, and would
     write the text anew in another form, so that a replay would find it changed.
@@ -135,27 +141,32 @@ def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[
     request when the reply is replayed.
     """
 
-    def keep_text(text: str) -> str:
-        return keep(redact(text))
+    def __init__(self, keep: Callable[[str], str], redact: Callable[[str], str] = str) -> None:
+        """Begin without calls. `keep` stores a long text and returns its name."""
+        self._keep, self._redact = keep, redact
+        self._before: dict[str, Any] = {"input": ()}
 
-    def part(value: Any) -> str:
-        text = _dumped(value)
-        if len(text) >= LONG and not isinstance(value, str):  # a structure that is kept as a whole: the tools
-            return f'{{"$json":"{keep(text)}"}}'
-        return _shortened(text, keep_text)
-
-    packed: list[str] = []
-    before: dict[str, Any] = {"input": ()}
-    for call in calls:
-        items = input_items(call.request)
+    def add(self, call: RawCall) -> str:
+        """Return the next call as JSON."""
+        items, before = input_items(call.request), self._before
         kept = common_start(input_items(before), items)
         changed = {k: v for k, v in call.request.items() if k != "input" and (k not in before or before[k] != v)}
-        parts = ",".join(f'"{k}":{part(v)}' for k, v in changed.items())
+        parts = ",".join(f'"{k}":{self._part(v)}' for k, v in changed.items())
         text = "true" if isinstance(call.request["input"], str) else "false"
-        new, reply = _shortened(_dumped(list(items[kept:])), keep_text), _shortened(_reply(call.reply), keep_text)
-        packed.append(f'{{"text":{text},"kept":{kept},"changed":{{{parts}}},"input":{new},"reply":{reply}}}')
-        before = call.request
-    return f"[{','.join(packed)}]"
+        new, reply = self._shortened(_dumped(list(items[kept:]))), self._shortened(_reply(call.reply))
+        self._before = call.request
+        return f'{{"text":{text},"kept":{kept},"changed":{{{parts}}},"input":{new},"reply":{reply}}}'
+
+    def _part(self, value: Any) -> str:
+        text = _dumped(value)
+        if len(text) >= LONG and not isinstance(value, str):  # a structure that is kept as a whole: the tools
+            return f'{{"$json":"{self._keep(text)}"}}'
+        return self._shortened(text)
+
+    def _shortened(self, text: str) -> str:
+        if len(text) < LONG and '"$' not in text:
+            return text
+        return _dumped(_short(json.loads(text), lambda long: self._keep(self._redact(long))))
 
 
 def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") -> list[RawCall]:
@@ -202,10 +213,6 @@ def _view(reply: dict[str, Any]) -> ModelResponse:
 
 _dumped = json.JSONEncoder(ensure_ascii=False, default=str).encode
 """As json.dumps, which makes an encoder for each call; a replay compares with what that would give."""
-
-
-def _shortened(text: str, keep: Callable[[str], str]) -> str:
-    return _dumped(_short(json.loads(text), keep)) if len(text) >= LONG or '"$' in text else text
 
 
 def _short(value: Any, keep: Callable[[str], str]) -> Any:

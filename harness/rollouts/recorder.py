@@ -10,13 +10,14 @@ from typing import Any, cast
 import agents
 import openai
 from agents import ModelResponse, ModelSettings, Tool
-from agents.tracing import get_trace_provider
+from agents.tracing import get_trace_provider, response_span
 
 from harness.core.records import Failure, FailureKind
 from harness.core.unicode import valid_unicode
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.gate import EndpointState
 from harness.endpoints.retries import TimeLimit, is_quota, read_failure
+from harness.endpoints.usage import completed
 from harness.rollouts.agent_code import AgentRaised, RaisedBy, misuses_sdk, raised_by, raised_in
 from harness.rollouts.approval_gate import Approver, ToolHooks, gated
 from harness.rollouts.capture import WireReply
@@ -40,6 +41,10 @@ class RecordedCall:
     """The class of the Model object, or the provider, that the agent brought along for the call."""
     started_at: str = field(default_factory=lambda: get_trace_provider().time_iso())
     ended_at: str | None = None
+    is_kept: bool = False
+    """An attempt before has made it; this one was given the reply again."""
+    is_bound: bool = False
+    """The request goes on from what its server keeps: an earlier response, or a conversation."""
 
 
 @dataclass
@@ -64,7 +69,13 @@ class Recorder:
     approver: Approver | None = None
     """Decides on tool calls that need approval."""
     goes_elsewhere: Callable[[], bool] = lambda: False
-    """Whether another server would make the rollout at once."""
+    """Whether another server would make the rollout at once, or go on with it."""
+    kept: Callable[[RecordedCall], None] = lambda _: None
+    """Called with each call that has its reply."""
+    give_again: Callable[[dict[str, Any], ModelSettings, str | None, list[Tool]], RecordedCall | None] = (
+        lambda _request, _settings, _model, _tools: None
+    )
+    """Returns the call of an attempt before that a request is, if any, with stubs in the place of tools."""
     no_thread: bool = False
     """A tool was given up before any thread was free for it."""
     _lost_s: float = 0.0
@@ -84,6 +95,7 @@ class Recorder:
         call.response, call.error, call.ended_at = response, error, get_trace_provider().time_iso()
         if response is not None:
             self.on_reply()
+            self.kept(call)
             return
         self._failed_s = self.limit.spent_s
         self._lost_s += self._failed_s - call.began_s
@@ -95,9 +107,31 @@ class Recorder:
         """Whether any call has had a reply."""
         return any(call.response for call in self.calls)
 
+    def given_again(
+        self, request: dict[str, Any], settings: ModelSettings, model: str | None, tools: list[Tool]
+    ) -> ModelResponse | None:
+        """Return the reply that an attempt before had to a request, if any; it is a call of this attempt, too.
+
+        Raises BeginsAnew where the attempt before asked something else.
+        """
+        try:
+            call = self.give_again(request, settings, model, tools)
+        except BeginsAnew as exc:
+            self.fatal = exc
+            raise
+        if call is None:
+            return None
+        call.began_s = self.limit.spent_s
+        self.calls.append(call)
+        self.kept(call)
+        if (response := call.response) is not None:
+            with response_span(completed(response, call.wire.model, call.wire.temperature).response):
+                pass
+        return response
+
     def leaves(self) -> bool:
         """Return whether the rollout is better made on another server than to wait for one that is down."""
-        return not self.has_reply and self.goes_elsewhere()
+        return self.goes_elsewhere()
 
     def let_decide(self, tools: list[Tool]) -> None:
         """Put gates before the tools that a request offers, where somebody decides on calls that need approval."""
@@ -111,6 +145,10 @@ class Recorder:
         open_s = [now_s - call.began_s for call in self.calls if call.response is None and call.error is None]
         since_failed_s = now_s - self._failed_s if self._failed_s is not None else 0.0
         return self._lost_s + max([since_failed_s, *open_s])
+
+
+class BeginsAnew(Exception):
+    """Ends an attempt that asks something else than the one whose replies it is given."""
 
 
 class StoppedBeforeFirstCall(Exception):

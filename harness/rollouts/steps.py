@@ -11,7 +11,7 @@ from typing import Any, cast
 from agents.tracing import Span
 
 from harness.core.records import Step
-from harness.rollouts.approval_gate import ToolHooks
+from harness.rollouts.approval_gate import ToolHooks, ToolOutput
 from harness.rollouts.model_request import ReplyItem, items_of_output, items_of_reply, sent_output
 from harness.rollouts.recorder import RecordedCall
 
@@ -35,19 +35,23 @@ class WitnessedCall:
     @property
     def started_at(self) -> str | None:
         """When the call began, as spans have it."""
-        timed = self.span or self.recorded
+        timed = self._timed
         return timed.started_at if timed else None
 
     @property
     def ended_at(self) -> str | None:
         """When the call ended."""
-        timed = self.span or self.recorded
+        timed = self._timed
         return timed.ended_at if timed else None
 
     @property
     def duration_s(self) -> float | None:
         """How long the call took, in seconds; None where it did not end."""
         return _seconds(self)
+
+    @property
+    def _timed(self) -> "Span[Any] | RecordedCall | None":
+        return self.recorded if self.recorded and self.recorded.is_kept else self.span or self.recorded
 
     @property
     def error(self) -> str | None:
@@ -244,6 +248,7 @@ class _Trace:
         server = mcp.get("server")
         output = as_text(run.span_data.output)
         output = self._sent(call, reply) if output is None else output
+        timed = self._notes.given_again.get(run.span_id, run)
         return made(
             kind="tool",
             tool_type="mcp" if server else "agent" if nested else "function",
@@ -251,8 +256,8 @@ class _Trace:
             error=self._run_error(run, output),
             server=server,
             inner=self.steps(run.span_id, answered=run.error is None),
-            started_at=when(run.started_at),
-            duration_s=_seconds(run),
+            started_at=when(timed.started_at),
+            duration_s=_seconds(timed),
         )
 
     def _run_error(self, run: Span[Any], output: str | None) -> str | None:
@@ -302,6 +307,6 @@ def when(stamp: str | None) -> datetime | None:
     return datetime.fromisoformat(stamp) if stamp else None
 
 
-def _seconds(timed: Span[Any] | WitnessedCall) -> float | None:
+def _seconds(timed: Span[Any] | WitnessedCall | ToolOutput) -> float | None:
     began, ended = when(timed.started_at), when(timed.ended_at)
     return (ended - began).total_seconds() if began and ended else None

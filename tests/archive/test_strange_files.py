@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.archive.batch_log import BatchEnded, BatchMade
+from harness.archive.checkpoints import KeptOutput
 from harness.archive.lines import encode
 from harness.archive.run_info import SEGMENTS
 from harness.archive.store import RunStore
@@ -48,9 +49,22 @@ def run(room: Room) -> Path:
     with RunStore(folder, AT) as store:
         store.add_batch_record(BatchMade(batch="1", at=AT, judge="m@host", form="text", keys=()))
         store.add_batch_record(BatchEnded(batch="1", at=AT, outcome="completed"))
+        store.add_checkpoint(CUT_OFF)
         store.settle()
     (folder / "run.lock").unlink()
     return folder
+
+
+CUT_OFF = KeptOutput(
+    query="q1",
+    index=0,
+    attempt="a",
+    call=0,
+    call_id="c",
+    output="o",
+    started_at=AT.isoformat(),
+    ended_at=AT.isoformat(),
+)
 
 
 def ended(room: Room, *line: str) -> Outcome:

@@ -1,0 +1,128 @@
+"""What rollouts under way have had so far, line by line: a process that is killed loses the calls in flight alone.
+
+The lines of `checkpoints/` come as it happens: a `reply` for each model reply that led on, an `output` for each tool
+call that ended. A rollout that has its record needs them no more, unless the record tells of a failure that
+`resume` mends; `RunStore` takes away what nobody needs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from harness.archive.lines import LocatedRecord, Members, decode, read_lines, whole_lines
+from harness.archive.run_files import files_in, remove_file, replaced_file
+from harness.archive.typed_records import SEGMENT_HEAD, RecordType, read_record
+from harness.core.errors import ArchiveDamaged
+from harness.core.records import Record
+
+CHECKPOINTS = "checkpoints"
+"""The folder of a run that holds them."""
+RolloutKey = tuple[str, int]
+"""A rollout by the id of its query and its index."""
+
+
+class KeptReply(Record):
+    """A model call with its reply."""
+
+    query: str
+    index: int
+    attempt: str
+    """One attempt at the rollout."""
+    call: str
+    """Request and reply, packed as a part of the attempt's raw calls (harness.rollouts.raw)."""
+    model: str | None
+    temperature: float | None
+    top_p: float | None
+    seed: int | None
+    wire: Mapping[str, JsonValue]
+    """What the reply said of itself on the wire."""
+    tokens: str | None = None
+    """Blob with the reply in tokens, where the server sent them."""
+    own_model: str | None = None
+    parent: str | None
+    """The span that the call was made under, which tells what stands beside it."""
+    started_at: str
+    ended_at: str | None
+    elapsed_s: float
+    """How long the attempt had taken."""
+
+
+class KeptOutput(Record):
+    """What a tool call gave."""
+
+    query: str
+    index: int
+    attempt: str
+    call: int
+    """Which of the attempt's replies asked for it, from 0."""
+    call_id: str
+    output: str | tuple[Mapping[str, JsonValue], ...]
+    """As the next request has it: a text, or parts."""
+    error: str | None = None
+    """What the tool raised, where a message of it is the output."""
+    started_at: str
+    ended_at: str
+
+
+CHECKPOINT_KINDS: dict[type[KeptReply | KeptOutput], str] = {KeptReply: "reply", KeptOutput: "output"}
+CHECKPOINT_LINES: dict[str, RecordType[Any]] = {
+    kind: RecordType(kind, of.model_validate) for of, kind in CHECKPOINT_KINDS.items()
+}
+"""Every kind of line but the header."""
+
+
+@dataclass
+class KeptAttempt:
+    """The lines of one attempt."""
+
+    id: str
+    replies: list[KeptReply] = field(default_factory=list[KeptReply])
+    outputs: list[KeptOutput] = field(default_factory=list[KeptOutput])
+
+
+def read_checkpoints(folder: Path, wanted: Callable[[RolloutKey], bool]) -> dict[RolloutKey, KeptAttempt]:
+    """Return the newest attempt at each rollout of the run in `folder` that is `wanted`. Raises ArchiveDamaged."""
+    attempts: dict[RolloutKey, KeptAttempt] = {}
+    for path in files_in(folder / CHECKPOINTS):
+        for located in read_lines(path):
+            if located.members["kind"] == SEGMENT_HEAD or not wanted(_key(located.members)):
+                continue
+            record = read_checkpoint(located)
+            key = record.query, record.index
+            if key not in attempts or attempts[key].id != record.attempt:
+                attempts[key] = KeptAttempt(record.attempt)
+            if isinstance(record, KeptReply):
+                attempts[key].replies.append(record)
+            else:
+                attempts[key].outputs.append(record)
+    return attempts
+
+
+def read_checkpoint(located: LocatedRecord) -> KeptReply | KeptOutput:
+    """Return the record of a line. Raises ArchiveDamaged."""
+    line = CHECKPOINT_LINES.get(located.members["kind"])
+    if line is None:
+        raise ArchiveDamaged(f"{located.where}: a record of the kind {located.members['kind']!r} among checkpoints")
+    return read_record(located, line)
+
+
+def drop_checkpoints(paths: Iterable[Path], is_needed: Callable[[RolloutKey], bool]) -> None:
+    """Take the lines of rollouts for which they are not needed out of files; a file of which none is left goes.
+
+    Raises ArchiveDamaged, OSError.
+    """
+    for path in paths:
+        lines = [(line.data, decode(line.data, place)) for line, place in whole_lines(path)]
+        kept = [data for data, members in lines if members["kind"] == SEGMENT_HEAD or is_needed(_key(members))]
+        if len(kept) == 1:
+            remove_file(path)
+        elif len(kept) < len(lines):
+            with replaced_file(path) as file:
+                file.writelines(kept)
+
+
+def _key(members: Members) -> RolloutKey:
+    return members.get("query", ""), members.get("index", -1)

@@ -1,0 +1,302 @@
+"""What a rollout has had so far: kept as it comes, and given again to the next attempt at the rollout.
+
+The next attempt runs the agent's code from the beginning. As long as its requests are the kept ones, the kept replies
+answer them, and tools that had ended give what they gave. What comes after is asked of a server. An attempt that asks
+something else than the one before begins anew, without what was kept. A tool that changed the context has to run
+again, so nothing is kept from its end on.
+"""
+
+import copy
+import hashlib
+import pickle  # noqa: TID251 - for a hash of what it gives: nothing is kept, and nothing is loaded
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from agents import FunctionTool, ItemHelpers, ModelSettings, Tool
+from agents.tool import ToolOriginType, get_function_tool_origin
+from agents.tracing import Span, get_current_span, get_trace_provider
+from openai.types.responses import ResponseFunctionToolCall
+
+from harness.archive.checkpoints import KeptAttempt, KeptOutput, KeptReply
+from harness.archive.store import Store
+from harness.endpoints.refused_settings import seed_in, with_seed
+from harness.rollouts.approval_gate import ToolHooks, ToolOutput
+from harness.rollouts.capture import WireReply, spans_of_rollout
+from harness.rollouts.model_request import as_archived, input_items
+from harness.rollouts.raw import Packer, RawCall, pack_tokens, unpack, unpack_tokens
+from harness.rollouts.recorder import BeginsAnew, RecordedCall, Recorder
+
+
+@dataclass
+class Attempted:
+    """What an attempt at a rollout has had."""
+
+    calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+    """Those with a reply, in the order in which the replies came."""
+    outputs: dict[tuple[int, str], ToolOutput] = field(default_factory=dict[tuple[int, str], ToolOutput])
+    """Of tool calls that ended, by the place of the reply that asked for them, and their ids."""
+    elapsed_s: float = 0.0
+    """How long the attempt had taken."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a server alone can go on from here: it keeps the conversation, or a container that code ran in."""
+        items = (item for call in self.calls if call.response for item in call.response.output)
+        return any(call.is_bound for call in self.calls) or any(
+            getattr(item, "type", None) == "code_interpreter_call" or hasattr(item, "container_id") for item in items
+        )
+
+
+@dataclass
+class Keeper:
+    """Notes what an attempt has, and keeps it in the store where that outlasts the process."""
+
+    recorder: Recorder
+    store: Store
+    query: str
+    index: int
+    attempt: str
+    context: Callable[[], Any]
+    """Returns the rollout's context."""
+    before_s: float = 0.0
+    """How long the attempts before had taken."""
+    had: Attempted = field(default_factory=Attempted)
+    _is_open: bool = True
+    """Whether what comes now can be given again."""
+    _is_kept: bool = True
+    """Whether the store takes it, too."""
+    _packer: Packer | None = None
+    _unwritten: RecordedCall | None = None
+    _context: str | None = None
+    _calls_at_start: dict[str, int] = field(default_factory=dict[str, int])
+
+    def replied(self, call: RecordedCall) -> None:
+        """Note a call with its reply. One that only answers is written once something comes after it."""
+        if not self._is_open or call.response is None:
+            return
+        self.had.calls.append(call)
+        self.had.elapsed_s = self.before_s + self.recorder.limit.spent_s
+        if self._unwritten:
+            self._write_reply(self._unwritten)
+        leads_on = any(getattr(item, "type", None) not in {"message", "reasoning"} for item in call.response.output)
+        self._unwritten = None if leads_on else call
+        if leads_on:
+            self._write_reply(call)
+
+    def began(self, span: Span[Any]) -> None:
+        """Note that a tool call begins."""
+        self._calls_at_start[span.span_id] = len(self.recorder.calls)
+        if self._context is None:
+            self._context = _state_of(self.context())
+
+    def ended(self, span: Span[Any], call_id: str, tool: Tool, output: Any) -> None:
+        """Note what a tool call gave, unless model calls were made in it: then it runs again, on their replies."""
+        places = (i for i, call in enumerate(self.had.calls) if call.parent_span == span.parent_id)
+        place = max(places, default=None)
+        asks = isinstance(tool, FunctionTool) and self._has_asked(span)
+        if place is None or self.recorder.fatal or asks or not is_plain(tool):
+            return
+        self._is_open = self._is_open and self._context is not None and self._context == _state_of(self.context())
+        if self._is_open and (sent := _as_sent(call_id, tool, output)) is not None:
+            hooks, now = self.recorder.hooks, get_trace_provider().time_iso()
+            again = hooks.given_again.get(span.span_id)
+            kept = again or ToolOutput(sent, hooks.errors.get(span.span_id), span.started_at or now, now)
+            self.had.outputs[place, call_id] = kept
+            self._write(KeptOutput(**self._whose(), call=place, call_id=call_id, **vars(kept)))
+
+    def _has_asked(self, span: Span[Any]) -> bool:
+        calls = self.recorder.calls[self._calls_at_start.pop(span.span_id, 0) :]
+        if not calls:
+            return False
+        by_id = {s.span_id: s for s in spans_of_rollout()}
+        return any(_is_within(call.parent_span, span, by_id) for call in calls)
+
+    def _write_reply(self, call: RecordedCall) -> None:
+        assert call.response  # noqa: S101 - only calls with a reply come here
+        if not self._is_kept:
+            return
+        changed = list[bool]()
+
+        def redacted(text: str) -> str:
+            kept = self.store.redact(text)
+            changed.append(kept != text)
+            return kept
+
+        def keep(text: str) -> str:
+            return self.store.put_blob(redacted(text), as_is=True)
+
+        self._packer = self._packer or Packer(keep)
+        packed, sampled = self._packer.add(RawCall(call.request, call.response)), call.wire.sampled
+        self._is_kept = not any(changed)  # else the next attempt would be given another text than this one was
+        self._write(
+            KeptReply(
+                **self._whose(),
+                call=packed,
+                model=call.model,
+                temperature=call.settings.temperature,
+                top_p=call.settings.top_p,
+                seed=seed_in(call.settings),
+                wire={"finish": call.wire.finish, "model": call.wire.model, "temperature": call.wire.temperature},
+                tokens=self.store.put_blob(pack_tokens([sampled]), as_is=True) if sampled else None,
+                own_model=call.own_model,
+                parent=call.parent_span,
+                started_at=call.started_at,
+                ended_at=call.ended_at,
+                elapsed_s=self.had.elapsed_s,
+            )
+        )
+
+    def _whose(self) -> dict[str, Any]:
+        return {"query": self.query, "index": self.index, "attempt": self.attempt}
+
+    def _write(self, record: KeptReply | KeptOutput) -> None:
+        self._is_kept = self._is_kept and self.store.add_checkpoint(record)
+
+
+class GivenAgain:
+    """Gives a new attempt what the one before had, for as long as the attempt asks for it."""
+
+    def __init__(self, before: Attempted, hooks: ToolHooks) -> None:
+        """Give again what `before` had; `hooks` are told of tool calls that do not run."""
+        self._before, self._hooks = before, hooks
+        self._requests = [as_archived(call.request, str) for call in before.calls]
+        self._unused = list(range(len(before.calls)))
+
+    def reply(
+        self, request: dict[str, Any], settings: ModelSettings, model: str | None, tools: list[Tool]
+    ) -> RecordedCall | None:
+        """Return the kept call that a request is, or None for a new one; tools that ended are not to run again.
+
+        Raises BeginsAnew where the attempt before asked something else.
+        """
+        if not self._unused:
+            return None
+        now, calls = as_archived(request, str), self._before.calls
+        same = next((i for i in self._unused if self._requests[i] == now), None)
+        if same is None:
+            if any(_is_same_run(self._requests[i], now) for i in self._unused):
+                raise BeginsAnew(f"its model call {len(calls) - len(self._unused) + 1} is another than before")
+            return None  # a call that was in flight, or after one: runs beside it may still have replies here
+        call = calls[same]
+        if call.model != model or call.settings.temperature not in {None, settings.temperature}:
+            raise BeginsAnew("its model or temperature is another than before")
+        self._unused.remove(same)
+        tools[:] = [self._stub(tool, same) for tool in tools]  # the SDK runs the tools of that list
+        span = get_current_span()
+        return replace(call, parent_span=span and span.span_id, is_kept=True, response=copy.deepcopy(call.response))
+
+    def _stub(self, tool: Tool, place: int) -> Tool:
+        outputs = {call_id: output for (at, call_id), output in self._before.outputs.items() if at == place}
+        if not outputs or not isinstance(tool, FunctionTool) or not is_plain(tool):
+            return tool
+
+        async def invoke(context: Any, arguments: str) -> Any:
+            kept = outputs.get(context.tool_call_id)
+            if kept is None:
+                return await tool.on_invoke_tool(context, arguments)
+            self._hooks.note_given_again(kept)
+            return as_returned(kept.output)
+
+        stub = copy.copy(tool)
+        stub.on_invoke_tool = invoke
+        return stub
+
+
+def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
+    """Return an attempt of which the archive has the lines; `get` finds kept texts. Raises ArchiveDamaged."""
+    where = f"checkpoint {kept.id}"
+    raw = unpack(f"[{','.join(reply.call for reply in kept.replies)}]", get, where)
+    calls = [
+        RecordedCall(
+            line.parent,
+            with_seed(ModelSettings(temperature=line.temperature, top_p=line.top_p), line.seed),
+            line.model,
+            call.request,
+            WireReply(**cast("dict[str, Any]", dict(line.wire))),
+            call.reply,
+            own_model=line.own_model,
+            started_at=line.started_at,
+            ended_at=line.ended_at,
+        )
+        for line, call in zip(kept.replies, raw, strict=True)
+    ]
+    for line, call in zip(kept.replies, calls, strict=True):
+        if line.tokens:
+            (call.wire.sampled,) = unpack_tokens(get(line.tokens), where)
+    outputs = {
+        (o.call, o.call_id): ToolOutput(o.output, o.error, o.started_at, o.ended_at)
+        for o in kept.outputs
+        if o.call < len(calls)
+    }
+    return Attempted(calls, outputs, kept.replies[-1].elapsed_s if kept.replies else 0.0)
+
+
+def is_plain(tool: Tool) -> bool:
+    """Return whether a tool runs no agent: agents used as tools are driven again, on the replies that they had."""
+    origin = get_function_tool_origin(tool) if isinstance(tool, FunctionTool) else None
+    return isinstance(tool, FunctionTool) and not (origin and origin.type is ToolOriginType.AGENT_AS_TOOL)
+
+
+def as_returned(output: Any) -> Any:
+    """Return an output that a request has as a tool returns it: parts have types of their own there."""
+    if not isinstance(output, list | tuple):
+        return output
+    parts = cast("Sequence[Mapping[str, Any]]", output)
+    return [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
+
+
+def _as_sent(call_id: str, tool: Tool, output: Any) -> Any:
+    if isinstance(output, str):
+        return output
+    if getattr(tool, "output_json_schema", None) is not None:
+        return None  # the SDK would not take its own words back
+    call = ResponseFunctionToolCall.model_construct(call_id=call_id, name=tool.name, arguments="{}")
+    try:
+        sent: Any = ItemHelpers.tool_call_output_item(call, output)["output"]
+        return sent if isinstance(sent, str) else tuple(as_archived({"parts": sent}, str)["parts"])
+    except Exception:  # noqa: BLE001 - what the SDK makes of it shows when the run goes on
+        return None
+
+
+def _is_same_run(kept: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Return whether two requests are of the same run of an agent: they begin alike, and offer the same."""
+    begins = list(input_items(kept)[:1]) == list(input_items(now)[:1])
+    return begins and (kept["tools"] == now["tools"] or kept["instructions"] == now["instructions"])
+
+
+def _is_within(at: str | None, span: Span[Any], by_id: Mapping[str, Span[Any]]) -> bool:
+    while at and at in by_id:
+        if at == span.span_id:
+            return True
+        at = by_id[at].parent_id
+    return False
+
+
+_MOST_BYTES = 1 << 20
+"""Of a context; beyond it nobody waits for a hash."""
+
+
+class _Hash:
+    """A file for pickle that keeps a hash alone. Raises ValueError beyond what anybody waits for."""
+
+    def __init__(self) -> None:
+        self.sha, self._size = hashlib.sha256(), 0
+
+    def write(self, data: Any) -> None:
+        self._size += len(data)
+        if self._size > _MOST_BYTES:
+            raise ValueError("too large")
+        self.sha.update(data)
+
+
+def _state_of(context: Any) -> str | None:
+    """Return a hash of all that a context holds; None where that cannot be told."""
+    if context is None:
+        return "none"
+    state = _Hash()
+    try:
+        pickle.Pickler(state).dump(context)
+    except Exception:  # noqa: BLE001 - a context may hold anything
+        return None
+    return state.sha.hexdigest()
