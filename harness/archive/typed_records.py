@@ -284,7 +284,8 @@ def recorded_settings(values: Mapping[str, JsonValue], where: object) -> Setting
             profile_in(settings.judge_profile, "judge_profile")  # a word for a file or a run is never looked up
     except (UsageError, RecursionError) as exc:
         raise damaged(where, f"its settings cannot be used: {exc}") from None
-    return replace(settings, engine="local", ray_address=None, isolate="none", memory=None)  # no archive says where
+    # no archive says where
+    return replace(settings, engine="local", ray_address=None, ship=(), isolate="none", memory=None)
 
 
 def damaged(where: object, reason: str) -> ArchiveDamaged:

@@ -203,6 +203,12 @@ class Settings:
         default_text="RAY_ADDRESS, else the CPUs of this machine",
         metavar="ADDRESS",
     )
+    ship: tuple[str, ...] = declare(
+        (),
+        "Send the Ray cluster only these files beside the agent's: a pattern such as `tools/**/*.py`. Repeatable.",
+        default_text="the folder of the agent's file",
+        metavar="GLOB",
+    )
     isolate: Literal["none", "process"] = declare(
         "none",
         "process: make each rollout in a process, a working folder and a temporary folder of its own. Else rollouts "
@@ -294,7 +300,7 @@ ADDRESSES = ("base_url", "judge_base_url")
 """The settings that are addresses, which may hold a user and a password."""
 
 
-_OF_ONE_COMMAND = ("engine", "ray_address", "isolate", "memory")
+_OF_ONE_COMMAND = ("engine", "ray_address", "ship", "isolate", "memory")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
 _ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch")
 """Settings that are written down only where they are used."""

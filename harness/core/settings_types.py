@@ -49,6 +49,9 @@ class ResumeSettings(LaterSettings, total=False):
     """Run the agent in this process, or in workers of a Ray cluster. [default: local]"""
     ray_address: str | None
     """The Ray cluster that `engine ray` connects to. [default: RAY_ADDRESS, else the CPUs of this machine]"""
+    ship: Sequence[str]
+    """Send the Ray cluster only these files beside the agent's: a pattern such as `tools/**/*.py`. Repeatable.
+    [default: the folder of the agent's file]"""
     isolate: Literal["none", "process"]
     """process: make each rollout in a process, a working folder and a temporary folder of its own. Else rollouts
     share the process, its files and the agent's module. [default: rollouts share a process]"""

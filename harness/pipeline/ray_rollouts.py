@@ -4,13 +4,19 @@ That process gives out the places and the money, so that a worker that is lost t
 """
 
 import asyncio
+import logging
 import os
+import re
+import shutil
 import signal
 import socket
+import tempfile
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +27,7 @@ from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from harness.core.errors import UsageError, option, quoted
+from harness.core.errors import UsageError, counted, on_a_line, option, quoted
 from harness.core.records import Failure
 from harness.core.settings import Settings
 from harness.core.unicode import without_credentials
@@ -55,9 +61,28 @@ async def open_rollouts_on_ray(
 ) -> AsyncGenerator[RolloutMaker]:
     """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
     address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
-    job, shipped = worker_job(
-        spec, run_context.settings, run_context.run_id, remote=bool(address) and not _RAY.is_initialized()
-    )
+    remote, ship = bool(address) and not _RAY.is_initialized(), run_context.settings.ship
+    job, file = worker_job(spec, run_context.settings, run_context.run_id, remote=remote)
+    if ship and file is None:
+        why = f"an agent's file that goes to another machine ({option('ray_address')})"
+        raise UsageError(f"{option('ship', ship[0])} does nothing without {why}")
+    with tempfile.TemporaryDirectory(prefix="harness-") as copy:
+        shipped: Mapping[str, Any] = {}
+        if file:
+            shipped = await anyio.to_thread.run_sync(shipped_env, file, ship, Path(copy), run_env.progress.note)
+        async with _at_work(address, shipped, job, run_context, run_env) as maker:
+            yield maker
+
+
+@asynccontextmanager
+async def _at_work(
+    address: str | None,
+    shipped: Mapping[str, Any],
+    job: ray_worker.WorkerJob,
+    run_context: RunContext,
+    run_env: RunEnvironment,
+) -> AsyncGenerator[RolloutMaker]:
+    """Connect to Ray and start the workers. Raises UsageError where there is no Ray, or no worker comes up."""
     with _ray_at(address, shipped):
         name = f"harness-{run_context.run_id}"
         here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
@@ -74,7 +99,10 @@ async def open_rollouts_on_ray(
         listening = asyncio.create_task(line.listen(relay.receive))
         run_env.gates.share = line.post
         try:
-            first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time, and not before
+            try:
+                first: MadeRollout = await workers[0].ready.remote()  # the first call goes alone for a time
+            except RayError as exc:
+                raise UsageError(f"{option('engine', 'ray')}: no worker starts: {quoted(str(exc))}") from None
             if first.refusal:
                 raise first.error
             yield _RolloutsOnRay(run_context, [_Worker(actor) for actor in workers], relay)
@@ -89,9 +117,12 @@ async def open_rollouts_on_ray(
 
 def worker_job(
     spec: AgentSpec, settings: Settings, run_id: str, *, remote: bool
-) -> tuple[ray_worker.WorkerJob, Mapping[str, Any]]:
-    """Return a run's job and Ray's runtime environment; `remote` where machines share no folder. Raises UsageError."""
-    place, shipped = _agent_place(spec.loaded, remote=remote)
+) -> tuple[ray_worker.WorkerJob, Path | None]:
+    """Return a run's job; `remote` where machines share no folder: then the agent's file, too, if it is to be sent.
+
+    Raises UsageError.
+    """
+    place, file = _agent_place(spec.loaded, remote=remote)
     endpoint, url = spec.endpoint, without_credentials(spec.endpoint.url) if spec.endpoint else None
     if spec.servers:
         raise UsageError(
@@ -107,6 +138,7 @@ def worker_job(
         settings,
         engine="local",
         ray_address=None,
+        ship=(),
         offline=spec.offline,
         base_url=url,
         api=endpoint.api if endpoint else settings.api,
@@ -123,10 +155,10 @@ def worker_job(
         named=bool(endpoint and endpoint.named),
         version=package_versions()["arena-harness"],
     )
-    return job, shipped
+    return job, file
 
 
-def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapping[str, Any]]:
+def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Path | None]:
     if loaded.word is None:
         try:
             _CLOUDPICKLE.dumps(loaded)
@@ -135,15 +167,102 @@ def _agent_place(loaded: LoadedAgent, *, remote: bool) -> tuple[AgentPlace, Mapp
                 f"agent {loaded.name!r} cannot be sent to Ray workers ({type(exc).__name__}: {exc}); name its file, "
                 "as in path.py:attr"
             ) from None
-        return AgentPlace(loaded.name, itself=loaded), {}
+        return AgentPlace(loaded.name, itself=loaded), None
     place, colon, attr = loaded.word.rpartition(":") if ":" in loaded.word[2:] else (loaded.word, "", "")
     is_file = place.endswith(".py") or (not colon and loaded.file and not loaded.packaged)
     if not (is_file and loaded.file):
-        return AgentPlace(loaded.name, loaded.word, None if remote else loaded.here), {}
+        return AgentPlace(loaded.name, loaded.word, None if remote else loaded.here), None
     if remote:
-        shipped = {"working_dir": str(loaded.file.parent), "excludes": ["runs/", ".git/", ".venv/", ".env"]}
-        return AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), shipped
-    return AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), {}
+        return AgentPlace(loaded.name, f"{loaded.file.name}{colon}{attr}"), loaded.file
+    return AgentPlace(loaded.name, f"{loaded.file}{colon}{attr}", loaded.here or Path.cwd()), None
+
+
+_STAYS: tuple[str, ...] = ("runs", ".git", ".venv", "venv", ".env", "__pycache__")
+MOST_BYTES, MOST_FILES = 100_000_000, 10_000
+"""What is sent to workers at most: Ray reads it all before the first rollout, and again where it arrives."""
+_SHOWN_PARTS = 3
+_OF_PATTERNS = re.compile(r"[\\*?\[\]! ]")
+"""Characters that mean something in a pattern of git's."""
+_QUIET = logging.getLogger(f"{__name__}.quiet")
+
+
+def shipped_env(file: Path, ship: Sequence[str], copy: Path, note: Callable[[str], None]) -> Mapping[str, Any]:
+    """Return Ray's runtime environment: the folder of an agent's file, or a `copy` of what the patterns of `ship` fit.
+
+    `note` hears how much that is. Raises UsageError for too much, and for a pattern that fits nothing.
+    """
+    folder, stays = file.parent, list(_STAYS)
+    sizes = _fitting(folder, ship) | {file: file.stat().st_size} if ship else dict(_files_below(folder, stays))
+    have = _amount(sizes.values())
+    if sum(sizes.values()) > MOST_BYTES or len(sizes) > MOST_FILES:
+        parts = defaultdict[str, list[int]](list)
+        for path, size in sizes.items():
+            parts[path.relative_to(folder).parts[0]].append(size)
+        shares = {name: sum(each) / MOST_BYTES + len(each) / MOST_FILES for name, each in parts.items()}
+        names = sorted(shares, key=lambda name: -shares[name])[:_SHOWN_PARTS]
+        largest = ", ".join(f"{on_a_line(name)} ({_amount(parts[name])})" for name in names)
+        most = f"at most {MOST_BYTES / 1e6:,.0f} MB in {MOST_FILES:,} files go to Ray workers"
+        raise UsageError(
+            f"{on_a_line(folder)}, the folder of the agent's file, has {have}, and {most}; the largest parts: "
+            f"{largest}; name what the agent needs with {option('ship', 'GLOB')}"
+        )
+    note(f"sending {have} of {on_a_line(folder)} to the Ray workers")
+    if not ship:
+        return {"working_dir": str(folder), "excludes": stays}
+    for path in (path for path in sizes if path.name not in {".gitignore", ".rayignore"}):  # the user has chosen
+        target = copy / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    return {"working_dir": str(copy)}
+
+
+def _amount(sizes: Collection[int]) -> str:
+    return f"{sum(sizes) / 1e6:,.1f} MB in {counted(len(sizes), 'file')}"
+
+
+def _files_below(folder: Path, stays: list[str]) -> Iterator[tuple[Path, int]]:
+    """Yield the files in a folder that Ray would send, with their sizes; `stays` hears of virtual environments."""
+    open_: list[tuple[Path, list[Callable[[Path], bool]]]] = [(folder, [])]
+    while open_:
+        below, ignored = open_.pop()
+        ignored = [*ignored, *_ignored_in(below)]
+        with os.scandir(below) as entries:
+            for path, is_folder in [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries]:
+                if path.name in _STAYS or any(fits(path) for fits in ignored):
+                    continue
+                if not is_folder:
+                    with suppress(OSError):  # a link that leads nowhere
+                        yield path, path.stat().st_size
+                elif (path / "pyvenv.cfg").is_file():
+                    stays.append("/" + _OF_PATTERNS.sub(r"\\\g<0>", str(path.relative_to(folder))))
+                else:
+                    open_.append((path, ignored))
+
+
+def _ignored_in(folder: Path) -> list[Callable[[Path], bool]]:
+    """Return what Ray leaves out because of a .gitignore or a .rayignore there; nothing where Ray has changed."""
+    with suppress(ImportError, AttributeError, TypeError, OSError, ValueError):
+        packaging: Any = import_module("ray._private.runtime_env.packaging")
+        return packaging.get_excludes_from_ignore_files(folder, include_gitignore=True, logger=_QUIET)
+    return []
+
+
+def _fitting(folder: Path, patterns: Sequence[str]) -> dict[Path, int]:
+    """Return the files that patterns fit, and those in the folders that patterns fit, with their sizes."""
+    sizes = dict[Path, int]()
+    for pattern in patterns:
+        try:
+            parts = ((path, path.relative_to(folder).parts) for path in folder.glob(pattern) if path.exists())
+            found = [path for path, names in parts if not {"..", *_STAYS} & {*names}]
+        except (NotImplementedError, ValueError, IndexError):  # an absolute one, or an empty one
+            found = []
+        for path in found:
+            sizes.update(_files_below(path, []) if path.is_dir() else [(path, path.stat().st_size)])
+        if not found:
+            raise UsageError(
+                f"{option('ship', pattern)} fits nothing in {on_a_line(folder)}, the folder of the agent's file"
+            )
+    return sizes
 
 
 @dataclass
@@ -202,7 +321,7 @@ def _ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
             else:
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell Ray's makers of each start
                 _RAY.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
-    except (OSError, ValueError, RuntimeError, RayError) as exc:
+    except Exception as exc:  # noqa: BLE001 - Ray raises exceptions of no class of its own, too
         where = option("ray_address", address) if address else "Ray on this machine"
         raise UsageError(f"{where} gives no cluster: {quoted(str(exc))}{advice}") from None
     try:

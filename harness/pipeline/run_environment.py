@@ -54,3 +54,5 @@ def check_engine(settings: Settings) -> None:
         raise UsageError(
             f"{option('ray_address', settings.ray_address)} does nothing without {option('engine', 'ray')}"
         )
+    if settings.ship and settings.engine != "ray":
+        raise UsageError(f"{option('ship', settings.ship[0])} does nothing without {option('engine', 'ray')}")

@@ -15,7 +15,7 @@ PARAMETERS = ("n", "judge")
 """Settings whose names some functions use for a parameter of their own."""
 OF_RESUME = (
     *("rubric", "base_url", "judge_base_url", "max_cost", "prices", "price_by_name", "instructions", "approve"),
-    *("concurrency", "judge_concurrency", "max_unjudged", "engine", "ray_address", "isolate", "memory"),
+    *("concurrency", "judge_concurrency", "max_unjudged", "engine", "ray_address", "ship", "isolate", "memory"),
 )
 """Settings of a run that is resumed which today's user may name."""
 
