@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import agents
 import anyio
@@ -160,6 +160,21 @@ def raised_by(exc: BaseException) -> RaisedBy:
     in_tool = isinstance(getattr(get_current_span(), "span_data", None), FunctionSpanData)
     is_hook = any(code.co_name.startswith("on_tool_") for code in codes)  # which the SDK hands to a task of its own
     return "tool" if in_tool and not (of_sdk or is_hook) else "other"
+
+
+NO_CONTEXT = "it reads the run's context, which is None: define `context(query)` in the agent's file"
+
+
+def reads_no_context(exc: BaseException) -> bool:
+    """Return whether code that the SDK had handed the run's context failed on None, and the context is None."""
+    if isinstance(exc, AgentRaised | agents.UserError) and exc.__cause__:
+        exc = exc.__cause__
+    if not isinstance(exc, AttributeError | TypeError) or "'NoneType' object" not in str(exc):
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(exc.__traceback__)]
+    own = [frame for frame in frames if not frame.f_code.co_filename.startswith(_NOT_THE_USERS)]
+    handed: list[Any] = [value for frame in own for value in frame.f_locals.values()]
+    return any(isinstance(value, agents.RunContextWrapper) and cast("Any", value).context is None for value in handed)
 
 
 def misuses_sdk(exc: BaseException) -> bool:

@@ -19,7 +19,7 @@ from agents.util._approvals import evaluate_function_tool_approval  # the SDK's 
 
 from harness.core.errors import UsageError, option, quoted
 from harness.core.records import Step
-from harness.rollouts.agent_code import ends_rollout
+from harness.rollouts.agent_code import ends_rollout, reads_no_context
 from harness.rollouts.graph import in_sight
 
 ALL, NONE = "all", "none"
@@ -180,6 +180,8 @@ class ToolHooks(RunHooks[Any]):
         """What a tool really raised."""
         self.decisions: dict[str, TimedDecision] = {}
         """What was decided on calls that need approval."""
+        self.read_no_context = False
+        """Whether a tool raised because there is no context."""
         self.timeout_texts: dict[str, str] = {}
         """What the SDK tells the model if the tool is not done in time."""
         self.given_again: dict[str, ToolOutput] = {}
@@ -221,6 +223,7 @@ class ToolHooks(RunHooks[Any]):
     def on_tool_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Note what a tool raised. Returns None, so that the SDK's own message goes to the model."""
         if args.error is not None:
+            self.read_no_context = self.read_no_context or reads_no_context(args.error)
             self.note_error(args.error)
 
     def note_error(self, error: BaseException | str) -> None:

@@ -23,7 +23,7 @@ from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_l
 from harness.endpoints.gate import EndpointState
 from harness.endpoints.retries import agent_retries
 from harness.offline.model import OfflineModel
-from harness.rollouts.agent_code import ends_rollout
+from harness.rollouts.agent_code import NO_CONTEXT, ends_rollout, reads_no_context
 from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.checkpoints import Attempted, GivenAgain, Keeper
@@ -78,8 +78,8 @@ class RunContext:
     """The servers of the run's models, where there are several: each rollout goes to one of them."""
     attempts_before: Callable[[str, int], Attempted | None] = lambda _query, _index: None
     """Returns what the archive has of an attempt at a rollout, by query and index, to go on from."""
-    overridden: set[str] = field(default_factory=set[str])
-    """Agents of whose own temperature it has been said that it gives way."""
+    noted: set[str] = field(default_factory=set[str])
+    """Agents of whose own temperature it has been said that it gives way, and NO_CONTEXT where that has been said."""
 
     @property
     def given_up(self) -> str | None:
@@ -156,9 +156,7 @@ class Attempt:
             if cause := self.recorder.fatal or error:  # the SDK may have made it a message to the model
                 if isinstance(cause, Refused):
                     raise cause
-                outcome = AgentOutcome(
-                    failure=failure_from(cause, self.recorder, self.run_context.loaded.file), error=cause
-                )
+                outcome = self._failed(cause)
         if outcome is None or (outcome.failure and limit.passed):
             return AgentOutcome(failure=timed_out(self.recorder, limit.seconds))
         return outcome
@@ -184,6 +182,13 @@ class Attempt:
         if outcome.failure and "tool call ID" in outcome.failure.message:
             return "the server names a tool call as one before is named"
         return None
+
+    def _failed(self, cause: BaseException) -> AgentOutcome:
+        loaded = self.run_context.loaded
+        failure = failure_from(cause, self.recorder, loaded.file)
+        if loaded.context is None and reads_no_context(cause):
+            failure = failure.model_copy(update={"message": f"{failure.message}; {NO_CONTEXT}"})
+        return AgentOutcome(failure=failure, error=cause)
 
     async def settle(self, outcome: AgentOutcome) -> Rollout:
         """Make the record, ask the agent's file for its reward, and store it; no cancellation comes between."""
@@ -260,6 +265,10 @@ class Attempt:
         self.run_context.progress.kept("rollouts", rollout.usage, rollout.price_usd, failed=failed)
         for error in filter(None, (rollout.clean_up_error, rollout.verify_error)):
             self.run_context.progress.note(f"rollout {self.index}: {error}")
+        noted, loaded = self.run_context.noted, self.run_context.loaded
+        if self.recorder.hooks.read_no_context and loaded.context is None and NO_CONTEXT not in noted:
+            noted.add(NO_CONTEXT)
+            self.run_context.progress.note(f"a tool of agent {loaded.name!r} failed: {NO_CONTEXT}")
         return rollout
 
     async def _drive(self) -> RunResult:
@@ -292,9 +301,9 @@ class Attempt:
 
     def _note_override(self, agent: Agent[Any]) -> None:
         own, temperature = agent.model_settings.temperature, self.run_context.settings.temperature
-        if own in (None, temperature) or agent.name in self.run_context.overridden:
+        if own in (None, temperature) or agent.name in self.run_context.noted:
             return
-        self.run_context.overridden.add(agent.name)
+        self.run_context.noted.add(agent.name)
         runs = f"{temperature:g} for the samples ({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
         gives_way = f"the temperature {own:g} of agent {agent.name!r} gives way to the run's"
         self.run_context.progress.note(f"{gives_way}: {runs}")

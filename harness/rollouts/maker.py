@@ -7,11 +7,12 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
-from harness.core.errors import Refused
+from harness.core.errors import Refused, UsageError
 from harness.core.records import Failure, Query, Rollout
 from harness.endpoints.breaker import LoopsEvent
 from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit, as_refusal
+from harness.rollouts.agent_code import NO_CONTEXT
 from harness.rollouts.approval_gate import ChosenApprover
 from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
 from harness.rollouts.capture import SPAN_LOG
@@ -72,8 +73,8 @@ class RolloutMaker(Protocol):
     async def make(self, begun: BegunRollout) -> None:
         """Run the agent once, keep the record in the run's store, and put it into `done`, also when cancelled.
 
-        Raises Refused if the endpoint turned down the very first call, or a temperature in strict mode: then there is
-        no record.
+        Raises Refused if the endpoint turned down the very first call, or a temperature in strict mode, and UsageError
+        if the agent reads a context before that call and there is none: then there is no record.
         """
         ...
 
@@ -140,6 +141,9 @@ class RolloutsHere:
             if refusal:
                 SPAN_LOG.take(attempt.trace_id)
                 raise refusal from outcome.error
+            if outcome.failure and NO_CONTEXT in outcome.failure.message:  # all others would fail likewise
+                SPAN_LOG.take(attempt.trace_id)
+                raise UsageError(f"agent {run_context.loaded.name!r} failed at once: {outcome.failure.message}")
             begun.first_call.over()
         if outcome.failure and self.goes_elsewhere(outcome.failure, had()):
             SPAN_LOG.take(attempt.trace_id)
