@@ -22,7 +22,7 @@ from agents.tracing.provider import SynchronousMultiTracingProcessor
 from harness.core.errors import UsageError
 from harness.core.progress import now
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints.reply_body import as_object, check_api, first_choice, for_sdk, model_reply
+from harness.endpoints.reply_body import as_list, as_object, check_api, first_choice, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
 from harness.rollouts.lifecycle import ProcessGuard, set_within
 
@@ -187,6 +187,7 @@ def check_tracing() -> None:
 
 
 Finish = Literal["length", "content_filter"]
+_OF_A_CALL = {"id", "type", "function", "name", "arguments"}
 _FINISH: dict[str, Finish] = {"length": "length", "max_output_tokens": "length", "content_filter": "content_filter"}
 
 _captured: ContextVar["WireReply | None"] = ContextVar("harness_wire", default=None)
@@ -207,6 +208,8 @@ class WireReply:
     """Collects the reply's tokens, if the call asked for them."""
     sampled: SampledTokens | None = None
     """The reply in tokens, where the server sent all of them."""
+    beside: dict[str, Any] | None = None
+    """What the body says that the SDK's object of the reply does not hold; None for a stream."""
 
 
 @contextmanager
@@ -251,9 +254,31 @@ async def note_response(response: Any) -> None:
 
 
 def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
+    reply.beside = _beside(body)
     model = body.get("model")
     reply.model = model if isinstance(model, str) else None
     temperature = body.get("temperature")
     reply.temperature = temperature if isinstance(temperature, float | int) else None
     reason: Any = first_choice(body).get("finish_reason") or as_object(body.get("incomplete_details")).get("reason")
     reply.finish = _FINISH.get(reason) if isinstance(reason, str) else None
+
+
+def _beside(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body without what the SDK's object of the reply holds word for word, and without a chat's logprobs.
+
+    Logprobs tell a text in pieces, in which no pattern would find what has to be redacted.
+    """
+    if not (choice := first_choice(body)):
+        return {name: value for name, value in body.items() if name != "output"}
+    message = as_object(choice.get("message"))
+    held = {"content", "refusal", "reasoning_content" if message.get("reasoning_content") else "reasoning"}
+    others = {k: v for k, v in message.items() if not (isinstance(v, str) and v and k in held)}
+    if all(map(_is_plain_call, as_list(message.get("tool_calls")))):
+        others.pop("tool_calls", None)
+    left = {k: v for k, v in choice.items() if k != "logprobs"} | {"message": others}
+    return body | {"choices": [left, *body["choices"][1:]]}
+
+
+def _is_plain_call(call: dict[str, Any]) -> bool:
+    names = call.keys() | as_object(call.get("function")).keys()
+    return call.get("type") == "function" and names == _OF_A_CALL

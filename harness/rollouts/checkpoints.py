@@ -127,7 +127,7 @@ class Keeper:
             return self.store.put_blob(redacted(text), as_is=True)
 
         self._packer = self._packer or Packer(keep)
-        packed, sampled = self._packer.add(RawCall(call.request, call.response)), call.wire.sampled
+        packed, sampled = self._packer.add(RawCall(call.request, call.response, call.wire.beside)), call.wire.sampled
         self._is_kept = not any(changed)  # else the next attempt would be given another text than this one was
         self._write(
             KeptReply(
@@ -221,7 +221,8 @@ def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
         )
         for line, call in zip(kept.replies, raw, strict=True)
     ]
-    for line, call in zip(kept.replies, calls, strict=True):
+    for line, call, of_call in zip(kept.replies, calls, raw, strict=True):
+        call.wire.beside = of_call.beside
         if line.tokens:
             (call.wire.sampled,) = unpack_tokens(get(line.tokens), where)
     outputs = {

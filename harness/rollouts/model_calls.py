@@ -105,7 +105,7 @@ def total_calls(
     """Return the model calls of a rollout and their sums. Of a call that was not recorded its span is all there is."""
     by_id = {s.span_id: s for s in spans}
     replied = [c for r in replies if (c := r.recorded) and c.response]
-    raw = [RawCall(c.request, c.response) for c in replied if c.response]
+    raw = [RawCall(c.request, c.response, c.wire.beside) for c in replied if c.response]
     numbers = count()
     places = [next(numbers) if r.recorded and r.recorded.response else None for r in replies]
     asked_by = {r.parent: place for r, place in zip(replies, places, strict=True) if place is not None}

@@ -4,6 +4,7 @@ A request mostly repeats the one before it, so only what changed is written: the
 the instructions, tools or schema if they are others. Long texts in it (system prompts, tool outputs, replies) recur in
 the rollouts of a group, so each is kept once, under its hash, and referred to: `{"$text": sha256}`, or, for a structure
 like the list of tools, `{"$json": sha256}`. An object of the request's own that looks so becomes `{"$own": ...}`.
+`beside` is what a reply's body says and the SDK's object does not hold, as what differs from the reply before.
 
 A list, one entry for each raw call: null, or `{"kept", "prompt", "ids", "logprobs"}`. Ids are little-endian 32-bit
 integers, logprobs 64-bit floats, both in base64. A prompt mostly goes on from the reply before it, so only what comes
@@ -110,6 +111,10 @@ class _PackedCall(Record):
     changed: dict[str, Any]
     input: list[Any]
     reply: dict[str, Any]
+    beside: dict[str, Any] | None = None
+    """The fields that differ from those beside the last reply that had some."""
+    gone: tuple[str, ...] = ()
+    """Fields that stood beside that one, and not beside this."""
 
 
 _CALLS = TypeAdapter(list[_PackedCall])
@@ -123,6 +128,8 @@ class RawCall:
 
     request: dict[str, Any]
     reply: ModelResponse
+    beside: dict[str, Any] | None = None
+    """What the body of the reply said that `reply` does not hold; None where that was not kept."""
 
 
 def pack(calls: Iterable[RawCall], keep: Callable[[str], str], redact: Callable[[str], str] = str) -> str:
@@ -145,6 +152,7 @@ class Packer:
         """Begin without calls. `keep` stores a long text and returns its name."""
         self._keep, self._redact = keep, redact
         self._before: dict[str, Any] = {"input": ()}
+        self._beside: dict[str, Any] = {}
 
     def add(self, call: RawCall) -> str:
         """Return the next call as JSON."""
@@ -154,8 +162,18 @@ class Packer:
         parts = ",".join(f'"{k}":{self._part(v)}' for k, v in changed.items())
         text = "true" if isinstance(call.request["input"], str) else "false"
         new, reply = self._shortened(_dumped(list(items[kept:]))), self._shortened(_reply(call.reply))
+        beside = "" if call.beside is None else self._changes(call.beside)
         self._before = call.request
-        return f'{{"text":{text},"kept":{kept},"changed":{{{parts}}},"input":{new},"reply":{reply}}}'
+        return f'{{"text":{text},"kept":{kept},"changed":{{{parts}}},"input":{new},"reply":{reply}{beside}}}'
+
+    def _changes(self, beside: dict[str, Any]) -> str:
+        """Return what stands beside a reply, as how it differs from what stood there before."""
+        before, self._beside = self._beside, beside
+        others = {k: v for k, v in beside.items() if k not in before or before[k] != v}
+        fields = ",".join(f"{_dumped(k)}:{self._part(v)}" for k, v in others.items())
+        changed = f'{{"$own":{{{fields}}}}}' if _MARKS & others.keys() else f"{{{fields}}}"
+        gone = [k for k in before if k not in beside]
+        return f',"beside":{changed}' + (f',"gone":{_dumped(gone)}' if gone else "")
 
     def _part(self, value: Any) -> str:
         text = _dumped(value)
@@ -175,11 +193,16 @@ def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") ->
     def read(text: str) -> list[RawCall]:
         calls: list[RawCall] = []
         request: dict[str, Any] = {"input": ()}
+        told: dict[str, Any] = {}
         for packed in _CALLS.validate_python(json.loads(text)):
             changed = {k: _whole(v, get) for k, v in packed.changed.items()}
             items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
             request = request | changed | {"input": items[0] if packed.text else items}
-            calls.append(RawCall(request, _view(_whole(packed.reply, get))))
+            if packed.beside is not None:
+                kept = {k: v for k, v in told.items() if k not in packed.gone}
+                told = kept | _whole(packed.beside, get)
+            beside = None if packed.beside is None else told
+            calls.append(RawCall(request, _view(_whole(packed.reply, get)), beside))
         return calls
 
     return checked(text, read, where)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, function_tool
+from agents import Agent, ModelResponse, function_tool
+from pydantic import TypeAdapter
 
 import harness
 from harness.archive.reader import RunReader
@@ -21,7 +22,7 @@ from harness.core.progress import now
 from harness.core.settings import Api
 from harness.formats.turns import NoMessages, recorded_turns
 from harness.pipeline.exporting.export import turns_from
-from harness.rollouts.raw import unpack
+from harness.rollouts.raw import RawCall, unpack
 from tests.fake_endpoint import FakeEndpoint, Raw, Reaction, Say, Seen
 from tests.rollouts.test_bad_bodies import key
 
@@ -210,7 +211,25 @@ def taken(replies: Mapping[str, dict[str, Any]], api: Api, folder: Path) -> harn
         return harness.run_sync(AGENT, list(replies), base_url=server.base_url, runs_dir=folder, **settings)
 
 
-def check(run: harness.Run) -> None:
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield what a JSON value holds, but a call's usual type, and logprobs: those of a chat go with text."""
+    if isinstance(value, dict):
+        fields: Any = value.items()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        yield from (leaf for name, inner in fields if name != "logprobs" for leaf in leaves(inner))
+    elif isinstance(value, list):
+        yield from (leaf for inner in value for leaf in leaves(inner))  # pyright: ignore[reportUnknownVariableType]
+    elif value != "function":
+        yield value
+
+
+def held(call: RawCall) -> str:
+    """Return all that is kept of a reply, as JSON."""
+    return json.dumps(
+        [TypeAdapter(ModelResponse).dump_python(call.reply, exclude_unset=True, warnings=False), call.beside]
+    )
+
+
+def check(run: harness.Run, replies: Mapping[str, dict[str, Any]]) -> None:
     """Check that what the run took is valid, shown, replayed as it was and exported, and the rest is the server's."""
     assert not harness.validate_sync(run).damaged
     texts = {query.id: query.text for query in run.queries}
@@ -225,6 +244,11 @@ def check(run: harness.Run) -> None:
             assert ended in known, (query.text, rollout.failure)
             with suppress(NoMessages):
                 turns(rollout)
+            if rollout.raw_calls:
+                first = unpack(reader.blobs.get(rollout.raw_calls), reader.blobs.get)[0]
+                kept = held(first)
+                lost = [leaf for leaf in leaves(replies[query.text]) if json.dumps(leaf) not in kept]
+                assert not lost, query.text
     rules = harness.ExportRules(format="atif", included=frozenset({"failed"}))
     exported = harness.export_run(run, run.path.parent / "atif", rules)
     assert exported.lines
@@ -239,16 +263,28 @@ def test_an_item_of_a_response_with_any_field_gone_or_strange_or_new_is_read_as_
 ) -> None:
     call = [] if kind == "function_call" else [CALL]
     replies = {what: RESPONSE | {"output": [item, *call, MESSAGE]} for what, item in mutations(ITEMS[kind])}
-    check(taken(replies, "responses", tmp_path))
+    check(taken(replies, "responses", tmp_path), replies)
 
 
 def test_a_response_with_any_field_gone_or_strange_or_new_is_read_as_the_client_took_it(tmp_path: Path) -> None:
     replies = {what: reply | {"output": [CALL]} for what, reply in mutations(RESPONSE)}
-    check(taken(replies, "responses", tmp_path))
+    check(taken(replies, "responses", tmp_path), replies)
 
 
 def test_a_chat_reply_with_any_field_gone_or_strange_or_new_is_read_as_the_client_took_it(tmp_path: Path) -> None:
-    check(taken(dict(mutations(CHAT)), "chat", tmp_path))
+    replies = dict(mutations(CHAT))
+    check(taken(replies, "chat", tmp_path), replies)
+
+
+def test_a_key_in_a_field_that_no_schema_knows_is_not_kept(tmp_path: Path) -> None:
+    key = os.environ["OPENAI_API_KEY"]
+    (choice,) = CHAT["choices"]
+    message = choice["message"] | {"zz": [key]}
+    reply = CHAT | {"zz": f"{MARK} {key}", "choices": [choice | {"zz": {key: 1}, "message": message}]}
+    run = taken({"Why?": reply}, "chat", tmp_path)
+    written = "".join(path.read_text("utf-8") for path in run.path.rglob("*.json*"))
+    assert MARK in written
+    assert key not in written
 
 
 def test_validate_finds_raw_calls_that_replay_cannot_read(tmp_path: Path) -> None:

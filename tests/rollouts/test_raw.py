@@ -89,16 +89,19 @@ values = st.recursive(
     max_leaves=6,
 )
 
+besides = st.none() | st.dictionaries(st.sampled_from(["$text", "$json", "$own", "a", "b"]), values, max_size=2)
+
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.none() | long_texts, st.lists(values, max_size=3), values), max_size=3))
+@given(st.lists(st.tuples(st.none() | long_texts, st.lists(values, max_size=3), values, besides), max_size=3))
 def test_long_texts_are_kept_apart_once_and_every_request_is_rebuilt_exactly(told):
     reply = ModelResponse(output=[], usage=_usage(), response_id="r" * 3000)
-    requests: list[dict[str, Any]] = [{"instructions": i, "input": list(items), "tools": t} for i, items, t in told]
+    requests: list[dict[str, Any]] = [{"instructions": i, "input": list(items), "tools": t} for i, items, t, _ in told]
     store = harness.MemoryStore()
-    packed = pack([RawCall(r, reply) for r in requests], store.put_blob)
+    packed = pack([RawCall(r, reply, b) for r, (*_, b) in zip(requests, told, strict=True)], store.put_blob)
     calls = unpack(packed, store.blobs.__getitem__)
     assert [c.request for c in calls] == requests
+    assert [c.beside for c in calls] == [beside for *_, beside in told]
     assert [c.reply.response_id for c in calls] == ["r" * 3000] * len(calls)
     assert set(parts(packed)) == store.blobs.keys()
 
