@@ -154,6 +154,12 @@ def with_provider(folder: Path) -> dict[str, str]:
     return {key: b.submitted.id for b in under_way if b.submitted for key in b.made.keys}
 
 
+def futile_batches(folder: Path, since: datetime) -> int:
+    """Return how many batches of a run ended after a moment and brought nothing at all. Raises ArchiveDamaged."""
+    ended = [batch for batch in BatchLog(folder).batches.values() if batch.ended and batch.ended.at >= since]
+    return sum(len(batch.missing) == len(batch.made.keys) for batch in ended)
+
+
 def _record(located: LocatedRecord) -> BatchRecord:
     line = BATCH_LINES.get(located.members["kind"])
     if line is None:

@@ -15,7 +15,7 @@ from harness.api.best_answer import best_from
 from harness.api.one_group import for_best
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_state import MissingWork, Remaining, count_remaining
+from harness.archive.run_state import MissingWork, Remaining, count_remaining, find_missing_work, find_redacted
 from harness.cli import announce
 from harness.cli.archived_run import open_folder
 from harness.cli.console import stderr, stdout
@@ -23,10 +23,10 @@ from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages
 from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs, stdout_for_results
 from harness.cli.show import print_run, say_finished
-from harness.core.errors import ExitCode, UsageError, call, command, counted
+from harness.core.errors import ExitCode, UsageError, call, command, counted, option
 from harness.core.progress import NO_DEADLINE, Deadline
 from harness.core.records import Query
-from harness.core.settings import ADDRESSES, Settings
+from harness.core.settings import ADDRESSES, SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.unicode import with_placeholder
 from harness.core.user_files import text_lines
@@ -45,8 +45,10 @@ from harness.report.terminal.runs import change_lines
 from harness.rollouts.loading import LoadedAgent, load_agent
 
 
-def _say_next(reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None) -> None:
-    """Print what to type next. After a self-test: the command that was typed, with a key and with a local server."""
+def _say_next(
+    reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, goes_on: str
+) -> None:
+    """Print what to type next, `goes_on` where work is missing. After a self-test: what was typed, with a key."""
     run, typed = shlex.quote(reader.typed_name), sys.argv[1:]
     of_query = f" --query {shlex.quote(best[0])}" if best and left.queries > 1 else ""
     lines = [
@@ -54,7 +56,7 @@ def _say_next(reader: RunReader, ranking: RankingFile, left: Remaining, best: tu
         command(f"rescore {run} {'--topology arena' if _judges_later(ranking) else '--judge-model MODEL'}"),
     ]
     if left.missing:
-        lines.append(command(f"resume {run}"))
+        lines.append(command(goes_on))
     elif left.failed and reader.info.judge:  # what was imported nobody can run
         lines.append(command(f"resume {run} --retry-failed"))
     if reader.info.agent_offline and typed[:1] == ["run"]:
@@ -64,6 +66,18 @@ def _say_next(reader: RunReader, ranking: RankingFile, left: Remaining, best: tu
             f"with a local server:  {typed_again} --base-url http://localhost:8000/v1 --model NAME",
         ]
     say("\n" + "\n".join(f"next: {line}" for line in lines))
+
+
+def _what_goes_on(reader: RunReader, result: runs.RunResult, why_never: str | None) -> str:
+    """Return the command that does what is missing, with what it takes to get further than the last one did."""
+    run, rollouts = shlex.quote(reader.typed_name), find_missing_work(reader).rollouts
+    if why_never and not rollouts:
+        return f"rescore {run} {SETTINGS['judge_batch'].off_flag}"
+    if rollouts and find_redacted(reader, rollouts):
+        return f"rescore {run}"
+    if result.stopped and result.next_ceiling:
+        return f"resume {run} {option('max_cost', result.next_ceiling)}"
+    return f"resume {run}"
 
 
 def _without_password(word: str) -> str:
@@ -102,6 +116,7 @@ def deliver(
         if result.waiting and not (result.stopped or caller.as_json):
             draw()
             return _end_waiting(result)
+        why_never = None if result.waiting else result.why_never(summary.failed_verdicts)
         try:
             change = change_against_earlier(reader, ranking) if rescored else None
             more: dict[str, Any] = {"against": change.as_json() if change else None} if rescored else {}
@@ -122,7 +137,9 @@ def deliver(
                     say(f"reused {there}, bought {summary.judge.bought:,}")
                 for line in change_lines(change, name_queries=left.queries > 1) if change else ():
                     stdout().print(line)
-                _say_next(reader, ranking, left, summary.best)
+                _say_next(reader, ranking, left, summary.best, _what_goes_on(reader, result, why_never))
+            if why_never:
+                say(f"{why_never}; {call('rescore', result.path, judge_batch=False)} asks at once", err=True)
             code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)
             sys.stdout.flush()
         except BrokenPipeError:  # whoever read the result has gone, and may look at the page

@@ -200,7 +200,7 @@ class Ceiling:
         self._dearest: dict[Purchase, float] = dict(expected or {})
         self._seen: set[Purchase] = set()
         self._under_way: dict[Purchase, int] = {}
-        self._ended = anyio.Event()
+        self._ended, self._priced = anyio.Event(), True
         self.stopped: str | None = None
         """Why nothing more is bought."""
 
@@ -222,12 +222,19 @@ class Ceiling:
         """Return the USD that a purchase of a kind is taken to cost."""
         return self._dearest.get(kind, 0.0)
 
+    @property
+    def next_usd(self) -> float | None:
+        """A ceiling under which more is bought, twice this one or the dearest purchase; None where none helps."""
+        dearest = max(self._dearest.values(), default=0.0)
+        return max(2 * self._usd, 2 * dearest) or None if self._usd is not None and self._priced else None
+
     def end(self, kind: Purchase, usd: float | None) -> None:
         """Note what a purchase cost. None, an unknown price, ends all buying under a ceiling."""
         self._under_way[kind] -= 1
         if usd is None and self._usd is not None:
             before = f"a price is unknown (${self.spent:.4f} spent before)"
             self.stopped = f"{option('max_cost', self._usd)} cannot be kept: {before}"
+            self._priced = False
         self.spent += usd or 0.0
         if usd is not None and usd > 0:
             self._dearest[kind] = max(usd, self.expected(kind) if kind in self._seen else 0.0)

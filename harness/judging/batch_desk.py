@@ -2,13 +2,15 @@
 
 import json
 import secrets
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from harness.archive import batch_log
+from harness.archive.lines import RecordPlace
 from harness.archive.store import RunStore
 from harness.core.errors import HarnessError, UsageError, counted
 from harness.core.progress import Clock, Progress
@@ -20,8 +22,10 @@ from harness.judging import judge_model
 
 TIER = "batch"
 """The service tier of what a batch brought, in verdicts and prices."""
-_MOST_MISSES = 2
+MOST_MISSES = 2
 """A question that came back without a reply is asked once more."""
+_CUT_OFF = {"expired", "failed", "cancelled"}
+"""How a batch ends that may have asked nothing of some questions, or of all: they have no HTTP status then."""
 _REFUSALS = {400, 422}
 
 
@@ -33,6 +37,8 @@ class QuestionState:
     """The batches that brought one, the oldest first."""
     misses: int = 0
     """How many batches in a row brought no reply."""
+    missed: RecordPlace | None = None
+    """The last line that came in place of a reply."""
     under_way: bool = False
 
 
@@ -79,8 +85,11 @@ class BatchDesk:
                 if key not in missing:
                     question.replies.append(batch)
                     question.misses = 0
+                elif batch.ended.outcome in _CUT_OFF and batch.errors.get(key) is None:
+                    pass  # the provider never asked it
                 elif not refused and batch.submitted:
                     question.misses += 1
+                    question.missed = batch.results.get(key)
 
     def question(self, key: str) -> QuestionState:
         """Return what became of a question so far."""
@@ -98,7 +107,18 @@ class BatchDesk:
 
     def may_ask(self, key: str) -> bool:
         """Whether a question may go into another batch."""
-        return key not in self.failed and self.question(key).misses < _MOST_MISSES
+        return key not in self.failed and self.question(key).misses < MOST_MISSES
+
+    def why_never(self, key: str) -> str | None:
+        """Return why a question goes into no batch any more; None for one that may. Raises ArchiveDamaged."""
+        if self.may_ask(key):
+            return None
+        if key in self.failed:
+            return "a reply came that cannot be used"
+        if (place := self.question(key).missed) is None:
+            return "no line came back"
+        result = self.log.result(place)
+        return f"HTTP {result.status}: {result.error}" if result.status else result.error or "no reply came back"
 
     @property
     def waits(self) -> bool:
@@ -246,6 +266,16 @@ class BatchRounds:
             done = f", {status.done} done ({status.word})" if status else ""
             said.append(f"{what} in batch {batch.submitted.id}{done}, with the provider for {since}")
         return "; ".join(said) or None
+
+    def why_never(self, keys: Iterable[str]) -> str | None:
+        """Return in words why some of the questions with these keys go into no batch any more; None if all may."""
+        reasons = Counter(why for key in keys if (why := self.desk.why_never(key)))
+        if not reasons:
+            return None
+        ((why, times),) = reasons.most_common(1)
+        most = "" if len(reasons) == 1 else f", {times:,} of them"
+        asked = counted(reasons.total(), "question")
+        return f"{asked} got no usable reply by batch, and no batch asks again ({why}{most})"
 
     def _under_way(self) -> list[batch_log.BatchOnRecord]:
         return [batch for batch in self.log.under_way if batch.made.judge in self.files]

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from harness.archive.batch_log import futile_batches
 from harness.archive.checkpoints import RolloutKey, read_checkpoints
 from harness.archive.reader import RunReader
 from harness.archive.run_state import CUT_SHORT, Remaining, count_remaining, find_missing_work, find_redacted
@@ -20,7 +21,7 @@ from harness.core.errors import ArchiveDamaged, UsageError, call, option, switch
 from harness.core.records import Group, Query, Rollout
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL
-from harness.judging.batch_desk import BatchRounds
+from harness.judging.batch_desk import MOST_MISSES, BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
@@ -50,6 +51,8 @@ class RunResult:
     ranking_id: str
     stopped: str | None = None
     """Why it was not brought to an end: --max-cost. What was paid for is kept, and the ranking has no footer."""
+    next_ceiling: float | None = None
+    """A --max-cost under which the work would go on; None where it was not reached, or another one does not help."""
     spent: float = 0.0
     """USD that it took, as far as prices are known."""
     given_up: str | None = None
@@ -58,6 +61,8 @@ class RunResult:
     """Whether that endpoint says that the quota is used up."""
     waiting: str | None = None
     """Which batches of judge calls the provider has, in words. The ranking has no footer; `resume_run` goes on."""
+    why_never: Callable[[Iterable[str]], str | None] = lambda _: None
+    """Called with the verdicts that are missing: why questions go into no batch any more; None where all may."""
     summary: RankingSummary | None = None
     """The ranking summed up, where that was done as it was made; else None."""
     way: str | None = None
@@ -193,10 +198,12 @@ class _Stages:
             self.store.folder,
             self.ranking.head.id,
             stopped=self.ceiling.stopped,
+            next_ceiling=self.ceiling.next_usd if self.ceiling.stopped else None,
             spent=self.ceiling.spent,
             given_up=self.run_env.gates.given_up,
             out_of_quota=self.run_env.gates.out_of_quota,
             waiting=self.batches.describe() if self.batches else None,
+            why_never=self.batches.why_never if self.batches else lambda _: None,
         )
 
     async def complete(self, place: OpenGroup, query: Query) -> None:
@@ -372,7 +379,7 @@ async def stay_until_judged(
     result: RunResult, loaded: LoadedAgent | Callable[[], LoadedAgent] | None, run_env: RunEnvironment
 ) -> RunResult:
     """Go on with a run as often as batches are over, until nothing waits for one; `loaded` as `resume_run` has it."""
-    pause_s = _FIRST_PAUSE_S
+    pause_s, began = _FIRST_PAUSE_S, run_env.clock()
     while result.waiting and not (result.stopped or run_env.stop.asked):
         run_env.progress.note(f"waiting: {result.waiting}")
         await anyio.sleep(pause_s)
@@ -381,6 +388,8 @@ async def stay_until_judged(
         same = result.ranking_id == before.ranking_id
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if same else _FIRST_PAUSE_S
         result = replace(result, spent=result.spent + before.spent)
+        if futile_batches(before.path, began) >= MOST_MISSES:
+            break  # what fails as a whole fails again: the notes have said why
     return result
 
 

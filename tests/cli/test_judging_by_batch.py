@@ -10,7 +10,7 @@ import pytest
 from harness.cli.app import app
 from harness.core.errors import UsageError
 from harness.pipeline import runs
-from tests.batch_server import BatchEndpoint
+from tests.batch_server import BatchEndpoint, FakeBatch, Lines
 from tests.cli.conftest import PLAIN, agents
 
 RUN = "run Why? --agent plain.py:agent -n 4 --model m --judge-label j --judge-batch"
@@ -115,3 +115,17 @@ def test_a_comparison_of_runs_judged_by_batch_asks_at_once_and_is_priced_so(
         return cost[-1]
 
     assert dearest("") == dearest("--judge-now ") > 0
+
+
+def test_who_waits_is_let_go_after_two_batches_that_brought_nothing(
+    provider: BatchEndpoint, harness: Command, monkeypatch: pytest.MonkeyPatch
+):
+    def failed(batch: FakeBatch, _: Lines) -> Lines:
+        batch.status = "failed"
+        return []
+
+    monkeypatch.setattr(runs, "_FIRST_PAUSE_S", 0.0)
+    provider.at_once, provider.fate = True, failed
+    _, progress = harness(f"{RUN} --topology cyclic --wait")
+    assert len(provider.batches) == 3, "the third one is with the provider"
+    assert "(failed) brought no reply to 6 of 6 questions" in progress
