@@ -4,6 +4,8 @@ It has neither threads nor an event loop, so that a fork is whole. It ends when 
 rollouts with it.
 """
 
+import asyncio
+import gc
 import mmap
 import os
 import select
@@ -16,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError, option
+from harness.pipeline import process_warming
 from harness.pipeline import process_worker as worker
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.workers import MadeRollout, WorkerNote
@@ -36,8 +39,10 @@ def serve_rollouts() -> None:
         if not (data := control.recv(1 << 16)):
             return
         jobs += unpacker.feed(data)
+    process_warming.warm_up(jobs[0].spec, jobs[0].settings)
     try:
         spec = jobs[0].resolved()
+        asyncio.run(process_warming.make_once(spec, jobs[0].settings))
     except HarnessError as exc:
         control.sendall(worker.packed(MadeRollout.refused(exc)))
         return
@@ -46,6 +51,8 @@ def serve_rollouts() -> None:
         control.sendall(worker.packed(MadeRollout.refused(UsageError(fault))))
         return
     control.sendall(worker.packed(MadeRollout() if note is None else WorkerNote(note)))
+    gc.collect()
+    gc.freeze()  # else each look of the collector would copy the pages of all that is loaded
     _Server(control, jobs[0], spec).serve()
 
 

@@ -137,6 +137,7 @@ def end_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
+_LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -146,7 +147,7 @@ def be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socke
     try:
         os.setsid()
         if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != server:  # it ended before
             return os._exit(code)
         signal.set_wakeup_fd(-1)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -212,6 +214,22 @@ def test_no_process_outlives_the_run_whatever_ends_it(agent: Path, nursery: Nurs
     while any(map(is_alive, pids)) or list(agent.parent.glob("harness-*")):
         assert time.monotonic() < until + 60
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", None])
+def test_the_stand_in_that_warms_a_server_up_ends_well_and_leaves_no_thread(api: str | None):
+    code = f"""
+import threading
+from pydantic import SecretStr
+from harness.core.settings_sources import load
+from harness.endpoints.address import Endpoint
+from harness.pipeline.process_warming import warm_up
+from harness.pipeline.resolve import AgentSpec
+endpoint = {api!r} and Endpoint(base_url="http://nobody.invalid/v1", api={api!r}, key=SecretStr("k"))
+print(warm_up(AgentSpec(None, endpoint, endpoint is None, "m"), load(dict(n=2))), threading.active_count())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "1"], done.stderr
 
 
 def is_alive(pid: int) -> bool:
