@@ -11,6 +11,7 @@ import anyio
 from agents import Agent
 
 from harness.archive.store import Store
+from harness.core.errors import option
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import Ceiling
@@ -28,6 +29,7 @@ from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import LoopModels, provider_for
 from harness.rollouts.sdk_runner import RUNNER_GUARD
 from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
+from harness.rollouts.written_files import WrittenFiles
 
 OpenMaker = Callable[[AgentSpec, RunContext, RunEnvironment], AbstractAsyncContextManager[RolloutMaker]]
 """Opens what makes a run's rollouts outside of this process."""
@@ -39,6 +41,12 @@ def endpoint_gate(endpoint: Endpoint | None, settings: Settings, gates: Gates) -
     """Return the gate that all calls to an endpoint go through; None is where the agent's own models are."""
     patience = Patience(settings.request_timeout, settings.give_up)
     return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
+
+
+def _advice(settings: Settings) -> str:
+    if settings.isolate == "process":
+        return "each has a working folder of its own, and this path is in none of them"
+    return f"rollouts share a process and its files ({option('isolate', 'process')} gives each its own)"
 
 
 @asynccontextmanager
@@ -83,6 +91,7 @@ async def open_run_context(
             ceiling=ceiling or Ceiling(),
             stop=run_env.stop,
             deadline=run_env.deadline,
+            on_write=WrittenFiles(run_env.progress.note, _advice(settings)).wrote,
             alternatives=sources if spec.servers else (),
         )
         run_env.gates.together.append([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])

@@ -65,6 +65,7 @@ class CallWaits:
 
     call: int
     gate: str
+    model: str | None
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,9 @@ class CallsElsewhere:
     def receive(self, news: CallWaits | CallEnded | CallLeft | ReplyHeaders) -> None:
         """Take in what the process tells."""
         match news:
-            case CallWaits(call, gate):
+            case CallWaits(call, gate, model):
                 self._calls[call] = _CallElsewhere()
-                self._tasks.start_soon(self._attend, call, self._gates[gate])
+                self._tasks.start_soon(self._attend, call, self._gates[gate], model)
             case CallEnded(call, trouble):
                 waiting = self._calls.get(call)
                 if waiting and waiting.ended and not waiting.ended.done():
@@ -164,7 +165,7 @@ class CallsElsewhere:
             case ReplyHeaders(gate, headers):
                 self._gates[gate].note_headers(headers)
 
-    async def _attend(self, number: int, gate: Gate) -> None:
+    async def _attend(self, number: int, gate: Gate, model: str | None) -> None:
         call, theirs = self._calls[number], list[Exception]()
 
         async def attempt() -> None:
@@ -176,7 +177,7 @@ class CallsElsewhere:
 
         try:
             with call.scope:
-                await gate.send(attempt, call.clock)
+                await gate.send(attempt, call.clock, model=model)
         except EndpointDown as exc:
             self._tell(CallOver(number, down=(str(exc), exc.kind)))
         except Exception as exc:  # noqa: BLE001 - the call raises its own error in its process
@@ -253,14 +254,20 @@ class GateElsewhere(Gate):
             self._gates.tell(ReplyHeaders(self.name, said))
 
     async def send(
-        self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit = NO_LIMIT, leaves: Callable[[], bool] = stays
+        self,
+        call: Callable[[], Awaitable[_Reply]],
+        clock: TimeLimit = NO_LIMIT,
+        leaves: Callable[[], bool] = stays,
+        *,
+        model: str | None = None,
+        who: Any = "agent",
     ) -> _Reply:
         """Make a call as `Gate.send` does, once the run's gate lets it go, and as often as that says."""
-        del leaves  # there is no other server
+        del leaves, who  # there is no other server, and no judge here
         number, here, error = next(self._gates.numbers), _CallHere(), None
         self._gates.calls[number] = here
         try:
-            self._gates.tell(CallWaits(number, self.name))
+            self._gates.tell(CallWaits(number, self.name, model))
             while True:
                 with clock.stopped():
                     news = await here.told.get()

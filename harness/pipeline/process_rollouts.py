@@ -235,11 +235,14 @@ class _RolloutElsewhere:
                 while data := await loop.sock_recv(self._line, _MOST):
                     for news in unpacker.feed(data):
                         if isinstance(news, MadeRollout | Failure):
+                            tasks.cancel_scope.cancel()
                             return news
                         if isinstance(news, CallWaits | CallEnded | CallLeft | ReplyHeaders):
                             calls.receive(news)
                         elif isinstance(news, worker.MadeSoFar):
                             self.so_far = news
+                        elif isinstance(news, worker.WrittenPath):
+                            self.maker.run_context.on_write(news.path, news.rollout)
                         else:
                             self.maker.receive(news)
             tasks.cancel_scope.cancel()

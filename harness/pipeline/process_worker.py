@@ -83,6 +83,14 @@ class MadeSoFar:
 
 
 @dataclass(frozen=True)
+class WrittenPath:
+    """A rollout opens a path for writing that is not in its own folders."""
+
+    path: str
+    rollout: str
+
+
+@dataclass(frozen=True)
 class StopRollout:
     """The rollout is to end now; `late` says that a deadline is why."""
 
@@ -262,8 +270,12 @@ class _Rollout:
             first_call = _Told(self._tell, order)
             begun = BegunRollout(order.query, order.index, first_call, done, lambda: self._late, leads=order.leads)
             with scope:
-                await RolloutsHere(run_context, on_begin=first_call.begin).make(begun)
+                await RolloutsHere(replace(run_context, on_write=self._wrote), on_begin=first_call.begin).make(begun)
             return workers.MadeRollout(self._within_limit(done.get(order.index)), store.blobs)
+
+    def _wrote(self, path: str, rollout: str) -> None:
+        if not Path(path).is_relative_to(self._job.folder):
+            self._tell(WrittenPath(path, rollout))
 
     def _within_limit(self, rollout: Rollout | None) -> Rollout | None:
         """Let a rollout fail that met its limit on memory, also where the model was told of it as of any error."""

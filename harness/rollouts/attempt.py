@@ -36,6 +36,7 @@ from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_wh
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
+from harness.rollouts.written_files import OnWrite, writes_told
 
 ANCHOR_TEMPERATURE = 0.0
 
@@ -80,6 +81,8 @@ class RunContext:
     """Returns what the archive has of an attempt at a rollout, by query and index, to go on from."""
     noted: set[str] = field(default_factory=set[str])
     """Agents of whose own temperature it has been said that it gives way, and NO_CONTEXT where that has been said."""
+    on_write: OnWrite = lambda _path, _rollout: None
+    """Told of each file that a rollout opens for writing."""
 
     @property
     def given_up(self) -> str | None:
@@ -142,6 +145,7 @@ class Attempt:
             SPAN_LOG.watch(self.trace_id, uploaded=self.run_context.settings.upload_traces),
             stray_replies(self.stray_replies),
             mcp_errors(self.recorder.hooks.note_error),
+            writes_told(self.run_context.on_write, f"{self.query.id}/{self.index}"),
             noting_no_thread(partial(setattr, self.recorder, "no_thread", True)),  # noqa: FBT003 - as setattr takes it
             limit.within(),
         ):

@@ -15,7 +15,7 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.archive.typed_records import recorded_settings
 from harness.core.errors import UsageError
-from harness.core.progress import now
+from harness.core.progress import Progress, Silent, now
 from harness.core.records import Rollout
 from harness.core.settings import as_written
 from harness.core.settings_sources import load
@@ -84,6 +84,9 @@ def reward(rollout, query):
 """
 
 
+SILENT = Silent()
+
+
 @pytest.fixture
 def agent(tmp_path: Path) -> Path:
     file = tmp_path / "mine.py"
@@ -91,13 +94,17 @@ def agent(tmp_path: Path) -> Path:
     return file
 
 
-async def made(agent: Path, server: FakeEndpoint, queries: list[str], **settings: Any) -> Path:
+async def made(
+    agent: Path, server: FakeEndpoint, queries: list[str], progress: Progress = SILENT, **settings: Any
+) -> Path:
     environ = machine(agent.parent)
     at = {"base_url": server.base_url, "n": 2, "topology": "none", "runs_dir": agent.parent / "runs"}
     prepared = await prepare(
         load_agent(str(agent), agent.parent), load(at | {"isolate": "process"} | settings), environ
     )
-    return (await run_queries(prepared, [query_from(text) for text in queries], RunEnvironment(environ))).path
+    return (
+        await run_queries(prepared, [query_from(text) for text in queries], RunEnvironment(environ, progress=progress))
+    ).path
 
 
 def rollouts(run: Path) -> dict[str, list[Rollout]]:
@@ -180,7 +187,7 @@ def test_a_server_that_is_down_is_asked_as_rarely_as_by_one_process(agent: Path)
     for isolate in ("none", "process"):
         replies = iter([Say("Done.")])
         with FakeEndpoint(agent=lambda _: next(replies, Refuse(500))).serving() as server:  # noqa: B023 - serves this
-            more = {"n": 8, "isolate": isolate, "give_up": 1.0}
+            more: dict[str, Any] = {"n": 8, "isolate": isolate, "give_up": 1.0}
             run = anyio.run(lambda: made(agent, server, ["Why?"], **more))  # noqa: B023 - called at once
             kinds = {rollout.failure and rollout.failure.kind for rollout in rollouts(run)["Why?"]}
             asked.append((len(server.requests), kinds))
@@ -191,7 +198,7 @@ def test_a_server_that_is_down_is_asked_as_rarely_as_by_one_process(agent: Path)
 
 def test_a_call_that_hangs_ends_after_the_request_timeout(agent: Path):
     with FakeEndpoint(agent=lambda _: Hang(20)).serving() as server:
-        more = {"request_timeout": 0.3, "retries": 1, "give_up": 60.0}
+        more: dict[str, Any] = {"request_timeout": 0.3, "retries": 1, "give_up": 60.0}
         run = anyio.run(lambda: made(agent, server, ["Why?"], **more))
         assert [r.failure and r.failure.type for r in rollouts(run)["Why?"]] == ["APITimeoutError"] * 2
         assert len(server.requests) == 4
@@ -237,6 +244,26 @@ def is_alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
         return False
+
+
+def test_processes_that_write_one_path_outside_of_their_folders_are_named(agent: Path, tmp_path: Path):
+    class Heard(Silent):
+        def note(self, text: str) -> None:
+            heard.append(text)
+
+    heard: list[str] = []
+    agent.write_text(
+        AGENT
+        + f"""
+def before_rollout(query, context):
+    for path in ("own.txt", {str(tmp_path / "shared.txt")!r}):
+        open(path, "w").close()
+"""
+    )
+    with FakeEndpoint(agent=lambda _: Say("Done.")).serving() as server:
+        anyio.run(lambda: made(agent, server, ["Why?"], progress=Heard()))
+    (note,) = (text for text in heard if "both write" in text)
+    assert f"both write {tmp_path / 'shared.txt'}: each has a working folder of its own" in note
 
 
 def test_no_archive_says_in_which_process_code_runs():

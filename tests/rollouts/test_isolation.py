@@ -1,13 +1,19 @@
 """Rollouts share no state: not the agent's own lists, not MCP connections, unless the agent's file says so."""
 
+import os
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from agents import Agent, AgentHooks
+from agents import Agent, AgentHooks, function_tool
 
 import harness
+from harness.core.progress import Silent
 from harness.core.records import Rollout
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_capture import roll_out
@@ -76,3 +82,58 @@ async def test_two_runs_in_one_process_do_not_mix():
     for name, rollouts in found.items():
         assert {r.trajectory.answer for r in rollouts} == {name}
         assert {r.instructions for r in rollouts} == {name}
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+WAYS: dict[str, tuple[Callable[[Path], object], int]] = {
+    "a file that is written": (lambda folder: (folder / "scratch.txt").write_text("x"), 1),
+    "a file that is appended to": (lambda folder: (folder / "scratch.txt").open("a").close(), 1),
+    "os.open": (lambda folder: os.close(os.open(folder / "scratch.txt", os.O_WRONLY | os.O_CREAT)), 1),
+    "a database": (lambda folder: sqlite3.connect(folder / "scratch.txt").close(), 1),
+    "a file that is read": (lambda folder: (folder / "read.txt").read_text(), 0),
+    "a temporary file": (lambda folder: tempfile.NamedTemporaryFile(dir=folder).close(), 0),
+    "a database in memory": (lambda _: sqlite3.connect(":memory:").close(), 0),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("in_thread", [True, False])
+@pytest.mark.few(8)
+async def test_two_rollouts_that_write_one_path_are_named_once(tmp_path: Path, way: str, in_thread: bool):
+    work, notes = WAYS[way]
+    (tmp_path / "read.txt").touch()
+
+    def touch() -> str:
+        work(tmp_path)
+        return "done"
+
+    async def touch_here() -> str:
+        return touch()
+
+    agent = Agent(name="a", tools=[function_tool(touch if in_thread else touch_here, name_override="touch")])
+    heard = Heard()
+    with FakeEndpoint(agent=lambda s: Say("x") if s.tool_outputs else Say(calls=(("touch", {}),))).serving() as at:
+        await harness.rollout(agent, "Go.", n=3, model="m", base_url=at.base_url, progress=heard)
+    assert len(heard.notes) == notes
+    for note in heard.notes:
+        assert re.search(r"rollouts \w+/\d and \w+/\d both write \S*/scratch.txt: rollouts share a process", note)
+
+
+async def test_what_is_written_outside_of_rollouts_is_nobodys(tmp_path: Path):
+    heard = Heard()
+
+    def before(_query: object, _context: object) -> None:
+        (tmp_path / "own.txt").write_text("x")
+
+    with FakeEndpoint(agent=lambda _: Say("x")).serving() as at:
+        for _ in range(2):
+            before(None, None)
+            await harness.rollout(Agent(name="a"), "Go.", n=1, model="m", base_url=at.base_url, progress=heard)
+    assert heard.notes == []
