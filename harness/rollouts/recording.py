@@ -13,6 +13,11 @@ from agents import (
     Model,
     ModelResponse,
     ModelSettings,
+    ShellCallOutcome,
+    ShellCommandOutput,
+    ShellCommandRequest,
+    ShellResult,
+    ShellTool,
     Tool,
     ToolApprovalItem,
     ToolOutputGuardrailTripwireTriggered,
@@ -262,6 +267,15 @@ class ReplayModel(Model):
     def _stub(self, tool: Tool, call: int) -> Tool:
         if isinstance(tool, LocalShellTool) and not self._recording.live_tools:
             return LocalShellTool(lambda request: self._recording.output(call, request.data.call_id, tool.name))
+        if isinstance(tool, ShellTool) and tool.executor and not self._recording.live_tools:
+
+            async def execute(request: ShellCommandRequest) -> str | ShellResult:
+                output = await self._recording.output(call, request.data.call_id, tool.name)
+                return output if isinstance(output, str) else ShellResult([*map(_of_command, output)])
+
+            shell = copy.copy(tool)
+            shell.executor = execute
+            return shell
         if not isinstance(tool, FunctionTool):
             return tool
         origin = get_function_tool_origin(tool)
@@ -278,3 +292,8 @@ class ReplayModel(Model):
         if self._decisions.covers(tool.name):
             stub.needs_approval = False  # a refusal's message is among the recorded outputs
         return stub
+
+
+def _of_command(sent: dict[str, Any]) -> ShellCommandOutput:
+    """Return what a shell said of a command, as a request has it."""
+    return ShellCommandOutput(sent["stdout"], sent["stderr"], ShellCallOutcome(**sent["outcome"]))

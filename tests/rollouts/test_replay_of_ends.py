@@ -48,6 +48,15 @@ def shell(request):
         file.write("x")
     return " ".join(request.data.action.command)
 
+def commands(request):
+    with Path(__file__).with_name("ran").open("a") as file:
+        file.write("x")
+    what = request.data.action.commands[0]
+    if what == "fail":
+        raise OSError("no shell")
+    outcome = ShellCallOutcome("exit", 3)
+    return "text" if what == "text" else ShellResult([ShellCommandOutput("out", "err", outcome)] * 2)
+
 def told(context, agent):
     return f"Serve the {context.context['rank']}."
 
@@ -55,8 +64,9 @@ def context(query):
     return {"rank": "private"}
 
 def build(env):
-    tools = [secret, plain, lone, promote, *([LocalShellTool(shell)] if env.api == "responses" else [])]
-    return Agent(name="a", instructions=told, model="m", tools=tools)
+    tools = [secret, plain, lone, promote]
+    shells = [LocalShellTool(shell), ShellTool(commands)] if env.api == "responses" else []
+    return Agent(name="a", instructions=told, model="m", tools=tools + shells)
 """
 ACTION: dict[str, Any] = {"type": "exec", "command": ["echo", "hi"], "env": {}}
 SHELL: dict[str, Any] = {
@@ -78,7 +88,7 @@ def calling(*names: str) -> Script:
     """Call tools side by side, then answer."""
 
     def script(seen: Seen) -> Say:
-        if seen.tool_outputs or any(item.get("type") == "local_shell_call_output" for item in seen.items):
+        if seen.tool_outputs or any(str(item.get("type")).endswith("shell_call_output") for item in seen.items):
             return Say("Done.")
         items: Any = (SHELL,) if "shell" in names else ()
         return Say(calls=tuple((name, {"word": "w"}) for name in names if name != "shell"), items=items)
@@ -135,3 +145,14 @@ async def test_the_local_shell_s_output_is_a_steps_and_its_command_is_not_run_ag
     assert ran.read_text() == "xx"
     await identical(run, agent, live_tools=True)
     assert ran.read_text() == "xxxx"
+
+
+@pytest.mark.parametrize("what", ["text", "parts", "fail"])
+async def test_a_shell_s_commands_are_not_run_again(what: str, agent: str, tmp_path: Path):
+    item = {"type": "shell_call", "id": "s", "call_id": "s2", "status": "completed", "action": {"commands": [what]}}
+    done = lambda seen: any(item.get("type") == "shell_call_output" for item in seen.items)  # noqa: E731
+    script: Script = lambda seen: Say("Done.") if done(seen) else Say(items=(item,))  # noqa: E731
+    run = await archived(agent, "Go.", script, tmp_path / "runs", "responses")
+    assert [r.status for r in rollouts(run)] == ["ok", "ok"]
+    await identical(run, agent)
+    assert (tmp_path / "ran").read_text() == "xx"
