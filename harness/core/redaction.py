@@ -73,7 +73,7 @@ class Redactor:
             return text
         try:
             redacted: Any = self._hook(text)
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise UsageError(f"the agent's redact(text) raised {type(exc).__name__}: {exc}") from exc
         if not isinstance(redacted, str):
             raise UsageError(f"the agent's redact(text) returned a {type(redacted).__name__}, not a str")

@@ -1,6 +1,7 @@
 """Keys and what patterns name are taken out of every text; what records find one another by stays."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ def broken(text: str) -> str:
     raise ValueError(text)
 
 
-@pytest.mark.parametrize("hook", [broken, lambda text: None])
+@pytest.mark.parametrize("hook", [broken, lambda text: None, sys.exit])
 def test_a_hook_that_gives_no_text_is_an_error_that_names_it(hook: Any):
     with pytest.raises(UsageError, match=r"redact\(text\)"):
         Redactor(hook=hook)("x")
