@@ -28,13 +28,19 @@ FEW, MANY = 8, 40
 N = 8
 
 
-def command(base_url: str, queries: Path, folder: Path) -> list[str]:
-    """Return the command that is measured."""
-    agent, runs = f"{HERE / 'looking_agent.py'}:AGENT", str(folder / "runs")
-    flags = {"n": N, "concurrency": CONCURRENCY, "base-url": base_url, "api": "chat", "queries": queries}
+def command(base_url: str, queries: Path, folder: Path, **more: str) -> list[str]:
+    """Return the command that is measured, with `more` options."""
+    flags = {
+        "agent": f"{HERE / 'looking_agent.py'}:AGENT",
+        "n": N,
+        "concurrency": CONCURRENCY,
+        "base-url": base_url,
+        "api": "chat",
+        "queries": queries,
+    }
+    flags |= {"topology": "none", "runs-dir": folder / "runs", **more}
     options = [f"--{name}={value}" if len(name) > 1 else f"-{name}{value}" for name, value in flags.items()]
-    started = [sys.executable, "-m", "harness", "run", "--agent", agent, "--topology", "none", "--runs-dir", runs]
-    return [*started, *options]
+    return [sys.executable, "-m", "harness", "run", *options]
 
 
 def cpu(arguments: list[str]) -> float:
@@ -46,14 +52,14 @@ def cpu(arguments: list[str]) -> float:
     return after.children_user + after.children_system - before.children_user - before.children_system
 
 
-def marginal_ms(side: str, base_url: str, folder: Path) -> float:
-    """Return the CPU milliseconds of a further rollout."""
+def marginal_ms(side: str, base_url: str, folder: Path, **more: str) -> float:
+    """Return the CPU milliseconds of a further rollout; `more` are options of the command."""
     seconds = list[float]()
     for count in (FEW, MANY):
         queries = folder / f"{count}.jsonl"
         queries.write_text("".join(json.dumps({"query": f"Why {k}?"}) + "\n" for k in range(count)))
         bare_loop = [sys.executable, __file__, "--bare", base_url, str(queries)]
-        seconds.append(cpu(bare_loop if side == "bare" else command(base_url, queries, folder)))
+        seconds.append(cpu(bare_loop if side == "bare" else command(base_url, queries, folder, **more)))
     return 1000 * (seconds[1] - seconds[0]) / ((MANY - FEW) * N)
 
 
