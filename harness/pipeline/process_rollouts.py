@@ -221,8 +221,9 @@ class _RolloutElsewhere:
         ended = self.maker.server.fork(self.number, self._theirs)
         self._theirs.close()
         with self._line, suppress(ConnectionError):
-            order = worker.ProcessOrder(self.maker.relay.order(self.number, self.begun), self.maker.gate.has_answered)
-            await asyncio.get_running_loop().sock_sendall(self._line, worker.packed(order))
+            order = self.maker.relay.order(self.number, self.begun)
+            told = worker.ProcessOrder(order, self.maker.gate.has_answered, self.begun.before)
+            await asyncio.get_running_loop().sock_sendall(self._line, worker.packed(told))
             if made := await self._listen():
                 return made
         return self._why_ended(await ended)
@@ -241,6 +242,11 @@ class _RolloutElsewhere:
                             calls.receive(news)
                         elif isinstance(news, worker.MadeSoFar):
                             self.so_far = news
+                        elif isinstance(news, worker.KeptOnTheWay):
+                            store = self.maker.run_context.store
+                            for text in news.texts.values():
+                                store.put_blob(text, as_is=True)
+                            store.add_checkpoint(news.record)
                         elif isinstance(news, worker.WrittenPath):
                             self.maker.run_context.on_write(news.path, news.rollout)
                         else:

@@ -24,10 +24,12 @@ from typing import Any, NoReturn
 import anyio
 from agents.tracing import get_trace_provider
 
+from harness.archive.checkpoints import KeptOutput, KeptReply
 from harness.archive.store import MemoryStore
 from harness.core.errors import HarnessError, option
 from harness.core.progress import Deadline
 from harness.core.records import Failure, ModelCall, Rollout, Step, Usage
+from harness.core.redaction import Redactor
 from harness.core.settings import Settings
 from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline import workers
@@ -36,6 +38,7 @@ from harness.pipeline.process_gate import CallGoes, CallOver, GateElsewhere, Gat
 from harness.pipeline.resolve import AgentSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import Attempt
+from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.maker import BegunRollout, RolloutsHere
 
 CALLERS_FOLDER = "HARNESS_STARTED_IN"
@@ -71,6 +74,8 @@ class ProcessOrder:
     order: workers.RolloutOrder
     answered: bool
     """Whether the endpoint has answered in this run."""
+    before: Attempted | None = None
+    """What an attempt before has had, to go on from."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,14 @@ class MadeSoFar:
     calls: tuple[ModelCall, ...]
     usage: Usage
     price_usd: float | None
+
+
+@dataclass(frozen=True)
+class KeptOnTheWay:
+    """What a rollout under way has had, with the texts that the record names."""
+
+    record: KeptReply | KeptOutput
+    texts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -197,6 +210,23 @@ class _Told(workers.AnsweredFirst):
         self._post(MadeSoFar(calls, totals.usage, price_usd))
 
 
+class _ToldStore(MemoryStore):
+    """Tells the run what the rollout has had, as it comes."""
+
+    def __init__(self, redact: Redactor, tell: Callable[[object], None]) -> None:
+        super().__init__(redact)
+        self._tell, self._told = tell, set[str]()
+
+    def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
+        """Have the run keep it; return whether it is kept just as it is."""
+        if self.redact.record(record) != record:
+            return False
+        texts = {name: text for name, text in self.blobs.items() if name not in self._told}
+        self._told |= texts.keys()
+        self._tell(KeptOnTheWay(record, texts))
+        return True
+
+
 class _Rollout:
     """The one rollout of this process."""
 
@@ -243,7 +273,8 @@ class _Rollout:
         deadline = job.deadline if order.leads else replace(job.deadline, alone_s=0.0)
         run_env = RunEnvironment(job.environ, progress=progress, deadline=deadline)
         vars(run_env)["gates"] = gates = GatesElsewhere(progress, self._tell)
-        store, done = MemoryStore(make_redactor(self._spec.loaded, job.settings, job.environ)), dict[int, Rollout]()
+        redact = make_redactor(self._spec.loaded, job.settings, job.environ)
+        store, done = _ToldStore(redact, self._tell), dict[int, Rollout]()
         opening = open_run_context(self._spec, job.settings, store, run_env, run_id=job.run_id)
         async with opening as run_context:
             state = run_context.models.state
@@ -269,6 +300,7 @@ class _Rollout:
                 receive(news)
             first_call = _Told(self._tell, order)
             begun = BegunRollout(order.query, order.index, first_call, done, lambda: self._late, leads=order.leads)
+            begun.before = asked.before
             with scope:
                 await RolloutsHere(replace(run_context, on_write=self._wrote), on_begin=first_call.begin).make(begun)
             return workers.MadeRollout(self._within_limit(done.get(order.index)), store.blobs)

@@ -280,9 +280,10 @@ def test_what_a_server_alone_knows_stays_with_it(endpoint: FakeEndpoint, tmp_pat
 
 
 @pytest.mark.parametrize("fatal", range(2, 9))
-@pytest.mark.few(2)
+@pytest.mark.parametrize("more", [[], ["--isolate", "process"]], ids=["here", "isolated"])
+@pytest.mark.few(4)
 def test_a_kill_loses_the_calls_in_flight_alone(
-    harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, tmp_path: Path, fatal: int
+    harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, tmp_path: Path, fatal: int, more: list[str]
 ):
     file, answer = noting_file(tmp_path / "agent"), stepping()
     running: list[Born] = []
@@ -294,13 +295,13 @@ def test_a_kill_loses_the_calls_in_flight_alone(
 
     endpoint.agent = reply
     env = {"OPENAI_BASE_URL": endpoint.base_url}
-    command = ["run", "Go on?", "--agent", str(file), "--model", "m", "-n", "2", "--topology", "none"]
+    command = ["run", "Go on?", "--agent", str(file), "--model", "m", "-n", "2", "--topology", "none", *more]
     running.append(nursery.start(command, tmp_path, env))
     assert nursery.wait(running[0]).code == -signal.SIGKILL
     endpoint.agent = answer
     asked = len(endpoint.requests)
     assert harness("validate", env=env).code == 0
-    again = harness("resume", env=env)
+    again = harness("resume", *more, env=env)
     assert again.code == 0, again.err
     assert 8 <= len(endpoint.requests) <= 8 + 2, asked
     assert harness("validate", env=env).code == 0
