@@ -64,12 +64,26 @@ class _Tasks:
         self.usual, self.users = usual, 0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
-        on_raised = _on_raised.get()
-        made = contained(coro, on_raised) if on_raised else coro
-        task = self.usual(loop, made, **options) if self.usual else asyncio.Task(made, loop=loop, **options)
-        if on_raised:  # cancelled before its first step, the task never awaits its coroutine
-            task.add_done_callback(partial(_close, coro))
+        if (on_raised := _on_raised.get()) is None:
+            return self.usual(loop, coro, **options) if self.usual else asyncio.Task(coro, loop=loop, **options)
+        made = contained(coro, on_raised)
+        if self.usual is None:
+            return _Task(made, coro, loop=loop, **options)
+        task = self.usual(loop, made, **options)
+        task.add_done_callback(partial(_close, coro))
         return task
+
+
+class _Task(asyncio.Task[Any]):
+    """A task that closes its coroutine where it is cancelled before its first step: it never awaits the coroutine."""
+
+    def __init__(self, made: Any, coro: Any, **options: Any) -> None:
+        super().__init__(made, **options)
+        self._coro_within = coro
+
+    def cancel(self, msg: Any = None) -> bool:
+        self.add_done_callback(partial(_close, self._coro_within))
+        return super().cancel(msg)
 
 
 def _close(coro: Any, _: object) -> None:
