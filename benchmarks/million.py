@@ -25,7 +25,7 @@ import ray
 from looking_agent import AGENT
 
 from harness.archive.reader import RunReader
-from harness.core.records import Query, Usage
+from harness.core.records import Bill, Query, Usage
 from harness.core.settings_sources import load
 from harness.endpoints.costs import Priced
 from harness.endpoints.credentials import OPENAI_URL
@@ -144,9 +144,9 @@ def main() -> None:
     print(f"tokens of a rollout: {words_of(judged.agent, judged.rollouts)}")
     print(f"tokens of a judge call: {words_of(judged.judge, judged.verdicts)}")
     for model in MODELS:
-        price = Priced(model, OPENAI_URL).of
+        price = Priced(model, OPENAI_URL).cost
         agent, judge, batch = (
-            (price(usage, tier) or 0) * MILLION / judged.rollouts
+            price(Bill(usage, tier)).known * MILLION / judged.rollouts
             for usage, tier in ((judged.agent, None), (judged.judge, None), (judged.judge, "batch"))
         )
         print(f"{model}: ${agent:,.0f} for a million rollouts, ${judge:,.0f} for judging, ${batch:,.0f} by batch")

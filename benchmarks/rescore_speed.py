@@ -20,7 +20,7 @@ from typing import Any
 
 from archive_scale import N, generate, used_by
 
-from harness.core.records import Usage
+from harness.core.records import Bill, Usage
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import ModelReply, Question
 from harness.judging.prompt import ListPrompt
@@ -44,7 +44,7 @@ class MarkingAsk:
                 for name, quality in sides.items()
             }
         text = json.dumps(reply)
-        return ModelReply(text, Usage(requests=1, input=4000, output=300), "text", text)
+        return ModelReply(text, Bill(Usage(requests=1, input=4000, output=300)), "text", text)
 
 
 def _quality(transcript: Transcript) -> float:

@@ -31,6 +31,8 @@ class Say:
     usage: tuple[int, int] | None = (100, 20)
     cached: int | None = None
     """Input tokens that came from the provider's prompt cache."""
+    to_cache: int | None = None
+    """Input tokens that were written to it."""
     model: str | None = None
     finish: str | None = None
     """`length` or `content_filter`: the reply was cut, or withheld."""
@@ -265,9 +267,12 @@ class FakeEndpoint:
             return reaction.status, {"error": error}, reaction.headers
         shape = _responses if seen.path.endswith("/responses") else chat_reply
         if isinstance(reaction, Torn):
-            text = json.dumps(shape(reaction.reply, seen.body, number))
+            whole = shape(reaction.reply, seen.body, number)
+            text = _events(whole, wants_usage=True) if seen.body.get("stream") else json.dumps(whole)
             half = text[: len(text) // 2]
-            return 200, half, {} if reaction.framed else {"content-length": str(len(text)), "connection": "close"}
+            kind = {"content-type": "text/event-stream" if seen.body.get("stream") else "application/json"}
+            cut = {} if reaction.framed else {"content-length": str(len(text)), "connection": "close"}
+            return 200, half, kind | cut
         whole = shape(reaction, seen.body, number)
         if seen.body.get("stream"):
             wants_usage = bool((seen.body.get("stream_options") or {}).get("include_usage"))
@@ -311,6 +316,11 @@ class FakeEndpoint:
         return Handler
 
 
+def _cache(reply: Say) -> dict[str, int]:
+    told = {"cached_tokens": reply.cached, "cache_write_tokens": reply.to_cache}
+    return {name: count for name, count in told.items() if count is not None}
+
+
 def chat_reply(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.refusal:
@@ -326,7 +336,7 @@ def chat_reply(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         "prompt_tokens": reply.usage[0],
         "completion_tokens": reply.usage[1],
         "total_tokens": sum(reply.usage),
-        "prompt_tokens_details": None if reply.cached is None else {"cached_tokens": reply.cached},
+        "prompt_tokens_details": _cache(reply) or None,
     }
     finish = reply.finish or ("tool_calls" if reply.calls else "stop")
     return {
@@ -359,7 +369,8 @@ def _events(whole: dict[str, Any], *, wants_usage: bool) -> str:
         deltas.append({"reasoning_content": message["reasoning_content"]})
     deltas += [{"content": word} for word in re.findall(r"\S+\s*", message["content"] or "")]
     deltas += [{"tool_calls": [call | {"index": i}]} for i, call in enumerate(message.get("tool_calls", ()))]
-    head = {k: whole[k] for k in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    told = ("id", "created", "model", "service_tier")
+    head = {k: whole[k] for k in told if k in whole} | {"object": "chat.completion.chunk"}
     chunks = [head | {"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
     chunks.append(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
     if wants_usage:
@@ -388,7 +399,7 @@ def _responses(reply: Say, body: dict[str, Any], number: int) -> dict[str, Any]:
         "input_tokens": reply.usage[0],
         "output_tokens": reply.usage[1],
         "total_tokens": sum(reply.usage),
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0} | _cache(reply),
         "output_tokens_details": {"reasoning_tokens": 0},
     }
     reason = {"length": "max_output_tokens"}.get(reply.finish or "", reply.finish)

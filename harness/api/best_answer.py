@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.core.cost import UNKNOWN, total_cost
 from harness.core.errors import NothingRankable, as_spoken, counted
 from harness.core.rankings import GroupRanking, Ranked
-from harness.core.records import Group, Rollout, Usage, sum_if_known
+from harness.core.records import Group, Rollout, Usage
 
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""
@@ -39,6 +40,8 @@ class Best:
     rollout that ended well."""
     index: int
     """The index of the rollout whose answer it is."""
+    cost_at_least: float | None = None
+    """USD of which it is known that they were spent, where `cost` is None; None where nothing is known."""
 
     def __repr__(self) -> str:
         """Say it in a line: the answer's beginning, how sure, why; not the rollouts in full."""
@@ -77,17 +80,20 @@ def best_from(group: Group, ranking: GroupRanking | None, trouble: str | None = 
     told = _why_judged(group, ranking, winner, trouble) if judged and ranking else None
     why = told or _why_not_judged(group, ranking, winner, trouble)
     # a judge that failed may have been paid for some replies
-    usd, usage = (ranking.judge_usd, ranking.judge_usage) if ranking else (None, Usage())
+    judged_for = ranking.judge_cost if ranking else UNKNOWN
+    spent = total_cost([*(r.cost for r in group.rollouts), judged_for])
+    usage = ranking.judge_usage if ranking else Usage()
     return Best(
         answer=read_answer(winner),
         p_best=row.p_best if row and judged else None,
         runner_up=read_answer(order[1]) if judged and order[1:] else None,
         rollouts=group.rollouts,
-        cost=sum_if_known([*(r.price_usd for r in group.rollouts), usd]),
+        cost=spent.usd,
         tokens=sum((r.usage for r in group.rollouts), usage).tokens,
         why=as_spoken(why),
         judged=judged,
         index=winner.index,
+        cost_at_least=spent.at_least,
     )
 
 

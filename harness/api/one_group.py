@@ -32,7 +32,7 @@ from harness.archive.store import MemoryStore, Store
 from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, as_spoken, counted, first_error, quoted
 from harness.core.progress import NO_DEADLINE, Deadline, Progress
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Query, build_records
+from harness.core.records import Bill, Group, Query, build_records
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Settings
 from harness.core.settings_sources import environment, load
 from harness.core.settings_types import CommonSettings
@@ -292,7 +292,7 @@ def preload() -> None:
                 if not module.name.startswith(_OF_AN_EXTRA):
                     importlib.import_module(module.name)
     build_records()
-    Priced(_MODEL, None).of(agent_tokens(1)[0].usage())  # the price library loads its data with the first price
+    Priced(_MODEL, None).cost(Bill(agent_tokens(1)[0].usage()))  # the price library loads its data with the first price
     counter_for(_MODEL)
     in_step(_rehearse)()
     gc.collect()

@@ -18,19 +18,19 @@ from harness.core.records import BUILT_LATER, Role
 
 Stamps = dict[str, tuple[int, ...]]
 """Of each file of records, by FOLDER/NAME, what changes when the file does."""
-_VERSION = 3
+_VERSION = 4
 """Of the form of the groups."""
-_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Real = Annotated[float, Field(allow_inf_nan=False)]
 _Names = tuple[str, ...]
-_Known = _Number | None
+_Known = _Real | None
 _Text = str | None
 _Rollout = tuple[
-    Count, Role, str, _Text, str, _Known, Count, int | None, _Known, _Number, _Number, _Names, _Names, _Text, bool
+    Count, Role, str, _Text, str, _Known, Count, int | None, _Known, _Real, _Real, _Names, _Names, _Text, bool, _Known
 ]
-_Verdict = tuple[Count, Count, Count, str, str, _Number, _Number, bool, bool, bool, _Text, _Number, _Number]
+_Verdict = tuple[Count, Count, Count, str, str, _Real, _Real, bool, bool, bool, _Text, _Real, _Real]
 """As `CachedRollout` and `CachedVerdict`: plain tuples are checked in a third of the time."""
 _DATA = TypeAdapter(
-    tuple[str, dict[str, int | _Number | str], str, list[_Rollout], list[list[_Verdict]]], config=BUILT_LATER
+    tuple[str, dict[str, int | _Real | str], str, list[_Rollout], list[list[_Verdict]]], config=BUILT_LATER
 )
 _ROW = TypeAdapter(tuple[str, int, str], config=BUILT_LATER)
 

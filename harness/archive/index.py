@@ -20,8 +20,9 @@ from harness.archive import index_file
 from harness.archive.lines import LocatedRecord, RecordPlace, read_lines
 from harness.archive.run_files import files_in
 from harness.archive.typed_records import QUERY_NAME, ROLLOUT_MARK, SEGMENT_HEAD, VERDICT_MARK, read_record
+from harness.core.cost import Cost, cost
 from harness.core.errors import ArchiveDamaged
-from harness.core.records import BUILT_LATER, sum_if_known
+from harness.core.records import BUILT_LATER
 
 INDEXED = ("queries", "rollouts", "verdicts")
 """The folders of a run whose records are found by the index."""
@@ -31,7 +32,8 @@ _PLACE = TypeAdapter(tuple[int, int], config=BUILT_LATER)
 _NAME = TypeAdapter(tuple[str], config=BUILT_LATER)
 _NUMBER = TypeAdapter(tuple[index_file.Count], config=BUILT_LATER)
 _ROLLOUT = TypeAdapter(
-    tuple[index_file.Count, int, int, Literal["ok", "failed"], str | None, str, index_file.Money], config=BUILT_LATER
+    tuple[index_file.Count, int, int, Literal["ok", "failed"], str | None, str, index_file.Money, index_file.Money],
+    config=BUILT_LATER,
 )
 _COUNTED = tuple[
     index_file.Count,
@@ -41,15 +43,16 @@ _COUNTED = tuple[
     index_file.Count,
     bool,
     index_file.Money,
+    index_file.Money,
     tuple[int, int] | None,
 ]
 _COUNTS = TypeAdapter(_COUNTED, config=BUILT_LATER)
 _PUT_QUERY = "insert or ignore into {}queries(id, file, offset) {}"
-_COLUMNS = "query, number, file, offset, status, failure, started, price"
+_COLUMNS = "query, number, file, offset, status, failure, started, price, part"
 _PUT_ROLLOUT = f"""
 insert into {{}}rollouts({_COLUMNS}) {{}} on conflict(query, number)
 do update set file = excluded.file, offset = excluded.offset, status = excluded.status, failure = excluded.failure,
-              started = excluded.started, price = excluded.price
+              started = excluded.started, price = excluded.price, part = excluded.part
 """
 _PUT_VERDICT = "insert or ignore into {}verdicts {}"
 _PUT_GROUP = "insert or replace into {}cached_groups(query, crc, data) {}"
@@ -62,7 +65,7 @@ _COPIED = (
 
 
 class Index:
-    """The places of a folder's records. `spent` is what the verdicts cost; None if any price is unknown."""
+    """The places of a folder's records. `spent` is what the verdicts cost."""
 
     def __init__(self, folder: Path, segments: Sequence[str] = INDEXED, cache: Path | None = None) -> None:
         """Read what the file `cache` of an earlier process does not hold. Raises ArchiveDamaged for a broken line."""
@@ -152,11 +155,12 @@ class Index:
         if self._kept and not self._is_written and self._kept.seen == self._ends:
             with suppress(index_file.DoesNotFit), index_file.cache_errors():
                 counts = _COUNTS.validate_json(self._kept.counts)
-                queries, rollouts, failed, kinds, fewest, cancelled, usd, first = counts
+                queries, rollouts, failed, kinds, fewest, cancelled, usd, part, first = counts
                 if failed <= rollouts:
                     place = first and self.place(*first)
+                    spent = cost(usd, part)
                     return index_file.RunCounts(
-                        queries, rollouts, failed, frozenset(kinds), fewest, cancelled, usd, place
+                        queries, rollouts, failed, frozenset(kinds), fewest, cancelled, spent, place
                     )
         return index_file.count_records(self.queries, self.rollouts, self.spent)
 
@@ -167,7 +171,8 @@ class Index:
             return
         of = index_file.count_records(self.queries, self.rollouts, self.spent)
         first = of.first and (self._number(of.first.path), of.first.offset)
-        counted = of.queries, of.rollouts, of.failed, sorted(of.kinds), of.fewest, of.cancelled, of.usd, first
+        prices = of.cost.usd, of.cost.at_least
+        counted = of.queries, of.rollouts, of.failed, sorted(of.kinds), of.fewest, of.cancelled, *prices, first
         with suppress(index_file.DoesNotFit), index_file.cache_errors():
             with index_file.replaced_index(self._cache, is_there=self._kept is not None) as part:
                 if self._kept:
@@ -189,7 +194,7 @@ class Index:
         self._paths = dict(kept.paths) if kept else {}
         self._files = {path: number for number, path in self._paths.items()}
         self._ends = dict(kept.seen) if kept else {}
-        self.spent: float | None = kept.spent if kept else 0.0
+        self.spent = kept.spent if kept else Cost()
 
     def _read_news(self) -> None:
         """Read what the kept file does not hold, and keep that. Raises ArchiveDamaged."""
@@ -221,14 +226,14 @@ class Index:
         elif segment == "rollouts":
             mark = read_record(located, ROLLOUT_MARK)
             failure = mark.failure.kind if mark.failure else None
-            values = mark.status, failure, mark.started_at.isoformat(), mark.price_usd
+            values = mark.status, failure, mark.started_at.isoformat(), mark.price_usd, mark.price_usd_at_least
             self._put(_PUT_ROLLOUT, mark.query, mark.index, *self._at(located.place), *values)
         else:
             verdict = read_record(located, VERDICT_MARK)
             if verdict.status == "ok":
                 self._put_first(self.verdicts, verdict.key, located.place)
             if verdict.usage.requests and not verdict.source:  # else paid for in another run
-                self.spent = sum_if_known((self.spent, verdict.price_usd))
+                self.spent += cost(verdict.price_usd, verdict.price_usd_at_least)
 
     def _put_first(self, places: "Places", name: str, place: RecordPlace) -> None:
         """Note the place of a record, unless one of that name is known."""
@@ -273,7 +278,8 @@ class Index:
             base.executemany("insert into kept.judging values (?, ?)", [judging] if judging else [])
             base.execute(_PUT_GROUP.format("kept.", "select query, crc, data from main.cached_groups"))
             base.execute("delete from kept.sums")
-            base.execute(f"insert into kept.sums {index_file.TOTALS.format('kept.')}, ?, ?", (self.spent, counts))
+            sums = self.spent.usd, self.spent.at_least, counts
+            base.execute(f"insert into kept.sums {index_file.TOTALS.format('kept.')}, ?, ?, ?", sums)
             base.execute("commit")
         finally:
             if base.in_transaction:
@@ -352,10 +358,10 @@ class RolloutPlaces(Mapping[str, Mapping[int, index_file.RolloutPlace]]):
 
     def _places(self, query: str) -> dict[int, index_file.RolloutPlace]:
         index = self._index
-        question = "select number, file, offset, status, failure, started, price from rollouts where query = ?"
+        question = "select number, file, offset, status, failure, started, price, part from rollouts where query = ?"
         places = dict[int, index_file.RolloutPlace]()
-        for number, file, offset, status, failure, started, price in index.rows(question, _ROLLOUT, query):
+        for number, file, offset, status, failure, started, *price in index.rows(question, _ROLLOUT, query):
             with index_file.cache_errors():
                 began = datetime.fromisoformat(started)
-            places[number] = index_file.RolloutPlace(index.place(file, offset), status, failure, began, price)
+            places[number] = index_file.RolloutPlace(index.place(file, offset), status, failure, began, cost(*price))
         return dict(sorted(places.items()))

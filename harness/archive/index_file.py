@@ -4,6 +4,7 @@ The kept file is read as if a stranger had written it. Whatever does not fit (ot
 outside of the run's files, queries without end) raises DoesNotFit: the index is then made anew. It is replaced whole.
 """
 
+import math
 import os
 import shutil
 import sqlite3
@@ -22,17 +23,18 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from harness.archive.lines import RecordPlace
 from harness.archive.run_files import open_file
+from harness.core.cost import Cost, cost
 from harness.core.errors import CannotWrite
-from harness.core.records import BUILT_LATER, sum_if_known
+from harness.core.records import BUILT_LATER
 from harness.core.user_files import cache_folder
 
 TABLES = """
 create table files(id integer primary key, name text unique, seen integer, head integer, tail integer);
 create table queries(at integer primary key, id text unique, file integer, offset integer);
 create table rollouts(at integer primary key, query text, number integer, file integer, offset integer, status text,
-                      failure text, started text, price real, unique(query, number));
+                      failure text, started text, price real, part real, unique(query, number));
 create table verdicts(key text primary key, file integer, offset integer) without rowid;
-create table sums(queries integer, rollouts integer, last_verdict text, spent real, counts text);
+create table sums(queries integer, rollouts integer, last_verdict text, spent real, part real, counts text);
 create table judging(fingerprint text, stamps text);
 create table cached_groups(query text unique, crc integer, data text);
 """
@@ -57,7 +59,7 @@ Count = Annotated[int, Field(ge=0)]
 Money = Annotated[float, Field(allow_inf_nan=False)] | None
 _FILE = TypeAdapter(tuple[int, str, Count, int, int], config=BUILT_LATER)
 _TOTALS = TypeAdapter(tuple[int, int, str | None], config=BUILT_LATER)
-_SUMS = TypeAdapter(tuple[int, int, str | None, Money, str], config=BUILT_LATER)
+_SUMS = TypeAdapter(tuple[int, int, str | None, Money, Money, str], config=BUILT_LATER)
 
 
 class DoesNotFit(Exception):
@@ -169,7 +171,8 @@ class IndexFile:
         sums = [row for row in self.rows("select * from sums", _SUMS) if row[:3] == there[0]]
         if not sums:
             raise DoesNotFit("rows are missing")
-        *_, self.spent, self.counts = sums[0]
+        *_, spent, part, self.counts = sums[0]
+        self.spent = cost(spent, part)
         """What the verdicts cost, and the counts of records as they were kept."""
 
     def _is_endless(self) -> bool:
@@ -244,7 +247,7 @@ class RolloutPlace(NamedTuple):
     kind: str | None
     """What it failed of."""
     started_at: datetime
-    price: float | None
+    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -260,22 +263,23 @@ class RunCounts:
     """Rollouts of the query that has the fewest; 0 without a query."""
     cancelled: bool
     """Whether a rollout of one of the queries was cancelled."""
-    usd: float | None
-    """What rollouts and verdicts cost; None if any price is unknown."""
+    cost: Cost
+    """What rollouts and verdicts cost."""
     first: RecordPlace | None
     """Where the record of the first rollout of the first query that has any begins."""
 
 
 def count_records(
-    queries: Collection[str], rollouts: Mapping[str, Mapping[int, RolloutPlace]], spent: float | None
+    queries: Collection[str], rollouts: Mapping[str, Mapping[int, RolloutPlace]], spent: Cost
 ) -> RunCounts:
     """Count the records, one query after the other: the places of a large run do not fit into memory."""
     begun = count = failed = 0
-    fewest, cancelled, first, prices = 0, False, None, array("d")
+    fewest, cancelled, first, prices, all_exact = 0, False, None, array("d"), spent.exact
     kinds = set[str]()
     for query, places in rollouts.items():
         of_query = {place.kind for place in places.values() if place.kind is not None}
-        prices.extend(place.price for place in places.values() if place.price is not None)
+        prices.extend(place.cost.known for place in places.values())
+        all_exact &= all(place.cost.exact for place in places.values())
         count += len(places)
         failed += sum(place.status == "failed" for place in places.values())
         kinds |= of_query
@@ -291,6 +295,6 @@ def count_records(
         kinds=frozenset(kinds),
         fewest=fewest if begun == len(queries) else 0,
         cancelled=cancelled,
-        usd=sum_if_known([*prices, spent]) if len(prices) == count else None,
+        cost=Cost(math.fsum([*prices, spent.known]), all_exact),
         first=first,
     )

@@ -139,6 +139,7 @@ class RolloutMark(Record):
     failure: _FailureKind | None = None
     started_at: datetime
     price_usd: float | None = None
+    price_usd_at_least: float | None = None
 
 
 class _Requests(Record):
@@ -153,6 +154,7 @@ class VerdictMark(Record):
     usage: _Requests = _Requests.model_construct()
     source: str | None = None
     price_usd: float | None = None
+    price_usd_at_least: float | None = None
 
 
 class _RankedPlace(Record):

@@ -153,6 +153,9 @@ def side_figures(
             return Clusters.of({f"{place}": value for place, value in enumerate(of_query)})
         return Clusters.of(mean_by_query(figures), clusters)
 
+    known = summed(lambda r: r.cost.known)
+    every_price = all(r.usd is not None for listed in rollouts.values() for r in listed)
+    paid = interval_of_mean(known, seed) if every_price or known.sums.any() else None
     failed, rewards = summed(lambda r: float(r.status == "failed")), summed(lambda r: r.verified)
     # mostly 0 or 1, and their mean a share; but an agent's file may give any number
     are_shares = bool(((rewards.sums >= 0) & (rewards.sums <= rewards.sizes)).all())
@@ -161,7 +164,7 @@ def side_figures(
         rollouts=sum(len(listed) for listed in rollouts.values()),
         failed=interval_of_share(failed, seed) if failed.count else None,
         left_out=sum(query.left_out[side] for query in queries if query.left_out),
-        usd=interval_of_mean(summed(lambda r: r.usd), seed),
+        **{"usd" if every_price else "usd_at_least": paid},
         tokens=interval_of_mean(summed(lambda r: r.tokens), seed),
         duration_s=interval_of_mean(summed(lambda r: r.duration_s), seed),
         steps=interval_of_mean(summed(lambda r: r.steps), seed),

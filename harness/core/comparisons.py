@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from harness.core.records import FailureKind, Record, Role
+from harness.core.cost import Cost, cost
+from harness.core.records import FailureKind, Record, Role, is_none
 
 ForfeitedBy = Literal["first", "second", "both"]
 FEWEST_SHOWING = 6
@@ -28,6 +29,8 @@ class ComparedRollout(Record):
     failure: FailureKind | None = None
     usd: float | None = None
     """What its model calls cost; None if a price is unknown."""
+    usd_at_least: float | None = Field(default=None, exclude_if=is_none)
+    """The part of an unknown price that is known."""
     tokens: int | None = None
     """Input and output tokens of its model calls; None if a server did not tell."""
     duration_s: float | None = None
@@ -44,6 +47,11 @@ class ComparedRollout(Record):
     """The blob with the path's text."""
     answer_blob: str | None = None
     """The blob with the answer's text."""
+
+    @property
+    def cost(self) -> Cost:
+        """What its model calls cost, as far as that is known."""
+        return cost(self.usd, self.usd_at_least)
 
 
 class CrossMatch(Record):
@@ -155,7 +163,9 @@ class SideFigures(Record):
     left_out: int = 0
     """Rollouts that failed by the infrastructure's fault."""
     usd: Interval | None = None
-    """A rollout, as are the next three."""
+    """A rollout, as are the next four."""
+    usd_at_least: Interval | None = Field(default=None, exclude_if=is_none)
+    """In the place of `usd`, where a price is unknown: of what is known."""
     tokens: Interval | None = None
     duration_s: Interval | None = None
     steps: Interval | None = None

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from pydantic import JsonValue
 
+from harness.core.cost import Cost, cost
 from harness.core.rankings import GroupRanking, PairJudgment
 from harness.core.records import Group, Query, Role, Rollout
 
@@ -45,6 +46,13 @@ class CachedRollout(NamedTuple):
     """Hash of the transcript that judges were shown; None for a rollout that no cached verdict is on."""
     cut: bool = False
     """Its answer was cut there to fit --judge-budget."""
+    usd_at_least: float | None = None
+    """The part of an unknown price that is known."""
+
+    @property
+    def cost(self) -> Cost:
+        """What its model calls cost."""
+        return cost(self.usd, self.usd_at_least)
 
 
 class CachedVerdict(NamedTuple):
@@ -154,6 +162,7 @@ def _rollout(rollout: Rollout, shown: str | None, cut: bool) -> CachedRollout:
         replied=_names(call.replied_model for call in rollout.calls),
         shown=shown,
         cut=cut,
+        usd_at_least=rollout.price_usd_at_least,
     )
 
 

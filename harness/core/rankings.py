@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag, TypeAdapter
 
-from harness.core.records import BUILT_LATER, Failure, Record, Usage, is_empty, is_none
+from harness.core.cost import Cost, cost
+from harness.core.records import BUILT_LATER, Failure, PaidCall, Record, Usage, is_empty, is_none
 
 Signal = Literal["ok", "weak", "none"]
 SecondOpinion = Literal["margins", "pooled"]
@@ -121,6 +122,8 @@ class GroupRanking(Record):
     judge_usage: Usage = Usage.model_construct()
     """What the verdicts bought now took, failed ones and repair turns included."""
     judge_usd: float | None = 0.0
+    judge_usd_at_least: float | None = Field(default=None, exclude_if=is_none)
+    """The part of an unknown price that is known."""
     notes: tuple[str, ...] = ()
     reward_from: Literal["rank", "score"] = "rank"
     first_side: float | None = None
@@ -146,6 +149,11 @@ class GroupRanking(Record):
     """The lines that it was imported from, of which it is known what is behind them."""
     basis: str = ""
     """Which records of the rollouts it rests on (`Group.basis`): with others on disk it is out of date."""
+
+    @property
+    def judge_cost(self) -> Cost:
+        """What was bought for it cost, as far as that is known."""
+        return cost(self.judge_usd, self.judge_usd_at_least)
 
 
 Side = Literal["A", "B"]
@@ -212,10 +220,19 @@ class _Bought(Record):
     for, or where the endpoint says nothing."""
     raw_replies: tuple[str, ...] = ()
     """Blobs: the judge's reply, and before it the one that needed repair."""
+    calls: tuple[PaidCall, ...] = Field(default=(), exclude_if=is_empty)
+    """The model calls behind `raw_replies`, in the same order."""
     usage: Usage = Usage.model_construct()
     price_usd: float | None = None
+    price_usd_at_least: float | None = Field(default=None, exclude_if=is_none)
+    """The part of an unknown price that is known."""
     started_at: datetime
     duration_s: float
+
+    @property
+    def cost(self) -> Cost:
+        """What its replies cost, as far as that is known."""
+        return cost(self.price_usd, self.price_usd_at_least)
 
 
 class _VerdictBase(_Bought):

@@ -1,4 +1,4 @@
-"""The frozen records that every room speaks, and figures for people: sums with unknown parts, rounded in one way.
+"""The frozen records that every room speaks, and figures for people, rounded in one way.
 
 They hold plain values only: ids instead of objects, tuples instead of lists, None for "not known". A record is
 what the archive keeps, so a field that is added needs a default and none is ever renamed.
@@ -7,7 +7,8 @@ what the archive keeps, so a field that is added needs a default and none is eve
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -15,6 +16,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
 
+from harness.core.cost import Cost, cost
 from harness.core.unicode import valid_unicode
 
 Role = Literal["anchor", "sample"]
@@ -105,7 +107,7 @@ def is_none(value: Any) -> bool:
     return value is None
 
 
-def is_empty(values: tuple[Any, ...]) -> bool:
+def is_empty(values: Sized) -> bool:
     """Return whether a field of several values that is left out where it has none has none."""
     return not values
 
@@ -127,6 +129,8 @@ class Usage(Record):
     cached: int | None = None
     output: int | None = None
     reasoning: int | None = None
+    cache_write: int | None = Field(default=None, exclude_if=is_none)
+    """Of the tokens in, those that were written to the endpoint's cache."""
 
     def __add__(self, other: Self) -> "Usage":
         """Add two usages; what only one side counted stands as that side counted it."""
@@ -140,12 +144,32 @@ class Usage(Record):
             cached=both(self.cached, other.cached),
             output=both(self.output, other.output),
             reasoning=both(self.reasoning, other.reasoning),
+            cache_write=both(self.cache_write, other.cache_write),
         )
 
     @property
     def tokens(self) -> int | None:
         """Input plus output tokens, None if neither was counted."""
         return None if self.input is None and self.output is None else (self.input or 0) + (self.output or 0)
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a model call is paid for, as far as its reply tells."""
+
+    usage: Usage
+    tier: str | None = None
+    """The service tier that the reply names."""
+    tools: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How often the provider ran a tool of its own, by the tool's name."""
+    is_odd: bool = False
+    """A count that no reply can have is left out of `usage`."""
+    is_part: bool = False
+    """More was paid for than the reply tells: it broke off, or names a search without the number of searches."""
+
+
+BEGUN = Bill(Usage.model_construct(requests=1), is_part=True)
+"""That of a reply of which no more is there than that it began."""
 
 
 class Query(Record):
@@ -216,14 +240,27 @@ class Sampling(Record):
     model: str | None = None
 
 
-class TimedCall(Record):
-    """When a model call was made, and how long it took, in seconds; None where that was not noted."""
+class PaidCall(Record):
+    """When a model call was made, how long it took in seconds, and what it cost; None where that was not noted."""
 
     started_at: datetime | None = Field(default=None, exclude_if=is_none)
     duration_s: float | None = Field(default=None, exclude_if=is_none)
+    usage: Usage | None = Field(default=None, exclude_if=is_none)
+    price_usd: float | None = Field(default=None, exclude_if=is_none)
+    price_usd_at_least: float | None = Field(default=None, exclude_if=is_none)
+    """The part of an unknown price that is known."""
+    service_tier: str | None = Field(default=None, exclude_if=is_none)
+    """The tier that the reply names: what tokens cost goes by it."""
+    hosted_tools: Mapping[str, int] = Field(default_factory=dict, exclude_if=is_empty)
+    """How often the provider ran a tool of its own within the call, by the tool's name."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it cost, as far as that is known."""
+        return cost(self.price_usd, self.price_usd_at_least)
 
 
-class ModelCall(TimedCall):
+class ModelCall(PaidCall):
     """One model call as it was really made: what was sent, what the reply said of itself."""
 
     model: str | None = None
@@ -287,6 +324,8 @@ class Rollout(Record):
     trajectory: Trajectory
     usage: Usage = Usage.model_construct()
     price_usd: float | None = None
+    price_usd_at_least: float | None = Field(default=None, exclude_if=is_none)
+    """The part of an unknown price that is known."""
     served_by: str | None = Field(default=None, exclude_if=is_none)
     """Host and port of the server that served it, where its run had several to choose from."""
     fingerprint: str | None = None
@@ -307,6 +346,11 @@ class Rollout(Record):
     """The reward that came with an imported rollout."""
     metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
     """What else came with an imported rollout."""
+
+    @property
+    def cost(self) -> Cost:
+        """What its model calls cost, as far as that is known."""
+        return cost(self.price_usd, self.price_usd_at_least)
 
 
 class Group(Record):
@@ -332,16 +376,6 @@ class Addable:
     def __add__(self, other: Self) -> Self:
         """Return the sums of both."""
         return type(self)(**{name: value + getattr(other, name) for name, value in vars(self).items()})
-
-
-def sum_if_known(figures: Iterable[float | None]) -> float | None:
-    """Return the sum, 0 of no figures, or None if any figure is None: part of a bill is not the bill."""
-    known: list[float] = []
-    for figure in figures:
-        if figure is None:
-            return None
-        known.append(figure)
-    return math.fsum(known)
 
 
 def whole_percent(share: float) -> int:

@@ -7,23 +7,29 @@ List prices are those of the price library's offline data; an unknown price is N
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from math import fsum
 from typing import Any, Literal
 
 import anyio
 
+from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import option
 from harness.core.prices import Price, prices_of
-from harness.core.records import Usage
+from harness.core.records import Bill, Usage
 from harness.core.settings import Settings
 from harness.endpoints.credentials import OPENAI_URL
 
 UNKNOWN_ADDRESS = "unknown:"
 """In place of a base URL, where the models of an agent's own are: no list has a price for it."""
 
-_HALF_PRICE = {"flex", "batch"}
-"""The service tiers of which every provider's list price is half of the ordinary one."""
+_BATCH = "batch"
+"""The tier of what a batch brought: half of the ordinary price at every provider, where the list has none for it."""
+_ORDINARY = {None, "default", "standard", "auto", "on_demand"}
+"""What replies name the ordinary tier; `auto` names none."""
+_FEES = {"web_search": "web_searches_kcount", "file_search": "storage_searches_kcount"}
+"""Where the price list has what a thousand calls of a provider's own tool cost. Of other such tools no list tells."""
 
 
 @dataclass(frozen=True)
@@ -44,29 +50,30 @@ class PriceList:
     by_name: bool = False
     """Whether a model at an address of no listed provider takes the list price of its name (--price-by-name)."""
 
-    def usd(
-        self, usage: Usage, models: Sequence[str | None], base_url: str | None, tier: str | None = None
-    ) -> float | None:
-        """Return the price of `usage` at `base_url` (None: OpenAI's own address), or None where it is not known.
+    def cost(self, bill: Bill, models: Sequence[str | None], base_url: str | None) -> Cost:
+        """Return the price of a call at `base_url` (None: OpenAI's own address), as far as it is known.
 
-        A list price is half in the tiers `flex` and `batch`; a price of the user's own holds in each tier.
+        A list price is that of the call's service tier, with the fees of the provider's own tools; of a tier that the
+        list does not have nothing is known. A price of the user's own holds in each tier, and has no fees.
 
         `models` are the names of the one model, the best first: as replied, as asked for. Unknown are: tokens that
         the endpoint did not count, a model without a price, an address of no listed provider (any local server).
         """
-        names = [name for name in models if name]
+        names, usage = [name for name in models if name], bill.usage
         price = next((self.own[name] for name in names if name in self.own), None)
         if price and price.free:
-            return 0.0
-        if usage.input is None or usage.output is None or not names:
-            return None
+            return Cost()
+        is_whole = not (bill.is_odd or bill.is_part or usage.input is None or usage.output is None)
         if price:
-            return price.usd(usage.input, usage.output, usage.cached or 0)
-        share = 0.5 if tier in _HALF_PRICE else 1.0
-        if _at_address(names[0], base_url):
-            return share * _listed_usd(usage, names[0], at=base_url or OPENAI_URL)
-        like = self.list_price(names, base_url) if self.by_name else None
-        return share * _listed_usd(usage, like.model, provider=like.provider) if like else None
+            usd = price.usd(usage.input or 0, usage.output or 0, _read_from_cache(bill))
+            return Cost(usd, is_whole and not bill.tools)
+        if names and _at_address(names[0], base_url):
+            listed = _listed(bill, names[0], provider_api_url=base_url or OPENAI_URL)
+        elif names and self.by_name and (like := self.list_price(names, base_url)):
+            listed = _listed(bill, like.model, provider_id=like.provider)
+        else:
+            return UNKNOWN
+        return listed if is_whole else Cost(listed.known, exact=False)
 
     def list_price(self, models: Sequence[str | None], base_url: str | None) -> ListPrice | None:
         """Return whose list price a model takes by its name alone; None where another price holds, or none."""
@@ -85,9 +92,9 @@ class Priced:
     free: bool = False
     prices: PriceList = PriceList()
 
-    def of(self, usage: Usage, tier: str | None = None) -> float | None:
-        """Return the price in USD at a service tier (None: the ordinary one), None where it is not known."""
-        return 0.0 if self.free else self.prices.usd(usage, (self.model,), self.base_url, tier)
+    def cost(self, bill: Bill) -> Cost:
+        """Return the price of a call, as far as it is known."""
+        return Cost() if self.free else self.prices.cost(bill, (self.model,), self.base_url)
 
     @property
     def list_price(self) -> ListPrice | None:
@@ -100,13 +107,32 @@ def price_list(settings: Settings) -> PriceList:
     return PriceList(prices_of(settings.prices), settings.price_by_name)
 
 
-def _listed_usd(usage: Usage, model: str, *, provider: str | None = None, at: str | None = None) -> float:
+def _listed(bill: Bill, model: str, **whose: Any) -> Cost:
     import genai_prices  # noqa: PLC0415 - its data takes a tenth of a second to load
 
-    into, out, cached = usage.input, usage.output, usage.cached or 0
-    tokens = genai_prices.Usage(input_tokens=into, cache_read_tokens=cached, output_tokens=out)
-    whose: dict[str, Any] = {"provider_id": provider} if provider else {"provider_api_url": at}
-    return float(genai_prices.calc_price(tokens, model, **whose).total_price)
+    usage, tier = bill.usage, None if bill.tier in _ORDINARY else bill.tier
+    context = {"processing" if tier == _BATCH else "service_tier": tier} if tier else None
+    counts = {"cache_read_tokens": (cached := _read_from_cache(bill))}
+    if usage.cache_write:
+        counts["cache_write_tokens"] = min(usage.cache_write, (usage.input or 0) - cached)
+    tokens = genai_prices.Usage(input_tokens=usage.input, output_tokens=usage.output, **counts)
+    price = genai_prices.calc_price(tokens, model, price_context=context, **whose)
+    usd, is_listed = float(price.total_price), True
+    if context and not any(variant.when == context for variant in price.model.price_variants or ()):
+        usd, is_listed = (0.5 * usd, True) if tier == _BATCH else (0.0, False)
+    for tool, times in bill.tools.items():
+        fee = getattr(price.model_price, _FEES[tool], None) if tool in _FEES else None
+        if isinstance(fee, Decimal):
+            usd += times * float(fee) / 1000
+        else:
+            is_listed = False
+    return Cost(usd, is_listed)
+
+
+def _read_from_cache(bill: Bill) -> int:
+    """Return how many tokens in were cached: of counts that contradict each other all, which costs least."""
+    read, cached = bill.usage.input or 0, bill.usage.cached
+    return read if cached is None and bill.is_odd else min(cached or 0, read)
 
 
 @cache
@@ -171,7 +197,7 @@ def judge_tokens(judge_budget: int) -> tuple[Tokens, Tokens]:
 
 def cost_bounds(pieces: tuple[int, int], each: tuple[Tokens, Tokens], priced: Priced) -> CostBounds | None:
     """Return what `pieces` (fewest, most) cost; None where the price is not known."""
-    low, high = (priced.of(tokens.usage()) for tokens in each)
+    low, high = (priced.cost(Bill(tokens.usage())).usd for tokens in each)
     return None if low is None or high is None else CostBounds(pieces[0] * low, pieces[1] * high)
 
 
@@ -228,16 +254,17 @@ class Ceiling:
         dearest = max(self._dearest.values(), default=0.0)
         return max(2 * self._usd, 2 * dearest) or None if self._usd is not None and self._priced else None
 
-    def end(self, kind: Purchase, usd: float | None) -> None:
-        """Note what a purchase cost. None, an unknown price, ends all buying under a ceiling."""
+    def end(self, kind: Purchase, cost: Cost) -> None:
+        """Note what a purchase cost. A price that is not known as a whole ends all buying under a ceiling."""
         self._under_way[kind] -= 1
-        if usd is None and self._usd is not None:
-            before = f"a price is unknown (${self.spent:.4f} spent before)"
+        if not cost.exact and self._usd is not None:
+            part = f"of a price only ${cost.known:.4f} are known" if cost.known else "a price is unknown"
+            before = f"{part} (${self.spent:.4f} spent before)"
             self.stopped = f"{option('max_cost', self._usd)} cannot be kept: {before}"
             self._priced = False
-        self.spent += usd or 0.0
-        if usd is not None and usd > 0:
-            self._dearest[kind] = max(usd, self.expected(kind) if kind in self._seen else 0.0)
+        self.spent += cost.known
+        if cost.known > 0:
+            self._dearest[kind] = max(cost.known, self.expected(kind) if kind in self._seen else 0.0)
             self._seen.add(kind)
         self._ended.set()
         self._ended = anyio.Event()

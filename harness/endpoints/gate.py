@@ -15,7 +15,7 @@ import openai
 from agents import ModelSettings
 
 from harness.core.progress import Clock, Progress, Silent, now
-from harness.core.records import FailureKind
+from harness.core.records import Bill, FailureKind
 from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker, EndpointDown, stays
@@ -33,7 +33,6 @@ from harness.endpoints.retries import (
     retry_after_s,
     shuts_out,
 )
-from harness.endpoints.usage import is_beyond_belief
 
 _Reply = TypeVar("_Reply")
 _Who = Literal["agent", "judge"]
@@ -240,8 +239,8 @@ class Gate:
         except (openai.APIConnectionError, openai.InternalServerError) as exc:
             self.last_error = describe_trouble(exc, self.name)
             self.hangs = isinstance(exc, openai.APITimeoutError)
-            if isinstance(exc, NoReply) and exc.usage:  # a model was at work: the call may be made again
-                raise
+            if isinstance(exc, NoReply) and exc.bill and not exc.bill.is_part:
+                raise  # a model was at work: the call may be made again
             self._breaker.failed(describe_briefly(exc), sent_at)
             if self.given_up:
                 self._pace.end()
@@ -265,12 +264,12 @@ class Gate:
         elif lesson.pause_s > 0:
             self._pace.pause(lesson.pause_s)
 
-    def check_usage(self, counts: object) -> None:
-        """Say once where a reply counts more tokens than a reply can have."""
-        if not self._has_noted_counts and is_beyond_belief(counts):
+    def check_bill(self, bill: Bill) -> None:
+        """Say once where a reply counts tokens as no reply can have them."""
+        if bill.is_odd and not self._has_noted_counts:
             self._has_noted_counts = True
-            counts = f"{self.name} counts more tokens than a reply can have"
-            self._progress.note(f"{counts}: such counts are left out, and what those calls cost is unknown")
+            counts = f"{self.name} counts tokens as no reply can have them (negative, in parts, too many)"
+            self._progress.note(f"{counts}: such counts are left out, and of what those calls cost a part is unknown")
 
     @contextmanager
     def _waits(self, clock: TimeLimit) -> Generator[None]:

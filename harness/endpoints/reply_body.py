@@ -11,7 +11,8 @@ import httpx2
 import openai
 from pydantic_core import from_json
 
-from harness.endpoints.usage import sdk_counts
+from harness.core.records import BEGUN, Bill
+from harness.endpoints.usage import read_bill, sdk_counts
 
 
 def has_form(reply: Mapping[str, Any], *, logprobs: bool = True) -> bool:
@@ -173,11 +174,11 @@ class NoReply(openai.APIConnectionError):
     """A server answered with success and without a model's reply. As after no answer at all, a retry may mend it."""
 
     def __init__(
-        self, why: str, request: httpx2.Request, text: str, *, is_page: bool = False, usage: object = None
+        self, why: str, request: httpx2.Request, text: str, *, is_page: bool = False, bill: Bill | None = None
     ) -> None:
-        """Say what came, with the `usage` that it tells; `is_page`: from a web server, as where there is no API."""
+        """Say what came, and what of it is paid for; `is_page`: from a web server, as where there is no API."""
         super().__init__(message=f"the endpoint answered {why}", request=request)
-        self.text, self.is_page, self.usage = text, is_page, usage
+        self.text, self.is_page, self.bill = text, is_page, bill
 
 
 def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = True) -> dict[str, Any]:
@@ -195,7 +196,8 @@ def model_reply(content: bytes, request: httpx2.Request, *, logprobs: bool = Tru
         else:
             what = "with a web page" if is_page else "with a body that is cut short, or no JSON"
         why = f"{what}: {_shown(text)}" if text.strip() else "with an empty body"
-        raise NoReply(why, request, text, is_page=is_page) from None
+        is_cut = text.lstrip().startswith("{")
+        raise NoReply(why, request, text, is_page=is_page, bill=BEGUN if is_cut else None) from None
     return checked_reply(body, request, logprobs=logprobs)
 
 
@@ -210,7 +212,7 @@ def checked_reply(body: Any, request: httpx2.Request, *, logprobs: bool = True) 
         why = f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
         if error := first.get("error") or members.get("error"):
             why = f"with an error in place of a reply: {as_object(error).get('message') or error}"
-        raise NoReply(why, request, json.dumps(body), usage=members.get("usage"))
+        raise NoReply(why, request, json.dumps(body), bill=read_bill(members) if members.get("usage") else None)
     return members
 
 

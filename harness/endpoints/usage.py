@@ -12,29 +12,80 @@ from agents import ModelBehaviorError, ModelResponse
 from agents import Usage as SdkUsage
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseUsage
 
-from harness.core.records import Usage
+from harness.core.records import Bill, Usage
 
 _OF_CHAT, _OF_RESPONSES = ("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens")
 MOST_TOKENS = 10**9
 """A reply that counts more is not believed: no model reads or writes as many at once."""
 
 
-def read_usage(counts: object) -> Usage:
-    """Return the usage of one reply, as the JSON of either API counts it; whatever is no count was not given."""
-    counts = cast("Mapping[str, Any]", counts if isinstance(counts, Mapping) else {})
-    into, out = _OF_CHAT if "prompt_tokens" in counts else _OF_RESPONSES
-    return Usage(
-        requests=1,
-        input=_count(counts, into),
-        output=_count(counts, out),
-        cached=_count(_details(counts, into), "cached_tokens"),
-        reasoning=_count(_details(counts, out), "reasoning_tokens"),
-    )
+def read_bill(reply: Mapping[str, Any]) -> Bill:
+    """Return what one reply is paid for, as the JSON of either API tells; what is no count was not given."""
+    counts, tier = reply.get("usage"), reply.get("service_tier")
+    usage, is_odd = _usage(counts)
+    tools, is_part = _hosted(reply.get("output")), False
+    if not tools and isinstance(reply.get("choices"), list):
+        tools, is_part = _searches(reply)
+    return Bill(usage, tier if isinstance(tier, str) else None, tools, is_odd, is_part)
+
+
+_FREE = {"function", "custom_tool", "computer", "local_shell", "shell", "apply_patch", "tool_search", "mcp"}
+"""Calls that cost tokens alone: somebody else runs their tools."""
+
+
+def _hosted(output: object) -> dict[str, int]:
+    """Count the calls of a provider's own tools among items. Of a web search opening a page costs nothing."""
+    tools = dict[str, int]()
+    for item in cast("list[Any]", output) if isinstance(output, list) else ():
+        kind, action = _member(item, "type"), _member(_member(item, "action"), "type")
+        tool = kind.removesuffix("_call") if isinstance(kind, str) and kind.endswith("_call") else None
+        is_free = tool in _FREE and not str(_member(_member(item, "environment"), "type")).startswith("container")
+        if tool and not is_free and not (tool == "web_search" and action not in (None, "search")):
+            tools[tool] = tools.get(tool, 0) + 1
+    return tools
+
+
+def _member(value: Any, name: str) -> Any:
+    members = _mapping(cast("object", value))
+    return members.get(name) if members else getattr(value, name, None)
+
+
+def _searches(reply: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
+    """Return the web searches behind a chat reply, and whether there may be more: citations tell that there was one."""
+    told = _count(_mapping(_mapping(reply.get("usage")).get("server_tool_use")), "web_search_requests")
+    if told is not None:
+        return {"web_search": told} if told else {}, False
+    choices = reply["choices"]
+    annotations = _mapping(_mapping(choices[0] if choices else None).get("message")).get("annotations")
+    listed = cast("list[Any]", annotations) if isinstance(annotations, list) else []
+    cited = any(_member(annotation, "type") == "url_citation" for annotation in listed)
+    return {"web_search": 1} if cited else {}, cited
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _usage(counts: object) -> tuple[Usage, bool]:
+    """Return what a reply counts, and whether anything there is no count. Zeros in and out mean nothing counted."""
+    given = _mapping(counts)
+    into, out = _OF_CHAT if "prompt_tokens" in given else _OF_RESPONSES
+    of_input, of_output = _details(given, into), _details(given, out)
+    told = [given.get(into), given.get(out), of_output.get("reasoning_tokens")]
+    told += [of_input.get("cached_tokens"), of_input.get("cache_write_tokens")]
+    believed = [_believed(_whole(count)) for count in told]
+    is_odd = any(count is None and raw is not None for count, raw in zip(believed, told, strict=True))
+    read, written, reasoning, cached, to_cache = believed
+    if not read and not written:
+        return Usage(requests=1), is_odd
+    if read is not None and (cached or 0) + (to_cache or 0) > read:
+        is_odd, to_cache, cached = True, None, cached if cached is not None and cached <= read else None
+    usage = Usage(requests=1, input=read, output=written, cached=cached, reasoning=reasoning)
+    return usage.model_copy(update={"cache_write": to_cache}) if to_cache else usage, is_odd
 
 
 def _details(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    details = counts.get(f"{name}_details")
-    return cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
+    return _mapping(counts.get(f"{name}_details"))
 
 
 def _count(counts: Mapping[str, Any], name: str) -> int | None:
@@ -81,30 +132,19 @@ def _sdk_details(counts: Mapping[str, Any], of: str, name: str) -> dict[str, int
     return whole if name in whole else None
 
 
-def is_beyond_belief(counts: object) -> bool:
-    """Return whether the usage of a reply, as its JSON or as the SDK has it, counts more than a reply can have."""
-    members = vars(counts) if isinstance(counts, SdkUsage) else counts
-    numbers = cast("Mapping[str, Any]", members).values() if isinstance(members, Mapping) else ()
-    return any(isinstance(number, int | float) and number > MOST_TOKENS for number in numbers)
-
-
-def usage_from_sdk(counts: SdkUsage) -> Usage:
-    """Return the usage of one reply as the SDK counts it, its retries aside; zeros in and out mean nothing counted."""
-    if not counts.input_tokens and not counts.output_tokens:
-        return Usage(requests=1)
-    return Usage(
-        requests=1,
-        input=_believed(counts.input_tokens),
-        output=_believed(counts.output_tokens),
-        cached=_believed(counts.input_tokens_details.cached_tokens),
-        reasoning=_believed(counts.output_tokens_details.reasoning_tokens),
+def bill_of(reply: ModelResponse) -> Bill:
+    """Return what a reply is paid for, as the SDK has it, its retries aside."""
+    counts = reply.usage
+    into, out = counts.input_tokens_details, counts.output_tokens_details
+    usage, is_odd = _usage(
+        {
+            "input_tokens": counts.input_tokens,
+            "output_tokens": counts.output_tokens,
+            "input_tokens_details": vars(into),
+            "output_tokens_details": vars(out),
+        }
     )
-
-
-def usage_from_span(counts: Mapping[str, Any] | None) -> Usage:
-    """Return the usage of one reply as its span's data has it."""
-    counts = counts or {}
-    return Usage(requests=1, input=_count(counts, "input_tokens"), output=_count(counts, "output_tokens"))
+    return Bill(usage, tools=_hosted(reply.output), is_odd=is_odd)
 
 
 def to_sdk(counts: ResponseUsage | None) -> SdkUsage:

@@ -5,7 +5,7 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -180,7 +180,8 @@ class BatchAsk:
             self._turns[key] = turn + 1
             form, body = desk.reply(key, turn)
             answer = judge_model.read_reply_body(body, form, tiered=False)
-            return judge_model.ModelReply(answer.text, answer.usage, form, answer.raw, answer.withheld, TIER)
+            bill = replace(answer.bill, tier=TIER)
+            return judge_model.ModelReply(answer.text, bill, form, answer.raw, answer.withheld, TIER)
         if question.under_way:
             raise judge_model.AskFailed(judge_model.WITH_PROVIDER)
         if not desk.may_ask(key):

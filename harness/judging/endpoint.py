@@ -14,7 +14,7 @@ import openai
 from pydantic_core import to_json
 
 from harness.core.errors import Refused, option
-from harness.core.records import Failure, digest
+from harness.core.records import BEGUN, Failure, digest
 from harness.core.settings import JudgeTier
 from harness.core.turns import JUDGED, JUDGING, UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
@@ -33,7 +33,6 @@ from harness.endpoints.retries import (
     may_succeed_later,
     read_failure,
 )
-from harness.endpoints.usage import read_usage
 from harness.judging import judge_model
 from harness.judging.slots import Slots
 
@@ -175,7 +174,7 @@ class EndpointAsk:
                     self._refusal = as_refusal(exc, self._model, at.host, judge=True, named_by=at.named_by)
                 instead: judge_model.ModelReply | None = None
                 if isinstance(exc, NoReply):
-                    instead = judge_model.ModelReply("", read_usage(exc.usage), judge_model.FORMS[self._form], exc.text)
+                    instead = judge_model.ModelReply("", exc.bill or BEGUN, judge_model.FORMS[self._form], exc.text)
                 failure = read_failure(exc)
                 if self._down:
                     failure = failure.model_copy(update={"message": f"{self._down} ({failure.message})"})
@@ -247,5 +246,6 @@ class EndpointAsk:
         body = {**judge_model.request_body(api, self._model, prompt, form, options), **self._extra}
         response = await self._client.send_bytes(judge_model.api_path(api), to_json(body))
         answer = model_reply(response.content, response.request)
-        self._gate.check_usage(answer.get("usage"))
-        return judge_model.read_reply_body(answer, form, tiered=self._tier != "default")
+        reply = judge_model.read_reply_body(answer, form, tiered=self._tier != "default")
+        self._gate.check_bill(reply.bill)
+        return reply

@@ -8,15 +8,16 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import anyio
 
+from harness.core.cost import UNKNOWN, total_cost
 from harness.core.progress import Clock
-from harness.core.records import Failure, Usage, sum_if_known
+from harness.core.records import BEGUN, Bill, Failure, PaidCall, Usage
 from harness.core.settings import Api
 from harness.core.sync import forget_frames
 from harness.core.unicode import valid_unicode
 from harness.endpoints.costs import Priced
 from harness.endpoints.reply_body import as_list, as_object, message_text
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
-from harness.endpoints.usage import read_usage
+from harness.endpoints.usage import read_bill
 from harness.judging.prompt import ListPrompt, Prompt
 from harness.judging.reply import ReplyError
 
@@ -31,7 +32,7 @@ class ModelReply:
     """What came back from a model that was asked: text, what it cost, the raw reply."""
 
     text: str
-    usage: Usage
+    bill: Bill
     form: str
     raw: str
     withheld: Failure | None = None
@@ -82,7 +83,8 @@ class Exchange(Generic[Read]):
     """The model's reply; before it the reply that needed repair, if one did."""
     raw_replies: tuple[str, ...]
     """The names under which the replies are kept."""
-    price_usd: float | None
+    calls: tuple[PaidCall, ...]
+    """When each reply was asked for, and what it cost."""
     started_at: datetime
     duration_s: float
 
@@ -94,12 +96,14 @@ class Exchange(Generic[Read]):
     @property
     def record(self) -> dict[str, Any]:
         """What a verdict's record holds of it: form and service tier of the last reply, and what all replies cost."""
+        cost = total_cost([call.cost for call in self.calls]) if self.calls else UNKNOWN
         return {
             "form": self.replies[-1].form if self.replies else None,
             "tier": self.replies[-1].tier if self.replies else None,
             "raw_replies": self.raw_replies,
-            "usage": sum((reply.usage for reply in self.replies), Usage()),
-            "price_usd": self.price_usd,
+            "calls": self.calls,
+            "usage": sum((reply.bill.usage for reply in self.replies), Usage()),
+            **cost.named("price_usd"),
             "started_at": self.started_at,
             "duration_s": self.duration_s,
         }
@@ -146,19 +150,21 @@ class JudgeModel:
     async def exchange(self, prompt: Question, read: Callable[[str], Read]) -> Exchange[Read]:
         """Return what `read` makes of the reply; a repair turn quotes its ReplyError. Raises as `ask` does Refused."""
         started_at, began_s = self.clock(), anyio.current_time()
-        replies, limit = list[tuple[ModelReply, str]](), TimeLimit(self.patience.seconds)
+        replies, limit = list[tuple[ModelReply, str, PaidCall]](), TimeLimit(self.patience.seconds)
         result: Read | Failure = Failure(kind="internal", type="Unasked", message="the judge was not asked")
         with limit.within():
             for turn in range(1, self.patience.repairs + 2):
+                asked_at, asked_s = self.clock(), anyio.current_time()
                 try:
                     reply = await self.ask(prompt, limit)
                 except AskFailed as exc:
                     result = exc.failure
-                    if exc.reply:
-                        replies.append((exc.reply, self.keep(exc.reply.raw)))
+                    if reply := exc.reply:
+                        replies.append((reply, self.keep(reply.raw), self._paid(reply, asked_at, asked_s)))
                     forget_frames(exc)
                     break
-                replies.append((reply, self.keep(reply.raw)))  # paid for: on disk before it is read
+                # paid for: on disk before it is read
+                replies.append((reply, self.keep(reply.raw), self._paid(reply, asked_at, asked_s)))
                 if reply.withheld:
                     result = reply.withheld
                     break
@@ -173,16 +179,24 @@ class JudgeModel:
         if limit.passed and isinstance(result, Failure):
             late = f"no verdict within {limit.seconds:g} s (--judge-timeout)"
             result = Failure(kind="network", type="TimeoutError", message=late)
-        usage = dict[str | None, Usage]()
-        for reply, _ in replies:  # each tier has its prices
-            usage[reply.tier] = usage.get(reply.tier, Usage()) + reply.usage
         return Exchange(
             result=result,
-            replies=tuple(reply for reply, _ in replies),
-            raw_replies=tuple(name for _, name in replies),
-            price_usd=sum_if_known(self.pricing.of(used, tier) for tier, used in usage.items()) if usage else None,
+            replies=tuple(reply for reply, _, _ in replies),
+            raw_replies=tuple(name for _, name, _ in replies),
+            calls=tuple(call for _, _, call in replies),
             started_at=started_at,
             duration_s=anyio.current_time() - began_s,
+        )
+
+    def _paid(self, reply: ModelReply, asked_at: datetime, asked_s: float) -> PaidCall:
+        bill, cost = reply.bill, self.pricing.cost(reply.bill)
+        return PaidCall(
+            started_at=asked_at,
+            duration_s=anyio.current_time() - asked_s,
+            usage=bill.usage,
+            **cost.named("price_usd"),
+            service_tier=bill.tier,
+            hosted_tools=bill.tools,
         )
 
 
@@ -213,20 +227,20 @@ def read_reply_body(body: Any, form: Form, *, tiered: bool) -> ModelReply:
     if "output" not in answer and "choices" not in answer:
         text = body if isinstance(body, str) else json.dumps(body)
         why = f"the endpoint's answer is no model reply: {' '.join(text.split())[:100]!r}"
-        return ModelReply("", Usage(requests=1), form, text, Failure(kind="api", type="NoReply", message=why))
-    usage, raw = read_usage(answer.get("usage")), json.dumps(answer)  # this holds lone surrogates, as escapes
+        return ModelReply("", BEGUN, form, text, Failure(kind="api", type="NoReply", message=why))
+    bill, raw = read_bill(answer), json.dumps(answer)  # this holds lone surrogates, as escapes
     tier = valid_unicode(str(answer["service_tier"])) if tiered and answer.get("service_tier") else None
     if not isinstance(answer.get("choices"), list) and "output" in answer:
         details = as_object(answer.get("incomplete_details"))
         withheld = _withheld(_output_text(answer, "refusal"), details.get("reason"))
-        return ModelReply(_output_text(answer, "output_text"), usage, form, raw, withheld, tier)
+        return ModelReply(_output_text(answer, "output_text"), bill, form, raw, withheld, tier)
     choice = next(_each(answer.get("choices")), None)
     if choice is None:
         failure = Failure(kind="api", type="NoChoices", message="a reply without choices")
-        return ModelReply("", usage, form, raw, failure, tier)
+        return ModelReply("", bill, form, raw, failure, tier)
     message = as_object(choice.get("message"))
     withheld = _withheld(_text(message, "refusal"), choice.get("finish_reason"))
-    return ModelReply(message_text(message), usage, form, raw, withheld, tier)
+    return ModelReply(message_text(message), bill, form, raw, withheld, tier)
 
 
 def _output_text(answer: Mapping[str, Any], kind: Literal["output_text", "refusal"]) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from harness.core.rankings import AnyVerdict, Judged, Scored, Unjudged, Unscored
-from harness.core.records import Failure, Usage, canonical_json, digest
+from harness.core.records import Bill, Failure, Usage, canonical_json, digest
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.flags import Assignment, transcript_flags
 from harness.judging.judge_model import Exchange, JudgeModel, ModelReply, Question
@@ -172,4 +172,4 @@ class EmbeddedAsk:
             task = prompt.task
             path, answer = ([d.key for d in prompt.rubric.block(name)] for name in ("path", "answer"))
             text = judge_pair(task.query, task.brief, prompt.first, prompt.second, path=path, answer=answer)
-        return ModelReply(text, Usage(requests=1), "text", text)
+        return ModelReply(text, Bill(Usage(requests=1)), "text", text)

@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Generic, Literal, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 
 from harness.archive.reader import FolderReader
 from harness.archive.store import VerdictStore
+from harness.core.cost import Cost, total_cost
 from harness.core.errors import JudgeFailed, quoted
 from harness.core.progress import NO_DEADLINE, Deadline, Progress, Silent, StopSign
 from harness.core.rankings import Judged, PairJudgment, PairScores, Scored, Unjudged, Unscored
-from harness.core.records import Failure, Usage, sum_if_known
+from harness.core.records import Failure, Usage
 from harness.core.sync import start_child
 from harness.core.turns import JUDGING, my_turn, until
 from harness.endpoints.costs import Ceiling
@@ -52,9 +53,10 @@ class Ledger(Generic[Ok, Failed]):
         return sum((verdict.usage for verdict in self.bought.values()), Usage())
 
     @property
-    def price_usd(self) -> float | None:
-        """The price of what was bought; None where a part of the price is unknown."""
-        return sum_if_known(verdict.price_usd for verdict in self.bought.values() if verdict.usage.requests)
+    def prices(self) -> dict[str, Any]:
+        """The price of what was bought, by the names that a ranking has for it."""
+        bought = (verdict for verdict in self.bought.values() if verdict.usage.requests)
+        return total_cost([verdict.cost for verdict in bought]).named("judge_usd")
 
 
 PairLedger = Ledger[Judged, Unjudged]
@@ -235,7 +237,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
 
     async def _buy(self, *material: *Material, paid: bool) -> Ok | Failed | Failure:
         """Ask the judge, keep what comes, or return why nothing was bought. What is `paid` has no money set aside."""
-        cache, usd = self._cache, 0.0
+        cache, cost = self._cache, Cost()
         cache.progress.expect("judging", 1)
         try:
             await my_turn(JUDGING)
@@ -247,17 +249,17 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
                     "harness.Unjudged that says why there is no verdict"
                 )
             if why := _why_unasked(verdict):
-                usd = cache.ceiling.expected("judge") if why is IN_BATCH else 0.0
+                cost = Cost(cache.ceiling.expected("judge")) if why is IN_BATCH else cost
                 return why
             if cache.batches and verdict.status == "failed":
                 cache.batches.failed.add(verdict.key)
-            usd = verdict.price_usd if verdict.usage.requests else 0.0
+            cost = verdict.cost if verdict.usage.requests else cost
             cache.store.add_verdict(verdict)
             cache.progress.kept("judging", verdict.usage, verdict.price_usd, failed=verdict.status == "failed")
             await cache.store.commit()  # on disk before anything can use it
         finally:
             if not paid:
-                cache.ceiling.end("judge", usd)
+                cache.ceiling.end("judge", cost)
             cache.progress.done("judging")
         return verdict
 

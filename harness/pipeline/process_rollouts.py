@@ -259,7 +259,7 @@ class _RolloutElsewhere:
         if self.so_far is None:
             return {}
         gap = "its process ended before it could tell requests, replies and steps"
-        cost = {"calls": self.so_far.calls, "usage": self.so_far.usage, "price_usd": self.so_far.price_usd}
+        cost = {"calls": self.so_far.calls, "usage": self.so_far.usage, **self.so_far.cost.named("price_usd")}
         return {**cost, "capture": "partial", "capture_gaps": (gap,)}
 
     def _why_ended(self, status: int | None) -> Failure:

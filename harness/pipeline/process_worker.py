@@ -26,6 +26,7 @@ from agents.tracing import get_trace_provider
 
 from harness.archive.checkpoints import KeptOutput, KeptReply
 from harness.archive.store import MemoryStore
+from harness.core.cost import Cost
 from harness.core.errors import HarnessError, option
 from harness.core.progress import Deadline
 from harness.core.records import Failure, ModelCall, Rollout, Step, Usage
@@ -84,7 +85,7 @@ class MadeSoFar:
 
     calls: tuple[ModelCall, ...]
     usage: Usage
-    price_usd: float | None
+    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -205,9 +206,9 @@ class _Told(workers.AnsweredFirst):
 
     def reply(self) -> None:
         super().reply()
-        totals, price_usd = self._attempt.costs_so_far()
+        totals = self._attempt.calls_so_far()
         calls = tuple(call.model_copy(update={"raw": None, "within_raw": None}) for call in totals.calls)
-        self._post(MadeSoFar(calls, totals.usage, price_usd))
+        self._post(MadeSoFar(calls, totals.usage, totals.cost))
 
 
 class _ToldStore(MemoryStore):

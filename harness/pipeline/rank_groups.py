@@ -104,7 +104,7 @@ class OpenRanking:
 
     def _add_unranked(self, group: Group, why: str, early: EarlyVerdicts | None) -> GroupRanking:
         ledger = early.ledger if early else PairLedger()
-        spent = {"judged": ledger.judged, "judge_usage": ledger.usage, "judge_usd": ledger.price_usd}
+        spent = {"judged": ledger.judged, "judge_usage": ledger.usage, **ledger.prices}
         unranked = _unranked(group, self.ranker, why).model_copy(update={"status": "incomplete", **spent})
         self.writer.add(unranked)
         return unranked

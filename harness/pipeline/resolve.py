@@ -11,7 +11,7 @@ from agents.models import get_default_model
 from harness.core.errors import UsageError, before_colon, on_a_line, option, switch
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Record
+from harness.core.records import Bill, Group, Record
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.unicode import without_credentials
@@ -188,7 +188,7 @@ def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> 
     least, most = costs.judge_tokens(settings.judge_budget)
     dearest, bounds = _dearest_tier(settings), list[float]()
     for tokens, tier in ((least, "flex" if settings.judge_tier != "default" else dearest), (most, dearest)):
-        prices = [priced.of(tokens.usage(), tier) for priced in _jurors(settings, judge)]
+        prices = [priced.cost(Bill(tokens.usage(), tier)).usd for priced in _jurors(settings, judge)]
         if None in prices:
             return None
         bounds.append(fmean(price for price in prices if price is not None))
@@ -213,7 +213,7 @@ def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
     priced = [("the agent's model", at) for at in agent.priced(costs.price_list(settings))] if agent else []
     priced += [("the judge", at) for at in _jurors(settings, judge)] if judge else []
     for who, at in priced:
-        if at.of(costs.judge_tokens(0)[0].usage()) is None:
+        if at.cost(Bill(costs.judge_tokens(0)[0].usage())).usd is None:
             model = shlex.quote(at.model or "MODEL")
             way_out = f"name it with {option('prices', {model: 'IN/OUT'})}, in USD a million tokens"
             if like := at.list_price:
@@ -227,13 +227,10 @@ def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
 
 def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> costs.Ceiling:
     """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
-    least, tier = costs.judge_tokens(settings.judge_budget)[0].usage(), _dearest_tier(settings)
-    judged = [usd for juror in _jurors(settings, judge) if (usd := juror.of(least, tier)) is not None] if judge else []
-    rolled_out = (
-        agent.priced(costs.price_list(settings))[0].of(costs.agent_tokens(settings.max_turns)[0].usage())
-        if agent
-        else None
-    )
+    least = Bill(costs.judge_tokens(settings.judge_budget)[0].usage(), _dearest_tier(settings))
+    judged = [usd for juror in _jurors(settings, judge) if (usd := juror.cost(least).usd) is not None] if judge else []
+    first = Bill(costs.agent_tokens(settings.max_turns)[0].usage())
+    rolled_out = agent.priced(costs.price_list(settings))[0].cost(first).usd if agent else None
     return costs.Ceiling(
         settings.max_cost,
         {**({"judge": max(judged)} if judged else {}), **({} if rolled_out is None else {"agent": rolled_out})},

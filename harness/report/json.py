@@ -38,10 +38,10 @@ def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 _OF_GROUP = (
     "topology estimator status signal provisional secondary_fit judged reused reward_from first_side first_side_sd "
-    "sigma reliability judge_usd"
+    "sigma reliability"
 ).split()
 _OF_RANKED = ("rank", "reward", "advantage", "score", "margin", "uncertainty", "p_best", "p_above_mean")
-_OF_ROLLOUT = ("price_usd", "origin", "origin_id", "given_reward")
+_OF_ROLLOUT = ("origin", "origin_id", "given_reward")
 
 
 def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict[str, Any]:
@@ -52,6 +52,7 @@ def _group(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -> dict
         query
         | {name: getattr(ranking, name) for name in _OF_GROUP}
         | {
+            **ranking.judge_cost.named("judge_usd"),
             "judge_usage": ranking.judge_usage.model_dump(mode="json"),
             "anchor_is_greedy": anchor_is_greedy(group),
             "notes": notes(group, ranking),
@@ -82,6 +83,7 @@ def _rollout(rollout: Rollout, ranked: Ranked) -> dict[str, Any]:
         "retries": rollout.retries,
         "tokens": rollout.usage.tokens,
         "cached": rollout.usage.cached,
+        **rollout.cost.named("price_usd"),
         **{name: getattr(rollout, name) for name in _OF_ROLLOUT},
         "metadata": dict(rollout.metadata),
     }
@@ -154,8 +156,8 @@ def figures_json(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigu
         "never_part": [list(pair) for pair in figures.never_part],
         "length": {name: figure_record(figure) for name, figure in figures.length.items()},
         "took": {
-            "rollouts": {"tokens": agents.tokens, "usd": agents.usd},
-            "judging": {"tokens": judge.tokens, "usd": judge.usd, "calls": judge.calls},
+            "rollouts": {"tokens": agents.tokens, **agents.cost.named("usd")},
+            "judging": {"tokens": judge.tokens, **judge.cost.named("usd"), "calls": judge.calls},
         },
     }
 

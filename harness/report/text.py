@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from harness.core.cost import Cost
 from harness.core.records import percent_half_up
 from harness.transcripts.clean_text import clean
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:  # `ls` does without numbers
     from harness.ranking.judge_stats.side_by_side import QueryFigure
 
 
+_UNKNOWN = "unknown"
 SIGNAL_WORDS = {"ok": "clear", "weak": "unclear", "none": "no difference"}
 """What people read for a signal: whether the judging shows a difference among the rollouts of a group."""
 EMPTY_ANSWER = "(empty answer)"
@@ -70,16 +72,19 @@ def signed(number: float | None, decimals: int = 2) -> str:
     return "" if number is None else f"{number:+z.{decimals}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def money(usd: float | None) -> str:
+def money(cost: Cost) -> str:
     """Return a price for a sentence without a label for it: an unknown price is `cost unknown`."""
-    return "cost unknown" if usd is None else dollars(usd)
+    words = dollars(cost)
+    return "cost unknown" if words == _UNKNOWN else words.replace("\N{GREATER-THAN OR EQUAL TO} ", "at least ")
 
 
-def dollars(usd: float | None) -> str:
-    """Return a price beside its label, in cents; below ten cents with four decimals."""
-    if usd is None:
-        return "unknown"
-    return f"${usd:.2f}" if usd == 0 or usd >= 0.1 else f"${usd:.4f}"
+def dollars(cost: Cost | float | None) -> str:
+    """Return a price beside its label, in cents; below ten cents with four decimals. None is an unknown one."""
+    known = cost.known if isinstance(cost, Cost) else cost or 0.0
+    usd = f"${known:.2f}" if known == 0 or known >= 0.1 else f"${known:.4f}"
+    if cost is None or (isinstance(cost, Cost) and not cost.exact):
+        return f"\N{GREATER-THAN OR EQUAL TO} {usd}" if usd.strip("$0.") else _UNKNOWN
+    return usd
 
 
 def seconds(duration: float | None) -> str:

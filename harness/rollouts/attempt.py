@@ -10,13 +10,14 @@ from typing import Any
 
 import anyio
 from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner, RunResult
-from agents.tracing import gen_trace_id, trace
+from agents.tracing import Span, gen_trace_id, trace
 from pydantic import TypeAdapter
 
 from harness.archive.store import Store
+from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import Refused, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, StopSign
-from harness.core.records import Failure, Query, Role, Rollout, Sampling, Trajectory
+from harness.core.records import Bill, Failure, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
@@ -34,7 +35,7 @@ from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
 from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
-from harness.rollouts.steps import read_steps, witnessed_calls
+from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
 from harness.rollouts.written_files import OnWrite, writes_told
 
@@ -199,11 +200,17 @@ class Attempt:
         most_s = min(REWARD_S, max(0.0, self.run_context.deadline.at - anyio.current_time()))
         return self._keep(await verified(self.run_context.loaded, self._build(outcome), self.query, most_s))
 
-    def costs_so_far(self) -> tuple[CallTotals, float | None]:
-        """Return the calls so far, as far as they are known without spans, and their price."""
-        replies = witnessed_calls((), self.recorder.calls)
-        totals = total_calls((), replies, self.recorder.hooks, self.requested.temperature)
-        return totals, self._price_usd(totals)
+    def calls_so_far(self) -> CallTotals:
+        """Return the calls so far, as far as they are known without spans."""
+        return self._calls((), witnessed_calls((), self.recorder.calls))
+
+    def _calls(self, spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall]) -> CallTotals:
+        models, prices = self.run_context.models, self.run_context.prices
+
+        def pricing(bill: Bill, names: Sequence[str | None]) -> Cost:
+            return Cost() if models.offline else prices.cost(bill, names, models.base_url)
+
+        return total_calls(spans, replies, self.recorder.hooks, self.requested.temperature, pricing)
 
     def record(self, outcome: AgentOutcome, **told: Any) -> Rollout:
         """Make the record and store it, at once and without a reward; `told` are fields known from elsewhere."""
@@ -213,7 +220,8 @@ class Attempt:
         run_context, spans = self.run_context, SPAN_LOG.take(self.trace_id)
         models = run_context.models
         replies = witnessed_calls(spans, self.recorder.calls)
-        costs = total_calls(spans, replies, self.recorder.hooks, self.requested.temperature)
+        calls = self._calls(spans, replies)
+        cost = calls.cost if calls.calls or models.offline or models.base_url != UNKNOWN_ADDRESS else UNKNOWN
         gaps = capture_gaps(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
         finished = outcome.failure is None or bool(outcome.answer)  # a failed one too, where it got as far as an answer
         lifted, rest = split_think(outcome.answer)
@@ -229,7 +237,7 @@ class Attempt:
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
         before_s = self.before.elapsed_s if self.before else 0.0
         first_request = self.recorder.calls[0].request if self.recorder.calls else {}
-        raw_calls, sampled_tokens = keep_calls(costs.raw, costs.tokens, run_context.store, models.state.tokens.note)
+        raw_calls, sampled_tokens = keep_calls(calls.raw, calls.tokens, run_context.store, models.state.tokens.note)
         return Rollout(
             run=run_context.run_id,
             query=self.query.id,
@@ -239,16 +247,16 @@ class Attempt:
             status="failed" if outcome.failure else "ok",
             failure=outcome.failure,
             trajectory=trajectory,
-            effective=costs.effective,
-            calls=costs.calls,
-            mcp_tools=costs.mcp_tools,
+            effective=calls.effective,
+            calls=calls.calls,
+            mcp_tools=calls.mcp_tools,
             raw_calls=raw_calls,
             sampled_tokens=sampled_tokens,
             capture="partial" if gaps else "full",
             capture_gaps=gaps,
-            retries=costs.retries,
-            usage=costs.usage,
-            price_usd=self._price_usd(costs),
+            retries=calls.retries,
+            usage=calls.usage,
+            **cost.named("price_usd"),
             served_by=models.endpoint.host if run_context.alternatives and models.endpoint else None,
             clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
@@ -258,10 +266,6 @@ class Attempt:
             instructions=first_request.get("instructions"),
             tool_names=tuple(t["name"] for t in first_request.get("tools", ())),
         )
-
-    def _price_usd(self, costs: CallTotals) -> float | None:
-        models = self.run_context.models
-        return 0.0 if models.offline else costs.price_usd(self.run_context.prices, models.base_url)
 
     def _keep(self, rollout: Rollout) -> Rollout:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept

@@ -6,10 +6,11 @@ nothing of rollouts, unless uploads were asked for. Spans are timed by a clock t
 Afterwards all is as it was.
 """
 
-from collections.abc import Callable, Generator, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -18,12 +19,15 @@ from typing import Any, Literal
 from agents.tracing import Span, Trace, TracingProcessor, add_trace_processor, get_trace_provider
 from agents.tracing.processors import default_processor
 from agents.tracing.provider import SynchronousMultiTracingProcessor
+from pydantic_core import from_json
 
 from harness.core.errors import UsageError
 from harness.core.progress import now
+from harness.core.records import BEGUN, Bill
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.reply_body import as_list, as_object, check_api, first_choice, for_sdk, model_reply
 from harness.endpoints.reply_tokens import ReplyTokens
+from harness.endpoints.usage import read_bill
 from harness.rollouts.lifecycle import ProcessGuard, set_within
 
 
@@ -198,6 +202,8 @@ _stray: ContextVar["list[str] | None"] = ContextVar("harness_stray_replies", def
 class WireReply:
     """Filled in when the reply of a model call comes in over a client made here."""
 
+    bill: Bill | None = None
+    """What the call is paid for; None where nothing is."""
     finish: Finish | None = None
     """Set only where the reply is not whole: cut at the token limit, or withheld by a filter."""
     model: str | None = None
@@ -238,10 +244,13 @@ async def note_response(response: Any) -> None:
     reply = _captured.get()
     if reply is None and (strays := _stray.get()) is not None:
         strays.append(response.url.path)
-    if reply is None or reply.tokens:
-        return  # who takes the tokens out of a reply reads the body anyway, and notes what is in it
+    if reply is None or not response.is_success:
+        return
+    reply.bill = BEGUN
     is_stream = reply.streamed and "event-stream" in response.headers.get("content-type", "")
-    if response.is_success and not is_stream:
+    if is_stream:
+        response.aiter_bytes = partial(_noting_bill, response.aiter_bytes, reply)
+    elif not reply.tokens:  # who takes the tokens out of a reply reads the body anyway, and notes what is in it
         body = model_reply(await response.aread(), response.request)
         check_api(body, response.request)
         _note_body(reply, body)
@@ -261,6 +270,7 @@ def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
     reply.temperature = temperature if isinstance(temperature, float | int) else None
     reason: Any = first_choice(body).get("finish_reason") or as_object(body.get("incomplete_details")).get("reason")
     reply.finish = _FINISH.get(reason) if isinstance(reason, str) else None
+    reply.bill = read_bill(body)
 
 
 def _beside(body: dict[str, Any]) -> dict[str, Any]:
@@ -282,3 +292,43 @@ def _beside(body: dict[str, Any]) -> dict[str, Any]:
 def _is_plain_call(call: dict[str, Any]) -> bool:
     names = call.keys() | as_object(call.get("function")).keys()
     return call.get("type") == "function" and names == _OF_A_CALL
+
+
+_TELLS = re.compile(rb'"usage"\s*:\s*\{|"url_citation"|"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
+"""Stands in the events of a stream that tell what it costs."""
+
+
+async def _noting_bill(
+    parts: Callable[..., AsyncIterator[bytes]], reply: WireReply, *arguments: Any
+) -> AsyncIterator[bytes]:
+    """Pass on the bytes of a stream, and note its bill: a part of it until the stream ends."""
+    rest, told, is_over = b"", dict[str, Any](), False
+
+    def note() -> None:
+        bill = read_bill(told)
+        reply.bill = bill if is_over else replace(bill, is_part=True)
+
+    async for part in parts(*arguments):
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            is_over |= data == b"[DONE]"
+            if is_over or (data and (not told or _TELLS.search(data))):
+                is_over |= _read_event(data, told)
+                note()
+        yield part
+    is_over = True
+    note()
+
+
+def _read_event(data: bytes, told: dict[str, Any]) -> bool:
+    """Add to what a stream has told so far of its bill; return whether this event is its last."""
+    try:
+        event = as_object(from_json(data))
+    except ValueError:
+        return False
+    whole = as_object(event.get("response")) or event
+    told |= {"object": None} | {name: whole[name] for name in ("usage", "service_tier", "output") if whole.get(name)}
+    if cited := as_object(first_choice(event).get("delta")).get("annotations"):
+        told["choices"] = [{"message": {"annotations": cited}}]
+    return "response" in event and event.get("type") != "response.created"

@@ -13,14 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from agents import FunctionTool, ItemHelpers, ModelSettings, Tool
+from agents import FunctionTool, ItemHelpers, ModelResponse, ModelSettings, Tool
 from agents.tool import ToolOriginType, get_function_tool_origin
 from agents.tracing import Span, get_current_span, get_trace_provider
 from openai.types.responses import ResponseFunctionToolCall
+from pydantic import TypeAdapter
 
 from harness.archive.checkpoints import KeptAttempt, KeptOutput, KeptReply
 from harness.archive.store import Store
+from harness.archive.typed_records import checked
+from harness.core.records import BUILT_LATER, Bill
 from harness.endpoints.refused_settings import seed_in, with_seed
+from harness.endpoints.usage import bill_of
 from harness.rollouts.approval_gate import ToolHooks, ToolOutput
 from harness.rollouts.capture import WireReply, spans_of_rollout
 from harness.rollouts.model_request import as_archived, input_items
@@ -128,6 +132,8 @@ class Keeper:
 
         self._packer = self._packer or Packer(keep)
         packed, sampled = self._packer.add(RawCall(call.request, call.response, call.wire.beside)), call.wire.sampled
+        wire = {"finish": call.wire.finish, "model": call.wire.model, "temperature": call.wire.temperature}
+        wire["bill"] = _BILL.dump_python(call.wire.bill, mode="json")
         self._is_kept = not any(changed)  # else the next attempt would be given another text than this one was
         self._write(
             KeptReply(
@@ -137,7 +143,7 @@ class Keeper:
                 temperature=call.settings.temperature,
                 top_p=call.settings.top_p,
                 seed=seed_in(call.settings),
-                wire={"finish": call.wire.finish, "model": call.wire.model, "temperature": call.wire.temperature},
+                wire=wire,
                 tokens=self.store.put_blob(pack_tokens([sampled]), as_is=True) if sampled else None,
                 own_model=call.own_model,
                 parent=call.parent_span,
@@ -213,7 +219,7 @@ def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
             with_seed(ModelSettings(temperature=line.temperature, top_p=line.top_p), line.seed),
             line.model,
             call.request,
-            WireReply(**cast("dict[str, Any]", dict(line.wire))),
+            _wire_reply(line.wire, call.reply, where),
             call.reply,
             own_model=line.own_model,
             started_at=line.started_at,
@@ -231,6 +237,15 @@ def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
         if o.call < len(calls)
     }
     return Attempted(calls, outputs, kept.replies[-1].elapsed_s if kept.replies else 0.0)
+
+
+_BILL = TypeAdapter[Bill | None](Bill | None, config=BUILT_LATER)
+
+
+def _wire_reply(kept: Mapping[str, Any], reply: ModelResponse, where: str) -> WireReply:
+    wire = dict(kept)
+    bill = checked(wire.pop("bill", None), _BILL.validate_python, where)
+    return WireReply(**wire, bill=bill or bill_of(reply))
 
 
 def is_plain(tool: Tool) -> bool:

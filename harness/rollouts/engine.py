@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import anyio
 
+from harness.core.cost import Cost
 from harness.core.errors import OutOfQuota, Refused
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.core.sync import start_child
@@ -192,7 +193,7 @@ class Engine:
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
         """Make a rollout, unless the ceiling has no room, the endpoint was given up or the user asked to stop."""
         ceiling = self.run_context.ceiling
-        usd: float | None = 0.0
+        cost = Cost()
 
         def is_late() -> bool:
             return anyio.current_time() >= self._waits_until(done)
@@ -209,9 +210,9 @@ class Engine:
             if (failure := done[index].failure) and failure.kind == "quota":
                 why = f"the endpoint says that the quota is used up ({failure.message})"
                 raise OutOfQuota(self.run_context.given_up or why)
-            usd = done[index].price_usd
+            cost = done[index].cost
         finally:
-            ceiling.end("agent", usd)
+            ceiling.end("agent", cost)
 
     async def fingerprint(self, query: Query, index: int) -> str | None:
         """Return the fingerprint that a rollout would have now, stopping it before its first model call."""

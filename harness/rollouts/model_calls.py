@@ -10,11 +10,11 @@ from typing import Any
 from agents.tracing import Span
 
 from harness.archive.store import Store
-from harness.core.records import Effective, ModelCall, Usage, sum_if_known
+from harness.core.cost import Cost, total_cost
+from harness.core.records import Bill, Effective, ModelCall, Usage
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints.costs import UNKNOWN_ADDRESS, PriceList
 from harness.endpoints.refused_settings import seed_in
-from harness.endpoints.usage import usage_from_sdk, usage_from_span
+from harness.endpoints.usage import read_bill
 from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.raw import RawCall, pack, pack_tokens
 from harness.rollouts.steps import WitnessedCall, agent_around, span_around, when
@@ -75,10 +75,9 @@ def keep_calls(
 
 @dataclass(frozen=True)
 class CallTotals:
-    """The model calls of a rollout: settings and usage of each, and their sums."""
+    """The model calls of a rollout: settings, usage and price of each, and their sums."""
 
     calls: tuple[ModelCall, ...]
-    usages: tuple[Usage, ...]
     effective: Effective
     retries: int
     raw: tuple[RawCall, ...]
@@ -89,18 +88,25 @@ class CallTotals:
     @property
     def usage(self) -> Usage:
         """The usage of all calls."""
-        return sum(self.usages[1:], self.usages[0]) if self.usages else Usage()
+        first, *others = [call.usage for call in self.calls if call.usage] or [Usage()]
+        return sum(others, first)
 
-    def price_usd(self, prices: PriceList, base_url: str | None) -> float | None:
-        """Return the price of all calls at an address, None if that of any is unknown, or what the calls were."""
-        if not self.calls and base_url == UNKNOWN_ADDRESS:
-            return None
-        paid = [(u, c) for u, c in zip(self.usages, self.calls, strict=True) if c.error is None]
-        return sum_if_known(prices.usd(u, (c.replied_model, c.model), base_url) for u, c in paid)
+    @property
+    def cost(self) -> Cost:
+        """The price of all calls."""
+        return total_cost([call.cost for call in self.calls])
+
+
+Pricing = Callable[[Bill, Sequence[str | None]], Cost]
+"""Returns what a call costs by its bill and the names of its model, the best first."""
 
 
 def total_calls(
-    spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall], notes: ToolHooks, temperature: float | None
+    spans: Sequence[Span[Any]],
+    replies: Sequence[WitnessedCall],
+    notes: ToolHooks,
+    temperature: float | None,
+    pricing: Pricing,
 ) -> CallTotals:
     """Return the model calls of a rollout and their sums. Of a call that was not recorded its span is all there is."""
     by_id = {s.span_id: s for s in spans}
@@ -111,7 +117,7 @@ def total_calls(
     asked_by = {r.parent: place for r, place in zip(replies, places, strict=True) if place is not None}
     calls: list[ModelCall] = []
     for reply, place in zip(replies, places, strict=True):
-        call = _call(reply, place, agent_around(reply.parent, by_id))
+        call = _call(reply, place, agent_around(reply.parent, by_id), pricing)
         tool = span_around(reply.parent, by_id)
         if tool and (within := notes.call_of_span.get(tool.span_id)):
             call = call.model_copy(update={"within": within, "within_raw": asked_by.get(tool.parent_id)})
@@ -119,7 +125,6 @@ def total_calls(
     listed = [s.span_data for s in spans if s.span_data.type == "mcp_tools"]
     return CallTotals(
         calls=tuple(calls),
-        usages=tuple(_usage(r) for r in replies),
         effective=_effective(calls, temperature),
         retries=sum(a.error is not None and a.parent == b.parent for a, b in pairwise(replies)),
         raw=tuple(raw),
@@ -128,7 +133,7 @@ def total_calls(
     )
 
 
-def _call(made: WitnessedCall, raw: int | None, agent: str | None) -> ModelCall:
+def _call(made: WitnessedCall, raw: int | None, agent: str | None, pricing: Pricing) -> ModelCall:
     recorded, data = made.recorded, made.span.span_data if made.span else None
     reply: Any = getattr(data, "response", None)
     config: Any = getattr(data, "model_config", None) or {}
@@ -136,9 +141,13 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None) -> ModelCall:
     if recorded and recorded.response is None:  # a call still under way ends with its rollout
         cause = recorded.error or CancelledError("the rollout ended before the reply came")
         error = f"{type(cause).__name__}: {' '.join(str(cause).split())}"[:300]
+    bill = recorded.wire.bill if recorded else read_bill({"usage": getattr(data, "usage", None)})
+    model = recorded.model if recorded else getattr(data, "model", None)
+    replied_model = getattr(reply, "model", None) or (recorded.wire.model if recorded else None)
+    cost = pricing(bill, (replied_model, model)) if bill else Cost()
     return ModelCall(
-        model=recorded.model if recorded else getattr(data, "model", None),
-        replied_model=getattr(reply, "model", None) or (recorded.wire.model if recorded else None),
+        model=model,
+        replied_model=replied_model,
         temperature=settings.temperature if settings else config.get("temperature"),
         replied_temperature=getattr(reply, "temperature", None),
         top_p=settings.top_p if settings else config.get("top_p"),
@@ -149,14 +158,11 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None) -> ModelCall:
         own_model=recorded.own_model if recorded else None,
         started_at=when(made.started_at),
         duration_s=made.duration_s,
+        usage=bill.usage if bill else None,
+        **cost.named("price_usd"),
+        service_tier=bill.tier if bill else None,
+        hosted_tools=bill.tools if bill else {},
     )
-
-
-def _usage(reply: WitnessedCall) -> Usage:
-    recorded = reply.recorded
-    if recorded and recorded.response:
-        return usage_from_sdk(recorded.response.usage)
-    return usage_from_span(getattr(reply.span.span_data, "usage", None)) if reply.span and not recorded else Usage()
 
 
 def _effective(calls: Sequence[ModelCall], requested: float | None) -> Effective:

@@ -18,14 +18,16 @@ from agents.run_config import ToolErrorFormatter, ToolErrorFormatterArgs
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
+from harness.core.records import BEGUN
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import with_seed
+from harness.endpoints.reply_body import NoReply
 from harness.endpoints.reply_tokens import ReplyTokens, asks_for_logprobs, asks_for_tokens
-from harness.endpoints.usage import StreamedReply, completed
+from harness.endpoints.usage import StreamedReply, bill_of, completed
 from harness.rollouts.agent_code import AgentRaised
 from harness.rollouts.capture import WireReply, collector, note_response, reply_captured
 from harness.rollouts.graph import copied, hands_off_unseen, reachable
@@ -79,7 +81,7 @@ class RecordedModel(Model):
                 response = await self._inner.get_response(
                     system_instructions, input, settings, tools, output_schema, handoffs, tracing, **more
                 )
-                self._state.gate.check_usage(response.usage)
+                self._note_bill(call.wire, response)
                 self._take_tokens(call.wire)  # before it counts as a reply, which lets others go
             self._recorder.end(call, response)
             return response
@@ -113,13 +115,13 @@ class RecordedModel(Model):
                 return call, events, await anext(events, None)  # what an endpoint refuses, it refuses here
 
         call, events, event = await self._call(to_send, send, streamed=True)
-        reply = StreamedReply()
+        call.wire.bill, reply = call.wire.bill or BEGUN, StreamedReply()
         try:
             while event is not None:
                 if not reply.over and reply.add(event):  # noted first: the SDK may close the stream at its end
                     if isinstance(self._inner, agents.OpenAIResponsesModel):  # on Chat it is the requested model
                         call.wire.model = reply.model
-                    self._state.gate.check_usage(reply.response.usage if reply.response else None)
+                    self._note_bill(call.wire, reply.response)
                     self._take_tokens(call.wire)
                     self._recorder.end(call, reply.response, reply.error)
                 yield event
@@ -173,8 +175,17 @@ class RecordedModel(Model):
             try:
                 yield call
             except BaseException as exc:
+                if isinstance(exc, NoReply):
+                    wire.bill = exc.bill
                 self._recorder.end(call, error=exc)
                 raise
+
+    def _note_bill(self, wire: WireReply, response: ModelResponse | None) -> None:
+        """Take the bill from the SDK's reply where none came over the wire, as with a model of the agent's own."""
+        if response and wire.bill in (None, BEGUN):
+            wire.bill = bill_of(response)
+        if wire.bill:
+            self._state.gate.check_bill(wire.bill)
 
     def _take_tokens(self, wire: WireReply) -> None:
         """Take the tokens that a reply came with. Raises Refused where they are required and there are none."""

@@ -99,7 +99,7 @@ def rank_tournament(
         reused=len(ledger.reused) + result.cached,
         saved_calls=sum(p.saved_calls for p in played),
         judge_usage=ledger.usage,
-        judge_usd=ledger.price_usd,
+        **ledger.prices,
         notes=(
             *_notes_on_design(result, rules),
             *filter(None, (conclusion.note, comparisons.ceiling_note(at_ends or 0.0))),

@@ -237,7 +237,7 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
         judged=ledger.judged,
         reused=len(ledger.reused),
         judge_usage=ledger.usage,
-        judge_usd=ledger.price_usd,
+        **ledger.prices,
         notes=(*jurors_missing(scores.absent, ledger.bought), *alone, *scale_notes(scores), *cuts(lineup.cut)),
         verdicts=scores.used,
         absent_verdicts=scores.absent,

@@ -18,6 +18,7 @@ from harness.archive.index_file import RolloutPlace, RunCounts
 from harness.archive.lines import RecordPlace, encode
 from harness.archive.reader import RunReader
 from harness.archive.store import RunStore
+from harness.core.cost import Cost
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import Query
 from tests.archive.making import a_run, lines_of, segment
@@ -69,7 +70,7 @@ class Found(NamedTuple):
     queries: dict[str, RecordPlace]
     rollouts: dict[str, dict[int, RolloutPlace]]
     verdicts: dict[str, RecordPlace]
-    spent: float | None
+    spent: Cost
 
 
 def found_by(index: Index) -> Found:
@@ -100,7 +101,7 @@ def tampered(file: Path, *statements: str) -> None:
 def test_the_kept_index_is_the_one_that_was_built(run: Path):
     built = found(run)
     assert found(run) == built == truth(run)
-    assert (built.spent, built.rollouts["q"][1].kind, built.rollouts["q"][1].price) == (0.25, "api", 0.5)
+    assert (built.spent, built.rollouts["q"][1].kind, built.rollouts["q"][1].cost) == (Cost(0.25), "api", Cost(0.5))
 
 
 def test_the_index_is_the_users_own_and_not_in_the_run(run: Path, kept: Path, caches: Path):
@@ -315,7 +316,7 @@ def test_of_two_verdicts_on_one_key_the_first_counts_also_where_the_index_holds_
         store.add_verdict(a_judged("k", price_usd=0.5))
     with RunReader(run) as reader:
         assert reader.verdict("k") == a_judged("k", price_usd=0.25)
-        assert (len(reader.index.verdicts), reader.index.spent) == (1, 0.75)
+        assert (len(reader.index.verdicts), reader.index.spent) == (1, Cost(0.75))
 
 
 @pytest.fixture

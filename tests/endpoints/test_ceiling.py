@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.cost import cost
 from harness.endpoints.costs import Ceiling, Purchase
 
 
@@ -21,7 +22,7 @@ def spend(ceiling: Ceiling, prices: list[float | None], kind: Purchase = "judge"
             bought += 1
             for _ in range(rng.randrange(5)):
                 await anyio.lowlevel.checkpoint()
-            ceiling.end(kind, price)
+            ceiling.end(kind, cost(price))
 
     async def go() -> None:
         async with anyio.create_task_group() as tasks:

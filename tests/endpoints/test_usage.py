@@ -1,14 +1,16 @@
 """Token counts of every form are read alike, and what was not told is None."""
 
 import pytest
+from agents import ModelResponse
 from agents import Usage as SdkUsage
 from openai.types.responses import ResponseUsage
 
-from harness.core.records import Usage
-from harness.endpoints.usage import from_sdk, is_beyond_belief, read_usage, to_sdk, usage_from_sdk, usage_from_span
+from harness.core.records import Bill, Usage
+from harness.endpoints.usage import bill_of, from_sdk, read_bill, to_sdk
 
 TOLD = Usage(requests=1, input=7, output=5, cached=3, reasoning=2)
 NOT_TOLD = Usage(requests=1)
+WHOLE = {"input_tokens": 7, "output_tokens": 5}
 
 
 def test_both_apis_replies_are_read_alike() -> None:
@@ -47,19 +49,56 @@ def test_a_count_may_be_written_as_a_whole_float_or_in_digits() -> None:
 def test_the_sdks_zeros_are_not_told_and_its_attempts_do_not_count() -> None:
     usage = to_sdk(responses())
     usage.requests = 4
-    assert usage_from_sdk(usage) == TOLD
-    assert usage_from_sdk(to_sdk(None)) == usage_from_sdk(SdkUsage(requests=2)) == NOT_TOLD
+    assert usage_of_sdk(usage) == TOLD
+    assert usage_of_sdk(to_sdk(None)) == usage_of_sdk(SdkUsage(requests=2)) == NOT_TOLD
 
 
 def test_counts_that_no_reply_can_have_are_not_believed_in_any_form() -> None:
     absurd = SdkUsage(requests=1, input_tokens=10**18, output_tokens=5)
     told = Usage(requests=1, output=5)
-    assert usage_from_sdk(absurd) == told.model_copy(update={"cached": 0, "reasoning": 0})
+    assert usage_of_sdk(absurd) == told.model_copy(update={"cached": 0, "reasoning": 0})
     assert told == read_usage({"prompt_tokens": 10**18, "completion_tokens": 5})
-    assert told == usage_from_span({"input_tokens": 10**18, "output_tokens": 5})
-    assert is_beyond_belief(absurd)
-    assert is_beyond_belief({"prompt_tokens": 10**18})
-    assert not any(map(is_beyond_belief, (to_sdk(responses()), {"prompt_tokens": 7, "at": "1"}, None, "many")))
+    assert told == read_usage({"input_tokens": 10**18, "output_tokens": 5})
+    assert sdk_bill(absurd).is_odd
+    assert not sdk_bill(to_sdk(responses())).is_odd
+
+
+@pytest.mark.parametrize(
+    ("counts", "usage", "is_odd"),
+    [
+        ({"input_tokens": -7, "output_tokens": 5}, Usage(requests=1, output=5), True),
+        ({"input_tokens": 7, "output_tokens": 5.5}, Usage(requests=1, input=7), True),
+        ({"prompt_tokens": 7, "completion_tokens": "many"}, Usage(requests=1, input=7), True),
+        ({"prompt_tokens": 7, "completion_tokens": None}, Usage(requests=1, input=7), False),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, NOT_TOLD, False),
+        (
+            WHOLE | {"input_tokens_details": {"cached_tokens": 8}},
+            Usage(requests=1, input=7, output=5),
+            True,
+        ),
+        (
+            {
+                "input_tokens": 7,
+                "output_tokens": 5,
+                "input_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 5},
+            },
+            Usage(requests=1, input=7, output=5, cached=3),
+            True,
+        ),
+        (
+            {
+                "input_tokens": 7,
+                "output_tokens": 5,
+                "input_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 4},
+            },
+            Usage(requests=1, input=7, output=5, cached=3, cache_write=4),
+            False,
+        ),
+    ],
+)
+def test_what_no_reply_can_have_is_left_out_and_known_to_be(counts: object, usage: Usage, is_odd: bool) -> None:
+    found = read_bill({"usage": counts})
+    assert (found.usage, found.is_odd) == (usage, is_odd)
 
 
 def test_a_stream_tells_what_it_was_told() -> None:
@@ -67,8 +106,8 @@ def test_a_stream_tells_what_it_was_told() -> None:
 
 
 def test_a_span_tells_tokens_or_nothing() -> None:
-    assert usage_from_span({"input_tokens": 7, "output_tokens": 5}) == Usage(requests=1, input=7, output=5)
-    assert usage_from_span(None) == usage_from_span({}) == NOT_TOLD
+    assert read_usage({"input_tokens": 7, "output_tokens": 5}) == Usage(requests=1, input=7, output=5)
+    assert read_usage(None) == read_usage({}) == NOT_TOLD
 
 
 def responses() -> ResponseUsage:
@@ -81,3 +120,15 @@ def responses() -> ResponseUsage:
             "output_tokens_details": {"reasoning_tokens": 2},
         }
     )
+
+
+def read_usage(counts: object) -> Usage:
+    return read_bill({"usage": counts}).usage
+
+
+def sdk_bill(counts: SdkUsage) -> Bill:
+    return bill_of(ModelResponse(output=[], usage=counts, response_id=None))
+
+
+def usage_of_sdk(counts: SdkUsage) -> Usage:
+    return sdk_bill(counts).usage

@@ -8,7 +8,7 @@ import anyio
 
 from harness.archive.store import MemoryStore
 from harness.core.rankings import Judged, Unjudged
-from harness.core.records import Usage
+from harness.core.records import Bill, Usage
 from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import JudgeModel, ModelReply, Question
@@ -41,7 +41,7 @@ class ScriptedAsk:
         if isinstance(line, Exception):
             raise line
         return (
-            ModelReply(line, Usage(requests=1, input=100, output=10), "json_schema", f"raw:{line}")
+            ModelReply(line, Bill(Usage(requests=1, input=100, output=10)), "json_schema", f"raw:{line}")
             if isinstance(line, str)
             else line
         )

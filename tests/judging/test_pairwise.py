@@ -9,7 +9,7 @@ import pytest
 from harness.archive.store import MemoryStore
 from harness.core.errors import Refused
 from harness.core.rankings import Judged, Unjudged
-from harness.core.records import Failure, Step, Trajectory, Usage
+from harness.core.records import Bill, Failure, Step, Trajectory, Usage
 from harness.endpoints.costs import Priced
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply, Question
@@ -65,7 +65,7 @@ def test_a_second_bad_reply_is_a_failed_verdict_with_both_replies_and_no_third_q
 
 
 def test_a_reply_that_was_withheld_is_a_failed_verdict_that_was_paid_for() -> None:
-    withheld = ModelReply("", Usage(requests=1), "text", "raw", withheld=a_failure("refusal"))
+    withheld = ModelReply("", Bill(Usage(requests=1)), "text", "raw", withheld=a_failure("refusal"))
     ask = ScriptedAsk(withheld, text_of())
     verdict, store = judge(ask)
     assert isinstance(verdict, Unjudged)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.archive.store import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.rankings import VERDICT, Scored, Unscored
-from harness.core.records import Failure, Usage
+from harness.core.records import Bill, Failure, Usage
 from harness.endpoints.costs import Priced
 from harness.judging.judge_model import AskFailed, JudgeModel, ModelReply
 from harness.judging.judges import EmbeddedAsk, RulerJudge
@@ -46,7 +46,7 @@ class ScriptedAsk:
         return (
             line
             if isinstance(line, ModelReply)
-            else ModelReply(line, Usage(requests=1, input=100), "text", f"raw:{line}")
+            else ModelReply(line, Bill(Usage(requests=1, input=100)), "text", f"raw:{line}")
         )
 
 
@@ -107,7 +107,7 @@ def test_no_reply_and_a_withheld_one_are_failed_verdicts() -> None:
     verdict, _ = judged(ScriptedAsk(AskFailed(a_failure("network"))))
     assert (verdict.status, verdict.raw_replies, verdict.usage.requests) == ("failed", (), 0)
     refusal = Failure(kind="refusal", type="refusal", message="I would rather not.")
-    verdict, _ = judged(ScriptedAsk(ModelReply("", Usage(requests=1), "text", "raw", refusal)))
+    verdict, _ = judged(ScriptedAsk(ModelReply("", Bill(Usage(requests=1)), "text", "raw", refusal)))
     assert isinstance(verdict, Unscored)
     assert verdict.failure == refusal
 

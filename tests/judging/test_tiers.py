@@ -1,6 +1,7 @@
 """`--judge-tier`: what is asked for, what served, what a tier without room or a model without the tier leads to."""
 
 import random
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -29,8 +30,8 @@ def judged(endpoint: FakeEndpoint, tier: JudgeTier, api: Api = "chat", attempt_s
     async def go() -> Judged | Unjudged:
         there = Endpoint(base_url=endpoint.base_url, key=SecretStr("sk-test"), api=api)
         gate = Gate("the endpoint", Patience(attempt_s, 30.0), random.Random(0), Silent())
-        ask = EndpointAsk(there, "gpt-4o-mini", gate, retries=1, limit=1, tier=tier)
-        pricing = Priced("gpt-4o-mini", there.base_url, prices=AT_NAME)
+        ask = EndpointAsk(there, "gpt-5-mini", gate, retries=1, limit=1, tier=tier)
+        pricing = Priced("gpt-5-mini", there.base_url, prices=AT_NAME)
         model = JudgeModel(ask, identity="m@host", pricing=pricing, keep=MemoryStore().put_blob, clock=now)
         try:
             return await PairwiseJudge(model, WRITING)(TASK, ONE, TWO)
@@ -89,6 +90,28 @@ def test_flex_alone_waits_for_room_like_for_any_rate_limit(endpoint: FakeEndpoin
 @pytest.mark.parametrize("tier", ["flex", "flex,default"])
 def test_a_model_without_the_tier_is_refused_after_one_call(endpoint: FakeEndpoint, tier: JudgeTier, refusal: Refuse):
     endpoint.judge = lambda _: refusal
-    with pytest.raises(Refused, match=r"has no tier flex for the judge's model 'gpt-4o-mini'.*--judge-tier"):
+    with pytest.raises(Refused, match=r"has no tier flex for the judge's model 'gpt-5-mini'.*--judge-tier"):
         judged(endpoint, tier)
     assert len(endpoint.of_judge) == 1
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize(
+    ("reply", "usd", "at_least"),
+    [
+        (Say(tier="priority"), 0.00117, None),
+        (Say(tier="a-new-one"), None, None),
+        (Say(cached=2000), None, 0.000425),
+        (Say(cached=600), 0.000515, None),
+    ],
+)
+def test_each_reply_of_a_judge_has_a_bill_of_its_own(
+    endpoint: FakeEndpoint, reply: Say, usd: float | None, at_least: float | None, api: Api
+):
+    said = [replace(reply, text=text, usage=(1000, 200)) for text in (verdict(7, 5), "well ...")]
+    endpoint.judge = lambda _: said.pop()
+    found = judged(endpoint, "default", api)
+    assert [(call.service_tier, call.usage and call.usage.input) for call in found.calls] == [(reply.tier, 1000)] * 2
+    assert all(call.started_at and call.duration_s is not None for call in found.calls)
+    for price, each in ((found.price_usd, usd), (found.price_usd_at_least, at_least)):
+        assert price == (None if each is None else pytest.approx(2 * each))

@@ -117,8 +117,8 @@ def statuses(run: RunResult) -> set[str]:
 
 
 def plain(verdict: AnyVerdict) -> dict[str, Any]:
-    """Return a verdict apart from times, price and tier, and from the name of its reply, which has an id."""
-    return verdict.model_dump(exclude={"started_at", "duration_s", "price_usd", "tier", "raw_replies"})
+    """Return a verdict apart from times, prices and tier, and from the name of its reply, which has an id."""
+    return verdict.model_dump(exclude={"started_at", "duration_s", "price_usd", "tier", "calls", "raw_replies"})
 
 
 @pytest.mark.few(2)

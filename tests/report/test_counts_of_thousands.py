@@ -10,6 +10,7 @@ from rich.console import Console
 
 from harness.cli.announce import quote_line
 from harness.comparison.conclusions import sentence
+from harness.core.cost import Cost
 from harness.pipeline.rescoring import Quote
 from harness.report.html.facts import summary_facts
 from harness.report.summary.group import AgentFigures, JudgeFigures
@@ -36,9 +37,11 @@ def large(built: BuiltArchive) -> RankingSummary:
     summary.signals, summary.signals_in_full = SIGNALS + Counter(none=1001), SIGNALS
     summary.above_anchor = 3000, 7000
     failed = Counter(timeout=1100, api=1003)
-    summary.agents = AgentFigures(runs=10680, failed=failed, partial=1002, tokens=123456, usd=1.0)
+    summary.agents = AgentFigures(runs=10680, failed=failed, partial=1002, tokens=123456, cost=Cost(1.0))
     counts = {"matches": 5000, "both_orders": 4000, "flips": 1020, "decided": 8000, "first_wins": 4000}
-    summary.judge = JudgeFigures(**counts, failed=1001, bought=9000, reused=2000, calls=9001, tokens=99999, usd=1.0)
+    summary.judge = JudgeFigures(
+        **counts, failed=1001, bought=9000, reused=2000, calls=9001, tokens=99999, cost=Cost(1.0)
+    )
     return summary
 
 
@@ -61,7 +64,7 @@ def test_signals_are_listed_in_one_order(built: BuiltArchive) -> None:
 
 
 def test_the_facts_of_the_page_have_separators(built: BuiltArchive) -> None:
-    facts = summary_facts(large(built), JudgeFigures(calls=4000, usd=1.0))
+    facts = summary_facts(large(built), JudgeFigures(calls=4000, cost=Cost(1.0)))
     assert BARE.findall("\n".join(f"{fact.value} {fact.note}" for fact in facts)) == []
 
 

@@ -128,4 +128,4 @@ def test_counts_that_no_reply_can_have_wreck_no_sum_and_the_user_hears_of_them_o
         assert (rollout.usage.input, rollout.usage.output, rollout.price_usd) == (None, 40, None)
     (ranked,) = made.ranking().groups
     assert (ranked.judge_usage.input, ranked.judge_usage.output) == (7, None)
-    assert len([note for note in notes if "more tokens than a reply can have" in note]) == 1
+    assert len([note for note in notes if "counts tokens as no reply can have them" in note]) == 1

@@ -19,9 +19,9 @@ COUNTS: dict[Api, tuple[str, str]] = {
 }
 USAGE: dict[str, tuple[Any, tuple[int | None, int | None]]] = {
     "words": ({"into": "many", "out": None, "total_tokens": [1]}, (None, None)),
-    "halves": ({"into": 1.5, "out": 2, "total_tokens": 3.5}, (None, None)),
-    "infinite": ({"into": float("inf"), "out": 2, "total_tokens": 2}, (None, None)),
-    "no number": ({"into": float("nan"), "out": 2, "total_tokens": 2}, (None, None)),
+    "halves": ({"into": 1.5, "out": 2, "total_tokens": 3.5}, (None, 2)),
+    "infinite": ({"into": float("inf"), "out": 2, "total_tokens": 2}, (None, 2)),
+    "no number": ({"into": float("nan"), "out": 2, "total_tokens": 2}, (None, 2)),
     "a list": ([1, 2], (None, None)),
     "a text": ("x", (None, None)),
     "nothing": ({}, (None, None)),

@@ -162,7 +162,7 @@ def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[
         role=rollout.role,
         status=rollout.status,
         failure=rollout.failure and rollout.failure.kind,
-        usd=rollout.price_usd,
+        **rollout.cost.named("usd"),
         tokens=rollout.usage.tokens,
         duration_s=rollout.duration_s,
         steps=len(rollout.trajectory.path),

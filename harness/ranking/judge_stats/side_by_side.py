@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from harness.core.records import sum_if_known
 from harness.ranking.judge_stats.agreement import Preference, count_right
 from harness.ranking.judge_stats.tally import Tally
 from harness.ranking.rewards import tau_b
@@ -217,7 +216,8 @@ def choose(rankings: Mapping[int, JudgedQueries], by: Truth) -> Choice | None:
     right = {at: figure for at, values in shares.items() if (figure := mean_over_queries(values, _SHARE))}
     if not right:
         return None
-    prices = {at: sum_if_known(queries[name].usd for name in shared) for at, queries in rankings.items()}
+    paid = {at: [queries[name].usd for name in shared] for at, queries in rankings.items()}
+    prices = {at: None if None in usd else math.fsum(filter(None, usd)) for at, usd in paid.items()}
     best = min(right, key=lambda at: (-right[at].value, math.inf if prices[at] is None else prices[at], at))
     good = [at for at in right if right[at].value >= right[best].value - WITHIN - 1e-9]
     priced = [(price, -right[at].value, at) for at in good if (price := prices[at]) is not None]

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.cost import Cost
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.unicode import mark_hidden
@@ -97,14 +98,14 @@ def summary_facts(summary: RankingSummary, earlier: JudgeFigures) -> list[Fact]:
         Fact("Samples above the anchor", percent(above, samples), f"{above:,} of {counted(samples, 'ranked sample')}"),
         *_agent_facts(summary.agents),
         Fact("Verdicts", count(judge.bought + judge.reused), sources),
-        Fact("Judging cost", dollars(judge.usd), f"{counted(judge.calls, 'call')} for this ranking"),
-        *([Fact("All rounds of batches", dollars(paid.usd), counted(paid.calls, "call"))] if earlier.calls else []),
+        Fact("Judging cost", dollars(judge.cost), f"{counted(judge.calls, 'call')} for this ranking"),
+        *([Fact("All rounds of batches", dollars(paid.cost), counted(paid.calls, "call"))] if earlier.calls else []),
         *_order_facts(judge),
         _wall_time(summary.spans),
     ]
 
 
-def group_facts(group: GroupSummary, ranking: GroupRanking, verdicts_usd: float | None) -> list[Fact]:
+def group_facts(group: GroupSummary, ranking: GroupRanking, verdicts_cost: Cost) -> list[Fact]:
     """Return the figures of one query: which verdicts were bought for this ranking changes none."""
     judge = group.judge
     failed = f"{count(judge.failed)} failed" if judge.failed else "none failed"
@@ -120,7 +121,7 @@ def group_facts(group: GroupSummary, ranking: GroupRanking, verdicts_usd: float 
     return [
         *noise,
         Fact("Verdicts", count(judge.bought + judge.reused), failed),
-        Fact("Judging cost", dollars(verdicts_usd), "of these verdicts, whenever they were bought"),
+        Fact("Judging cost", dollars(verdicts_cost), "of these verdicts, whenever they were bought"),
         *_order_facts(judge),
         *_agent_facts(group.agents),
         _wall_time(group.spans),
@@ -136,7 +137,7 @@ def failed_words(agents: AgentFigures) -> str:
 def _agent_facts(agents: AgentFigures) -> list[Fact]:
     return [
         Fact("Agent runs", count(agents.runs), failed_words(agents)),
-        Fact("Agent cost", dollars(agents.usd), counted(agents.tokens, "token") if agents.tokens else ""),
+        Fact("Agent cost", dollars(agents.cost), counted(agents.tokens, "token") if agents.tokens else ""),
     ]
 
 

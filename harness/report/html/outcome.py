@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.core.cost import Cost
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
-from harness.core.records import Group, Rollout, sum_if_known
+from harness.core.records import Group, Rollout
 from harness.report import text
 from harness.report.html.diffs import Excerpt, ExcerptText, answer_excerpt, excerpt
 from harness.report.html.facts import SIGNAL, UNFINISHED, Fact, failed_words
@@ -42,9 +43,9 @@ def outcome(
     ranking: GroupRanking,
     verdicts: VerdictLookup,
     agents: AgentFigures,
-    verdicts_usd: float | None,
+    verdicts_cost: Cost,
 ) -> Outcome:
-    """Return what a ranking came to, and what it took: `verdicts_usd` for those that it rests on or waits for."""
+    """Return what a ranking came to, and what it took: `verdicts_cost` for those that it rests on or waits for."""
     places = rollouts.first_places(group, ranking, verdicts)
     kind, title = _kind_and_title(places)
     sentence, because = headline(places)
@@ -52,7 +53,7 @@ def outcome(
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
     judged = ranking.status == "complete"
     signal, meaning = (text.SIGNAL_WORDS[ranking.signal], SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
-    parts = f"agent {text.dollars(agents.usd)}, verdicts {text.dollars(verdicts_usd)}"
+    parts = f"agent {text.dollars(agents.cost)}, verdicts {text.dollars(verdicts_cost)}"
     runs, missing = agents.failed.total(), len(ranking.failed_verdicts)
     failed = [counted(n, what) for n, what in ((runs, "rollout"), (missing, "verdict")) if n]
     return Outcome(
@@ -63,7 +64,7 @@ def outcome(
         figures=(
             *_winner_figures(rollouts.with_a_rank(group, ranking), places, ranking),
             Fact("Signal", signal, meaning),
-            Fact("Cost", text.dollars(sum_if_known((agents.usd, verdicts_usd))), parts),
+            Fact("Cost", text.dollars(agents.cost + verdicts_cost), parts),
             Fact("Failed", text.enumeration(failed) if failed else "nothing", failed_words(agents) if runs else ""),
         ),
     )

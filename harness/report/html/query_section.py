@@ -6,9 +6,10 @@ from functools import cache
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.cost import total_cost
 from harness.core.group_cache import cached_group
 from harness.core.rankings import GroupRanking, Unjudged, Unscored
-from harness.core.records import Group, Query, Rollout, sum_if_known
+from harness.core.records import Group, Query, Rollout
 from harness.report.html.diffs import ALONE
 from harness.report.html.facts import Fact, group_facts
 from harness.report.html.outcome import Outcome, RolloutCard, StandingsLine, outcome, rollout_cards, standings
@@ -189,7 +190,7 @@ class SectionMaker:
             *map(self._reader.scored, ranking.verdicts),
             *map(self._failures.get, ranking.failed_verdicts),
         ]
-        verdicts_usd = sum_if_known(verdict.price_usd for verdict in bought if verdict)  # when they were bought
+        verdicts_cost = total_cost(verdict.cost for verdict in bought if verdict)  # when they were bought
         bracket = match_details.draw_bracket(group, ranking)
         matches = list(match_details.detail_matches(group, ranking, bracket, verdicts))
         flags = {flag for match in matches for flag in match.flags}
@@ -201,9 +202,9 @@ class SectionMaker:
             id=f"q{number}",
             query=query,
             ranking=ranking,
-            outcome=outcome(group, ranking, verdicts, summary.agents, verdicts_usd),
+            outcome=outcome(group, ranking, verdicts, summary.agents, verdicts_cost),
             notes=[*jury_lines(ranking), *notes(group, ranking)],
-            facts=group_facts(summary, ranking, verdicts_usd),
+            facts=group_facts(summary, ranking, verdicts_cost),
             lines=lines,
             matrix=marks_matrix(group, ranking, verdicts),
             pairs=pairs if pairs.mostly_met and pairs.of > 1 else None,

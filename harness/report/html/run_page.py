@@ -22,7 +22,7 @@ from harness.report.summary.ranking import RankingSummary, is_offline, ranked_qu
 from harness.report.summary.rankings import earlier_rounds
 from harness.report.text import fixed
 
-_OF_ONE_RANKING = {"judged", "reused", "judge_usage", "judge_usd", "saved_calls"}
+_OF_ONE_RANKING = {"judged", "reused", "judge_usage", "judge_usd", "judge_usd_at_least", "saved_calls"}
 """What a ranking says of a group that no page shows: it differs between rankings that are otherwise the same."""
 
 

@@ -159,11 +159,15 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
         decimals = 2 if interval is None or interval.value == 0 or interval.value >= 0.1 else 4
         return _with(interval, lambda usd: fixed(usd, decimals), "${}")
 
+    def cost(side: SideFigures) -> str:
+        least = usd(side.usd_at_least)
+        return f"\N{GREATER-THAN OR EQUAL TO} {least}" if least else usd(side.usd)
+
     values: tuple[tuple[str, Callable[[SideFigures], str]], ...] = (
         ("rollouts", lambda side: count(side.rollouts)),
         ("failed", lambda side: _with(side.failed, lambda share: str(percent_half_up(share)), "{} %")),
         ("left out", lambda side: count(side.left_out) if side.left_out else ""),
-        ("cost a rollout", lambda side: usd(side.usd)),
+        ("cost a rollout", cost),
         ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
         ("time a rollout", lambda side: _with(side.duration_s, lambda s: f"{s:,.1f}", "{} s")),
         ("steps a rollout", lambda side: _with(side.steps, lambda n: f"{n:.1f}")),

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import add, attrgetter
 
+from harness.core.cost import NOTHING, Cost, cost, total_cost
 from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict
 from harness.core.rankings import GroupRanking, Match, Scored
-from harness.core.records import Group, Role, sum_if_known
+from harness.core.records import Group, Role
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
 from harness.report.summary.rollouts import last_meeting, samples_above_anchor, score_name
@@ -49,15 +50,15 @@ class JudgeFigures:
     """Input tokens, those included."""
     tokens: int | None = None
     """Tokens of the calls whose endpoint reported usage; None if none did."""
-    usd: float | None = 0.0
+    cost: Cost = NOTHING
 
     def __add__(self, other: "JudgeFigures") -> "JudgeFigures":
-        """Add up; a cost with an unknown part is unknown."""
-        tokens, usd = sum_reported((self.tokens, other.tokens)), sum_if_known((self.usd, other.usd))
-        return JudgeFigures(*map(add, _COUNTS(self), _COUNTS(other)), tokens=tokens, usd=usd)
+        """Add up."""
+        tokens, cost = sum_reported((self.tokens, other.tokens)), self.cost + other.cost
+        return JudgeFigures(*map(add, _COUNTS(self), _COUNTS(other)), tokens=tokens, cost=cost)
 
 
-_COUNTS = attrgetter(*(f.name for f in fields(JudgeFigures) if f.name not in {"tokens", "usd"}))
+_COUNTS = attrgetter(*(f.name for f in fields(JudgeFigures) if f.name not in {"tokens", "cost"}))
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,13 @@ class AgentFigures:
     """Rollouts that did not fail and were captured in part only."""
     tokens: int | None = None
     """Tokens of the rollouts whose endpoint reported usage; None if none did."""
-    usd: float | None = 0.0
+    cost: Cost = NOTHING
 
     def __add__(self, other: "AgentFigures") -> "AgentFigures":
-        """Add up; a cost with an unknown part is unknown."""
+        """Add up."""
         failed = self.failed + other.failed if other.failed else self.failed
-        tokens, usd = sum_reported((self.tokens, other.tokens)), sum_if_known((self.usd, other.usd))
-        return AgentFigures(self.runs + other.runs, failed, self.partial + other.partial, tokens, usd)
+        tokens, cost = sum_reported((self.tokens, other.tokens)), self.cost + other.cost
+        return AgentFigures(self.runs + other.runs, failed, self.partial + other.partial, tokens, cost)
 
 
 def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFigures:
@@ -106,7 +107,7 @@ def paid_figures(ranking: GroupRanking, **others: int) -> JudgeFigures:
         cached=usage.cached or 0,
         input=usage.input or 0,
         tokens=usage.tokens,
-        usd=ranking.judge_usd,
+        cost=ranking.judge_cost,
     )
 
 
@@ -201,6 +202,13 @@ class QueryLine:
     """Ranked samples above the anchor, and ranked samples in all."""
     runs: int
     failed: int
+    usd_at_least: float | None = None
+    """The part of an unknown price that is known."""
+
+    @property
+    def cost(self) -> Cost:
+        """What agent and judge cost."""
+        return cost(self.usd, self.usd_at_least)
 
 
 @dataclass(frozen=True)
@@ -233,7 +241,7 @@ def summarize_group(
         failed=Counter(r.failure for r in rollouts if r.failure),
         partial=sum(r.capture == "partial" and r.failure is None for r in rollouts),
         tokens=sum_reported(r.tokens for r in rollouts),
-        usd=sum_if_known(r.usd for r in rollouts),
+        cost=total_cost(r.cost for r in rollouts),
     )
     judge = judge_figures(ranking, chain.from_iterable(calls.values()))
     timed = [(began := each.started, began + each.seconds) for each in (*rollouts, *verdicts)]
@@ -308,7 +316,7 @@ def _query_line(
         p_best=ranked[0].p_best if ranked else None,
         flips=(judge.flips, judge.both_orders),
         tokens=sum_reported((agents.tokens, judge.tokens)),
-        usd=sum_if_known((agents.usd, judge.usd)),
+        **(agents.cost + judge.cost).named("usd"),
         seconds=round(sum(end - start for start, end in spans), 6),
         metadata=extract.metadata,
         above_anchor=samples_above_anchor(anchors, ranking),

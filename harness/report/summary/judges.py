@@ -6,8 +6,8 @@ from functools import cached_property
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.cost import UNKNOWN, total_cost
 from harness.core.errors import counted
-from harness.core.records import sum_if_known
 from harness.ranking.judge_stats import side_by_side
 from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.group import tallies
@@ -134,7 +134,7 @@ def judges_side_by_side(
                     ranks=ranks,
                     tally=sum(tallies(group, of_query, reader.verdict).values(), Tally()),
                     calls=len(keys),
-                    usd=sum_if_known(verdict and verdict.price_usd for verdict in bought),
+                    usd=total_cost(verdict.cost if verdict else UNKNOWN for verdict in bought).usd,
                     right=side_by_side.rights(truths, ranks),
                 )
     judged = [

@@ -219,4 +219,4 @@ def _dimension_figure(figures: RankingFigures) -> QualityFigure:
 
 def _took(figures: AgentFigures | JudgeFigures) -> str:
     used = "unknown tokens" if figures.tokens is None else counted(figures.tokens, "token")
-    return f"{used}, {money(figures.usd)}"
+    return f"{used}, {money(figures.cost)}"

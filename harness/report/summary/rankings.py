@@ -1,25 +1,31 @@
 """The rankings of a run: a line for each, what rounds of batches paid, what one changed against an earlier one."""
 
 import heapq
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.typed_records import RankingHead
+from harness.core.cost import Cost
 from harness.ranking.rewards import average_ranks, tau_b
 from harness.report.summary.group import JudgeFigures, paid_figures
 
 
 def rounds_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
     """Return as `all_rounds` what a ranking and the rounds of batches before it paid; nothing where none paid."""
+    paid = _all_rounds(reader, ranking)
+    return {"all_rounds": _rounds(paid)} if paid else {}
+
+
+def _all_rounds(reader: RunReader, ranking: RankingFile) -> JudgeFigures | None:
     before = earlier_rounds(reader, ranking)
-    if not before.calls:
-        return {}
-    paid = before + _paid(ranking)
-    return {"all_rounds": {"calls": paid.calls, "judged": paid.bought, "tokens": paid.tokens, "usd": paid.usd}}
+    return before + _paid(ranking) if before.calls else None
+
+
+def _rounds(paid: JudgeFigures) -> dict[str, Any]:
+    return {"calls": paid.calls, "judged": paid.bought, "tokens": paid.tokens, **paid.cost.named("usd")}
 
 
 def earlier_rounds(reader: RunReader, ranking: RankingFile) -> JudgeFigures:
@@ -66,8 +72,9 @@ class RankingLine:
     judged: int
     """Verdicts bought in it."""
     reused: int
-    judge_usd: float | None
-    all_rounds: Mapping[str, Any] | None = None
+    cost: Cost
+    """Of the calls."""
+    all_rounds: JudgeFigures | None = None
     """What it and the rounds of batches before it took together; None where no such round paid."""
 
     @property
@@ -77,8 +84,9 @@ class RankingLine:
 
     def as_json(self) -> dict[str, Any]:
         """Return what `show --rankings --json` prints of it."""
-        line = asdict(self) | {"created_at": self.created_at.isoformat()}
-        return {name: value for name, value in line.items() if name != "all_rounds" or value is not None}
+        line = {name: value for name, value in vars(self).items() if name not in ("cost", "all_rounds")}
+        line |= {"created_at": self.created_at.isoformat(), **self.cost.named("judge_usd")}
+        return line | ({"all_rounds": _rounds(self.all_rounds)} if self.all_rounds else {})
 
 
 def ranking_line(reader: RunReader, ranking: RankingFile) -> RankingLine:
@@ -99,8 +107,8 @@ def ranking_line(reader: RunReader, ranking: RankingFile) -> RankingLine:
         calls=paid.calls,
         judged=paid.bought,
         reused=paid.reused,
-        judge_usd=paid.usd,
-        **rounds_json(reader, ranking),
+        cost=paid.cost,
+        all_rounds=_all_rounds(reader, ranking),
     )
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.run_state import RunState, find_comparison_state, find_run_state
+from harness.core.cost import Cost
 from harness.core.errors import HarnessError, NeedsUpgrade, TooOld, counted
 from harness.core.unicode import visible_name
 from harness.report.summary.rollouts import provisional_words
@@ -48,7 +49,7 @@ def rankings_table(rankings: Iterable[RankingLine], width: int) -> Iterator[Text
             visible_name(line.estimator),
             f"{line.complete:,} of {line.queries:,}"
             + provisional_words(line.estimator, provisional=bool(line.provisional)),
-            *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.judge_usd)) if line.begun else ("–", "–", "–")),
+            *((f"{line.calls:,}", f"{line.reused:,}", dollars(line.cost)) if line.begun else ("–", "–", "–")),
         )
         for line in rankings
     )
@@ -59,10 +60,9 @@ def rounds_lines(rankings: Sequence[RankingLine]) -> Iterator[Text]:
     """Yield what all rounds of a judging by batch took, of each that has come to its end, and of the newest."""
     for line in rankings:
         if line.all_rounds and (line.finished or line is rankings[-1]):
-            calls, usd = line.all_rounds["calls"], line.all_rounds["usd"]
-            yield visible_text(
-                f"{visible_name(line.ranking)}, all rounds of batches: {counted(calls, 'call')}, {money(usd)}"
-            )
+            calls = counted(line.all_rounds.calls, "call")
+            spent = money(line.all_rounds.cost)
+            yield visible_text(f"{visible_name(line.ranking)}, all rounds of batches: {calls}, {spent}")
 
 
 def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]:
@@ -92,7 +92,7 @@ class RunLine:
     queries: int
     """Of a comparison, how many have been compared."""
     state: RunState
-    usd: float | None
+    cost: Cost
     """What the run cost, or the verdicts of the comparison."""
     judge: str
     n: object = ""
@@ -107,9 +107,9 @@ class RunLine:
     def figures(self) -> dict[str, Any]:
         """What `--json` has besides the record of the run or comparison."""
         if self.kind:
-            return {"kind": self.kind, "state": self.state, "compared": self.queries, "cost_usd": self.usd}
+            return {"kind": self.kind, "state": self.state, "compared": self.queries, **self.cost.named("cost_usd")}
         figures = {"state": self.state, "rollouts": self.rollouts, "failed": self.failed}
-        return figures | {"best": list(self.best), "cost_usd": self.usd}
+        return figures | {"best": list(self.best), **self.cost.named("cost_usd")}
 
     @property
     def cells(self) -> tuple[object, ...]:
@@ -117,7 +117,7 @@ class RunLine:
         best = ", ".join(map(str, self.best))
         runs = ["" if number is None else count(number) for number in (self.rollouts, self.failed)]
         first = (self.info.id, self.agent, self.models, self.n, count(self.queries), *runs, self.state)
-        last = (f"tie: {best}" if len(self.best) > 1 else best, dollars(self.usd), self.judge)
+        last = (f"tie: {best}" if len(self.best) > 1 else best, dollars(self.cost), self.judge)
         return *first, *last, self.kind, self.instructions
 
 
@@ -168,7 +168,7 @@ def run_line(reader: RunReader) -> RunLine:
         models=", ".join(reader.rollout_at(counts.first).effective.models) if counts.first else "",
         queries=counts.queries,
         state=find_run_state(reader, ranking, counts),
-        usd=counts.usd,
+        cost=counts.cost,
         judge=str((ranking.head.judge if ranking else info.judge).get("model") or ""),
         n=info.settings.get("n"),
         rollouts=counts.rollouts,
@@ -187,7 +187,7 @@ def comparison_line(reader: ComparisonReader) -> RunLine:
         models=", ".join(dict.fromkeys(model for side in info.sides for model in side.models)),
         queries=len(newest.queries) if newest else 0,
         state=find_comparison_state(reader.folder, newest),
-        usd=reader.index.spent,
+        cost=reader.index.spent,
         judge=str(info.judge.get("model") or ""),
         kind="comparison",
     )

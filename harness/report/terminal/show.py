@@ -44,7 +44,7 @@ _KEYS: Mapping[str, Callable[[QueryLine], Any]] = {
     "signal": lambda line: ("none", "weak", "ok").index(line.signal),
     "flips": lambda line: line.flips[0],
     "tokens": lambda line: line.tokens,
-    "cost": lambda line: line.usd,
+    "cost": lambda line: line.cost.known if line.cost.exact or line.cost.known else None,
     "time": lambda line: line.seconds,
     "failed": lambda line: line.failed,
     "query": lambda line: line.title,
@@ -101,7 +101,7 @@ def _query_columns(score_names: set[str], fields: Sequence[str]) -> dict[Column,
         Column("signal", 5): lambda line: text.SIGNAL_WORDS[line.signal] if line.first else "–",
         Column("flips", 7, right=True): lambda line: "{:,} of {:,}".format(*line.flips) if line.flips[1] else "–",
         Column("tokens", 9, right=True): lambda line: "–" if line.tokens is None else f"{line.tokens:,}",
-        Column("cost", 8, right=True): lambda line: text.dollars(line.usd),
+        Column("cost", 8, right=True): lambda line: text.dollars(line.cost),
         Column("time", 10, right=True): lambda line: text.seconds(line.seconds),
         **{Column(on_one_line(name), 4, wish=16): field_cell(name) for name in fields},
         Column("query", 6, wish=16): lambda line: on_one_line(line.title),
@@ -165,7 +165,7 @@ def _rollout_columns(
         Column("advantage", 9, right=True): lambda _, ranked: number(ranked.advantage, "+z.2f"),
         Column("second fit", 11, right=True): lambda _, ranked: second_fit.get(ranked.index, "–"),
         Column("tokens", 8, right=True): lambda rollout, _: number(rollout.usage.tokens, ","),
-        Column("cost", 7, right=True): lambda rollout, _: text.dollars(rollout.price_usd),
+        Column("cost", 7, right=True): lambda rollout, _: text.dollars(rollout.cost),
         Column("answer", 6, wish=24): lambda rollout, _: on_one_line(answer(rollout)),
     }
 
@@ -254,8 +254,8 @@ def overview(
         judge, of_what = judge + before, " in all rounds of batches"
     failed = f" ({counted(judge.failed, 'verdict')} missing)" if judge.failed else ""
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
-    bought = f"{counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {text.money(judge.usd)}"
-    ran = f"{counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {text.money(agent.usd)}"
+    bought = f"{counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {text.money(judge.cost)}"
+    ran = f"{counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {text.money(agent.cost)}"
     return Lines(*parts, visible_text(f"judge{of_what}: {bought} · agent: {ran}"))
 
 
