@@ -75,6 +75,15 @@ async def open_rollouts_in_processes(
             await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
+def _oom_kills() -> int:
+    """Return how many processes the system has ended for want of memory; 0 where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text("utf-8").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
 @dataclass
 class _Server:
     """The process that has the agent loaded, and forks."""
@@ -82,6 +91,8 @@ class _Server:
     job: worker.ProcessJob
     ended: dict[int, "asyncio.Future[int | None]"] = field(default_factory=dict[int, "asyncio.Future[int | None]"])
     """What `waitpid` says of the process of a rollout; None where the server ended itself."""
+    oom_kills: int = field(default_factory=_oom_kills)
+    """How many processes the system had ended for want of memory before."""
 
     async def start(self, progress: Progress) -> None:
         """Have the agent loaded. Raises UsageError where it cannot be."""
@@ -272,8 +283,14 @@ class _RolloutElsewhere:
         if code >= 0:
             why = f"its process ended with exit code {code} before the rollout did"
             return Failure(kind="agent_code", type="ProcessExit", message=why)
-        name, words = signal.Signals(-code).name, signal.strsignal(-code)
+        name = next((one.name for one in signal.Signals if one == -code), f"signal {-code}")
         if -code in (signal.SIGKILL, signal.SIGTERM):
-            why = f"its process was ended from outside, by {name}: perhaps the machine ran out of memory"
+            why = f"its process was ended from outside, by {name}"
+            if -code == signal.SIGKILL and _oom_kills() > self.maker.server.oom_kills:
+                why = (
+                    f"the system ran out of memory and ended its process: {option('memory', 'MB')} limits each process"
+                )
             return Failure(kind="internal", type=name, message=why)
-        return Failure(kind="agent_code", type=name, message=f"its process was ended by {name} ({words})")
+        return Failure(
+            kind="agent_code", type=name, message=f"its process was ended by {name} ({signal.strsignal(-code)})"
+        )

@@ -29,6 +29,7 @@ from tests.fake_endpoint import FakeEndpoint, Hang, Refuse, Say, Seen
 from tests.nursery import Nursery
 from tests.pipeline.elsewhere import Deterministic, by_seed, records
 from tests.pipeline.strangers import machine
+from tests.token_server import TokenServer
 
 pytestmark = pytest.mark.process
 
@@ -112,12 +113,13 @@ def rollouts(run: Path) -> dict[str, list[Rollout]]:
         return {query.text: list(reader.group(query).rollouts) for query in reader.queries()}
 
 
-def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_identically(agent: Path):
+@pytest.mark.parametrize("more", [{}, {"offline": True}, {"tokens": "auto"}], ids=["plain", "offline", "tokens"])
+def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_identically(agent: Path, more: Any):
     async def both() -> tuple[Path, Path, list[Any]]:
-        with Deterministic(by_seed).serving() as server:
+        with Deterministic(TokenServer(by_seed)).serving() as server:
             queries = [f"Question {number}?" for number in range(3)]
             apart, here = [
-                await made(agent, server, queries, n=3, topology="anchor", isolate=isolate)
+                await made(agent, server, queries, n=3, topology="anchor", isolate=isolate, **more)
                 for isolate in ("process", "none")
             ]
         loaded = load_agent(str(agent), agent.parent)
@@ -125,6 +127,7 @@ def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_
 
     apart, here, replayed = anyio.run(both)
     assert records(apart) == records(here)
+    assert all(bool(r.sampled_tokens) == ("tokens" in more) for each in rollouts(apart).values() for r in each)
     assert [r.divergence for r in replayed] == [None] * 9
 
 
@@ -264,6 +267,29 @@ def before_rollout(query, context):
         anyio.run(lambda: made(agent, server, ["Why?"], progress=Heard()))
     (note,) = (text for text in heard if "both write" in text)
     assert f"both write {tmp_path / 'shared.txt'}: each has a working folder of its own" in note
+
+
+def test_the_users_trace_processors_send_what_they_have_before_a_process_ends(agent: Path):
+    agent.write_text(
+        AGENT
+        + f"""
+from agents.tracing import TracingProcessor, add_trace_processor
+class Late(TracingProcessor):
+    seen = []
+    def on_trace_start(self, trace): pass
+    def on_trace_end(self, trace): self.seen.append(trace.name)
+    def on_span_start(self, span): pass
+    def on_span_end(self, span): pass
+    def force_flush(self): pass
+    def shutdown(self):
+        if self.seen:
+            (Path({str(agent.parent)!r}) / f"traces-{{os.getpid()}}").write_text(" ".join(self.seen))
+add_trace_processor(Late())
+"""
+    )
+    with FakeEndpoint(agent=lambda _: Say("Done.")).serving() as server:
+        anyio.run(lambda: made(agent, server, ["Why?"], n=3))
+    assert [file.read_text() for file in agent.parent.glob("traces-*")] == ["mine"] * 3
 
 
 def test_no_archive_says_in_which_process_code_runs():
