@@ -23,8 +23,9 @@ from agents.tracing import FunctionSpanData, get_current_span
 
 from harness.core.errors import UsageError
 
-_HARNESS, _SDK = str(Path(__file__).resolve().parents[1]), str(Path(agents.__file__).resolve().parent)
-_INSTALLED = (str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib"))
+# As frames name their files: not resolved, for an environment may be reached by a link.
+_HARNESS, _SDK = str(Path(__file__).parents[1]), str(Path(agents.__file__).parent)
+_INSTALLED = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 _NOT_THE_USERS = ("<", *_INSTALLED, _HARNESS)
 
 
