@@ -27,7 +27,7 @@ from agents.tracing import get_trace_provider
 from harness.archive.checkpoints import KeptOutput, KeptReply
 from harness.archive.store import MemoryStore
 from harness.core.cost import Cost
-from harness.core.errors import HarnessError, option
+from harness.core.errors import HarnessError, on_a_line, option
 from harness.core.progress import Deadline
 from harness.core.records import Failure, ModelCall, Rollout, Step, Usage
 from harness.core.redaction import Redactor
@@ -211,6 +211,20 @@ class _Told(workers.AnsweredFirst):
         self._post(MadeSoFar(calls, totals.usage, totals.cost))
 
 
+def _note_lost_files(here: Path, note: Callable[[str], None]) -> None:
+    """Note each file of `here`, where the command was typed, that code looks for in the rollout's own folder."""
+
+    def look(event: str, args: tuple[Any, ...]) -> None:
+        if event not in {"open", "sqlite3.connect"} or not isinstance(args[0], str):
+            return
+        path = Path(args[0])
+        if not (path.is_absolute() or path.exists()) and (here / path).is_file():
+            where = "the working folder, which is each rollout's own"
+            note(f"{on_a_line(args[0])} is in {here}, and is looked for in {where}: name it by ${CALLERS_FOLDER}")
+
+    sys.addaudithook(look)
+
+
 class _ToldStore(MemoryStore):
     """Tells the run what the rollout has had, as it comes."""
 
@@ -297,6 +311,7 @@ class _Rollout:
                     gates.receive(news)
 
             self._receive = receive
+            _note_lost_files(job.spec.loaded.here or Path(os.environ[CALLERS_FOLDER]), progress.note)
             for news in self._early:
                 receive(news)
             first_call = _Told(self._tell, order)

@@ -249,12 +249,39 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_processes_that_write_one_path_outside_of_their_folders_are_named(agent: Path, tmp_path: Path):
-    class Heard(Silent):
-        def note(self, text: str) -> None:
-            heard.append(text)
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
 
-    heard: list[str] = []
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_files_that_are_looked_for_in_a_rollouts_empty_folder_are_named(agent: Path):
+    for name in ("data.json", "notes.db", "unread.txt"):
+        (agent.parent / name).write_text("{}")
+    agent.write_text(
+        AGENT
+        + """
+import sqlite3
+def before_rollout(query, context):
+    open("new.txt", "w").close()
+    open("new.txt").close()
+    sqlite3.connect("notes.db").close()
+    open(os.environ["HARNESS_STARTED_IN"] + "/data.json").close()
+    open("data.json")
+"""
+    )
+    heard = Heard()
+    with FakeEndpoint(agent=lambda _: Say("Done.")).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Why?"], progress=heard))
+    assert {r.failure and r.failure.type for r in rollouts(run)["Why?"]} == {"FileNotFoundError"}
+    named = sorted(text.split()[0] for text in heard.notes if "is looked for in the working folder" in text)
+    assert named == ["data.json", "notes.db"]
+
+
+def test_processes_that_write_one_path_outside_of_their_folders_are_named(agent: Path, tmp_path: Path):
+    heard = Heard()
     agent.write_text(
         AGENT
         + f"""
@@ -264,8 +291,8 @@ def before_rollout(query, context):
 """
     )
     with FakeEndpoint(agent=lambda _: Say("Done.")).serving() as server:
-        anyio.run(lambda: made(agent, server, ["Why?"], progress=Heard()))
-    (note,) = (text for text in heard if "both write" in text)
+        anyio.run(lambda: made(agent, server, ["Why?"], progress=heard))
+    (note,) = (text for text in heard.notes if "both write" in text)
     assert f"both write {tmp_path / 'shared.txt'}: each has a working folder of its own" in note
 
 
