@@ -54,7 +54,7 @@ def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: D
     runs = desk.run("weak"), desk.run("strong")
     desk.endpoint.judge = lambda seen: Say("nonsense")
     done = desk("compare", *runs)
-    assert done.code == 1
+    assert done.code == 3
     assert "reused 0, bought 0, 24 failed" in done.err_text
     assert "24 judge calls failed: " in done.out_text
     shown = desk("show")
