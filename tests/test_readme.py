@@ -5,11 +5,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
 import click
 import pytest
 
 from harness.cli.app import app
+from harness.core.records import AgentFailureKind, InfrastructureFailureKind
 from tests.conftest import ROOT, Harness
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -55,6 +57,15 @@ def test_every_file_and_heading_that_a_page_points_to_is_there(page: Path):
         assert other.is_file(), target
         headings = re.findall(r"^#+ (.*)$", other.read_text("utf-8"), re.MULTILINE) if anchor else []
         assert anchor in {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}, target
+
+
+@pytest.mark.parametrize(
+    ("blamed", "kinds"), [("agent", AgentFailureKind), ("infrastructure", InfrastructureFailureKind)]
+)
+def test_the_page_of_failures_tells_of_every_kind_and_who_is_blamed(blamed: str, kinds: Any):
+    rows = re.findall(r"^\| (`.*?) \| .* \| (\w+) \| ", page("when-things-go-wrong.md"), re.MULTILINE)
+    named = {kind for names, who in rows if who == blamed for kind in re.findall("`(.*?)`", names)}
+    assert named == set(get_args(kinds))
 
 
 def test_the_docs_are_short():
