@@ -93,11 +93,11 @@ def test_a_run_judged_at_the_flex_tier_costs_half_and_its_verdicts_serve_the_ord
 ):
     judge = endpoint.judge
     endpoint.judge = lambda seen: replace(judge(seen), tier=seen.body.get("service_tier"))  # pyright: ignore[reportArgumentType]
-    by_name = ("run", "Why?", "--model", "gpt-4o-mini", "--price-by-name", "-n", "3", "--json")
+    by_name = ("run", "Why?", "--model", "gpt-5-mini", "--price-by-name", "-n", "3", "--json")
     flex = harness(*by_name, "--judge-tier", "flex", env=env)
     assert flex.code == 0, flex.err
     bought = lines(tmp_path / flex.json["path"], "verdicts")
-    assert {(verdict.get("tier"), round(verdict["price_usd"], 6)) for verdict in bought} == {("flex", 0.000135)}
+    assert {(verdict.get("tier"), round(verdict["price_usd"], 6)) for verdict in bought} == {("flex", 0.000325)}
     again = harness("rescore", flex.json["run"], "--judge-tier", "default", "--dry-run", "--json", env=env)
     assert again.json["would_buy"] == [0, 0], again.err
     endpoint.judge = lambda _: Refuse(400, "Unsupported service_tier: flex")
