@@ -46,7 +46,7 @@ from harness.rollouts.loading import LoadedAgent, load_agent
 
 
 def _say_next(
-    reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, goes_on: str
+    reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, goes_on: str | None
 ) -> None:
     """Print what to type next, `goes_on` where work is missing. After a self-test: what was typed, with a key."""
     run, typed = shlex.quote(reader.typed_name), sys.argv[1:]
@@ -55,7 +55,7 @@ def _say_next(
         command(f"show {run}" + (f" --rollout {best[1]}{of_query}" if best else "")),
         command(f"rescore {run} {'--topology arena' if _judges_later(ranking) else '--judge-model MODEL'}"),
     ]
-    if left.missing:
+    if goes_on:
         lines.append(command(goes_on))
     elif left.failed and reader.info.judge:  # what was imported nobody can run
         lines.append(command(f"resume {run} --retry-failed"))
@@ -137,7 +137,8 @@ def deliver(
                     say(f"reused {there}, bought {summary.judge.bought:,}")
                 for line in change_lines(change, name_queries=left.queries > 1) if change else ():
                     stdout().print(line)
-                _say_next(reader, ranking, left, summary.best, _what_goes_on(reader, result, why_never))
+                goes_on = _what_goes_on(reader, result, why_never) if left.missing else None
+                _say_next(reader, ranking, left, summary.best, goes_on)
             if why_never:
                 say(f"{why_never}; {call('rescore', result.path, judge_batch=False)} asks at once", err=True)
             code = _end(reader, result, ranking, summary, max_failures, rescored=rescored)

@@ -207,7 +207,7 @@ def test_a_run_is_resumed_on_its_servers_or_on_those_of_them_that_are_named(serv
     broken = [True]
     answers = searching_agent()
     one, two = (servers(lambda seen: Refuse(500) if broken[0] and seen.tool_outputs else answers(seen)) for _ in "ab")
-    made = run(tmp_path, one.base_url, two.base_url, retries=0)
+    made = run(tmp_path, one.base_url, two.base_url, retries=0, give_up=1.0)
     assert {r.status for r in rollouts(made)} == {"failed"}
     broken[0] = False
     before = len(one.requests)
