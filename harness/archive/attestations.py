@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from harness.archive.reader import FolderReader
 from harness.archive.run_files import files_in, open_file
@@ -41,6 +41,8 @@ class Attestation(Record):
     """The agent's file, absolute."""
     here: Path | None = None
     """The working folder from which the agent was named, absolute."""
+    checkpoint_key: str | None = Field(default=None, repr=False)
+    """What signs the run's checkpoints; None in a record that an earlier version wrote."""
     addresses: tuple[str, ...] = ()
     """Where its user sent keys, beside OpenAI's own address; users, passwords and queries left out."""
 
@@ -83,6 +85,7 @@ def attest(
     agent_word: str | None = None,
     agent_file: Path | None = None,
     here: Path | None = None,
+    checkpoint_key: str | None = None,
 ) -> Attestation:
     """Write down that a run is made here and now; return the record. Raises CannotWrite, ArchiveDamaged."""
     record = Attestation(
@@ -92,6 +95,7 @@ def attest(
         agent_word=agent_word,
         agent_file=agent_file and agent_file.resolve(),
         here=here and here.resolve(),
+        checkpoint_key=checkpoint_key,
         addresses=tuple(dict.fromkeys(addresses)),
     )
     _write(record, environ)

@@ -3,20 +3,25 @@
 The lines of `checkpoints/` come as it happens: a `reply` for each model reply that led on, an `output` for each tool
 call that ended. A rollout that has its record needs them no more, unless the record tells of a failure that
 `resume` mends; `RunStore` takes away what nobody needs.
+
+A kept reply drives the agent's tools. So each line is signed with a key that only this machine's record of the run has,
+and a line of a stranger's counts for nothing.
 """
 
+import hashlib
+import hmac
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from harness.archive.lines import LocatedRecord, Members, decode, read_lines, whole_lines
 from harness.archive.run_files import files_in, remove_file, replaced_file
 from harness.archive.typed_records import SEGMENT_HEAD, RecordType, read_record
 from harness.core.errors import ArchiveDamaged
-from harness.core.records import Record
+from harness.core.records import Record, is_none, to_json
 
 CHECKPOINTS = "checkpoints"
 """The folder of a run that holds them."""
@@ -48,6 +53,7 @@ class KeptReply(Record):
     ended_at: str | None
     elapsed_s: float
     """How long the attempt had taken."""
+    signature: str | None = Field(default=None, exclude_if=is_none)
 
 
 class KeptOutput(Record):
@@ -65,6 +71,12 @@ class KeptOutput(Record):
     """What the tool raised, where a message of it is the output."""
     started_at: str
     ended_at: str
+    signature: str | None = Field(default=None, exclude_if=is_none)
+
+
+def signature_of(body: str, key: str) -> str:
+    """Return the signature of a record's JSON without one: HMAC-SHA256."""
+    return hmac.new(key.encode(), body.encode(), hashlib.sha256).hexdigest()
 
 
 CHECKPOINT_KINDS: dict[type[KeptReply | KeptOutput], str] = {KeptReply: "reply", KeptOutput: "output"}
@@ -83,22 +95,31 @@ class KeptAttempt:
     outputs: list[KeptOutput] = field(default_factory=list[KeptOutput])
 
 
-def read_checkpoints(folder: Path, wanted: Callable[[RolloutKey], bool]) -> dict[RolloutKey, KeptAttempt]:
-    """Return the newest attempt at each rollout of the run in `folder` that is `wanted`. Raises ArchiveDamaged."""
-    attempts: dict[RolloutKey, KeptAttempt] = {}
+def read_checkpoints(
+    folder: Path, wanted: Callable[[RolloutKey], bool], key: str | None
+) -> tuple[dict[RolloutKey, KeptAttempt], set[RolloutKey]]:
+    """Return the newest attempt at each rollout of a run that is `wanted`, and the rollouts with lines of strangers.
+
+    Ours are the lines signed with `key`. Raises ArchiveDamaged.
+    """
+    attempts, strange = dict[RolloutKey, KeptAttempt](), set[RolloutKey]()
     for path in files_in(folder / CHECKPOINTS):
         for located in read_lines(path):
             if located.members["kind"] == SEGMENT_HEAD or not wanted(_key(located.members)):
                 continue
             record = read_checkpoint(located)
-            key = record.query, record.index
-            if key not in attempts or attempts[key].id != record.attempt:
-                attempts[key] = KeptAttempt(record.attempt)
+            of = record.query, record.index
+            unsigned = to_json(record.model_copy(update={"signature": None}))
+            if not key or not hmac.compare_digest(signature_of(unsigned, key), record.signature or ""):
+                strange.add(of)
+                continue
+            if of not in attempts or attempts[of].id != record.attempt:
+                attempts[of] = KeptAttempt(record.attempt)
             if isinstance(record, KeptReply):
-                attempts[key].replies.append(record)
+                attempts[of].replies.append(record)
             else:
-                attempts[key].outputs.append(record)
-    return attempts
+                attempts[of].outputs.append(record)
+    return {of: attempt for of, attempt in attempts.items() if of not in strange}, strange
 
 
 def read_checkpoint(located: LocatedRecord) -> KeptReply | KeptOutput:

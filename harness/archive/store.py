@@ -13,6 +13,7 @@ from harness.archive.checkpoints import (
     KeptReply,
     RolloutKey,
     drop_checkpoints,
+    signature_of,
 )
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo, ComparisonReader
 from harness.archive.folder_store import FolderStore, begin_segment, make_folder
@@ -254,6 +255,8 @@ class RunStore(InfoStore[RunReader]):
     def __init__(self, folder: Path, at: datetime, **options: Any) -> None:
         """Lock `folder`, as InfoStore does."""
         super().__init__(folder, at, **options)
+        self.checkpoint_key: str | None = None
+        """What checkpoints are signed with; without it none is kept."""
         self._cut_short: dict[RolloutKey, bool] = {}
         """Of the rollouts that were added whether `resume` takes them up again."""
 
@@ -295,8 +298,9 @@ class RunStore(InfoStore[RunReader]):
     def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
         """Keep what a rollout under way has had, safe from a kill of the process; return whether just as it was."""
         kept, body = self.redact.record_and_json(record)
-        if kept != record:
+        if kept != record or self.checkpoint_key is None:
             return False
+        body = f'{body[:-1]},"signature":"{signature_of(body, self.checkpoint_key)}"}}'
         with disk_errors(self.folder):
             if self._checkpoints is None:
                 self._checkpoints = begin_segment(self.folder / CHECKPOINTS, self._at, self._head)

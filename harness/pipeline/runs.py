@@ -13,11 +13,10 @@ from typing import Any
 import anyio
 
 from harness.archive.batch_log import futile_batches
-from harness.archive.checkpoints import RolloutKey, read_checkpoints
 from harness.archive.reader import RunReader
-from harness.archive.run_state import CUT_SHORT, Remaining, count_remaining, find_missing_work, find_redacted
+from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.store import RunStore
-from harness.core.errors import ArchiveDamaged, UsageError, call, option, switch
+from harness.core.errors import UsageError, call, option, switch
 from harness.core.records import Group, Query, Rollout
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL
@@ -32,9 +31,8 @@ from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, Size, check_prices, make_ceiling, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
-from harness.pipeline.trust import attest_judge, attested, one_error, trust_in
+from harness.pipeline.trust import attempts_before, attest_judge, attested, one_error, trust_in
 from harness.report.summary.ranking import RankingSummary
-from harness.rollouts.checkpoints import Attempted, attempted_before
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
 
@@ -153,6 +151,7 @@ async def resume_run(
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
     redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
+        store.checkpoint_key = trust.attestation.checkpoint_key if trust.attestation else None
         missing = find_missing_work(store.reader, retry_failed=retry_failed)  # another process may have gone on
         if missing.nothing:
             return None
@@ -233,30 +232,6 @@ class _Stages:
             await self.ranking.rank_or_leave(group, early)
 
 
-def _attempts_before(
-    store: RunStore, missing: Mapping[str, Sequence[int]], note: Callable[[str], None]
-) -> Callable[[str, int], Attempted | None]:
-    """Return what finds what the store holds of a missing rollout that was cut off. Raises ArchiveDamaged."""
-
-    def was_cut_off(key: RolloutKey) -> bool:
-        place = store.reader.index.rollouts.get(key[0], {}).get(key[1])
-        return key[1] in missing.get(key[0], ()) and (place is None or place.kind in CUT_SHORT)
-
-    kept = read_checkpoints(store.folder, was_cut_off) if missing else {}
-
-    def before(query: str, index: int) -> Attempted | None:
-        if (attempt := kept.get((query, index))) is None:
-            return None
-        try:
-            had = attempted_before(attempt, store.reader.blobs.get)
-        except ArchiveDamaged as exc:  # the texts may have been lost with the power
-            note(f"rollout {index} of query {query} begins anew: what was kept of it cannot be read ({exc})")
-            return None
-        return None if had.is_bound else had
-
-    return before
-
-
 @asynccontextmanager
 async def _open_stages(
     plan: JudgingPlan,
@@ -277,7 +252,7 @@ async def _open_stages(
             engine = None
             if agent:
                 maker, run_id = maker_elsewhere(settings), store.reader.info.id
-                before = _attempts_before(store, missing or {}, run_env.progress.note)
+                before = attempts_before(store, missing or {}, run_env.progress.note)
                 opening = open_engine(
                     agent, settings, store, run_env, maker, run_id=run_id, ceiling=ceiling, attempts_before=before
                 )

@@ -3,8 +3,9 @@
 A run folder is data from a stranger: it decides what this machine's record attests, or what today's user allows.
 """
 
+import secrets
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,10 +15,11 @@ from typing import Any
 from pydantic import JsonValue
 
 from harness.archive import attestations
+from harness.archive.checkpoints import RolloutKey, read_checkpoints
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import RunInfo, find_archived
-from harness.archive.run_state import find_missing_work
+from harness.archive.run_state import CUT_SHORT, find_missing_work
 from harness.archive.store import ComparisonStore, RunStore
 from harness.core import errors
 from harness.core.settings import SETTINGS, Settings
@@ -25,6 +27,7 @@ from harness.core.settings_sources import load
 from harness.core.user_files import is_file
 from harness.endpoints.credentials import Credentials
 from harness.pipeline.run_environment import RunEnvironment
+from harness.rollouts.checkpoints import Attempted, attempted_before
 from harness.rollouts.loading import LoadedAgent, is_plain_name, load_agent
 
 
@@ -114,13 +117,23 @@ def attested(
 ) -> Generator[None]:
     """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
     word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, None)
+    key = secrets.token_hex(16)
     addresses = archived_addresses(store.reader.info)
     write = partial(
-        attestations.attest, store.reader, run_env.environ, addresses, agent_word=word, agent_file=file, here=here
+        attestations.attest,
+        store.reader,
+        run_env.environ,
+        addresses,
+        agent_word=word,
+        agent_file=file,
+        here=here,
+        checkpoint_key=key,
     )
     record: attestations.Attestation | None = None
     try:
         record = write()
+        if isinstance(store, RunStore):
+            store.checkpoint_key = key
     except errors.CannotWrite as exc:
         run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
     try:
@@ -132,6 +145,32 @@ def attested(
             with suppress(errors.HarnessError):
                 if not attestations.attests_queries(record, store.reader):  # they came one by one
                     write()
+
+
+def attempts_before(
+    store: RunStore, missing: Mapping[str, Sequence[int]], note: Callable[[str], None]
+) -> Callable[[str, int], Attempted | None]:
+    """Return what finds what the store holds of a missing rollout that was cut off. Raises ArchiveDamaged."""
+
+    def was_cut_off(key: RolloutKey) -> bool:
+        place = store.reader.index.rollouts.get(key[0], {}).get(key[1])
+        return key[1] in missing.get(key[0], ()) and (place is None or place.kind in CUT_SHORT)
+
+    kept, strange = read_checkpoints(store.folder, was_cut_off, store.checkpoint_key) if missing else ({}, ())
+    if strange:
+        note(f"{errors.counted(len(strange), 'rollout')} begin anew: what was kept is not of this machine")
+
+    def before(query: str, index: int) -> Attempted | None:
+        if (attempt := kept.get((query, index))) is None:
+            return None
+        try:
+            had = attempted_before(attempt, store.reader.blobs.get)
+        except errors.ArchiveDamaged as exc:  # the texts may have been lost with the power
+            note(f"rollout {index} of query {query} begins anew: what was kept of it cannot be read ({exc})")
+            return None
+        return None if had.is_bound else had
+
+    return before
 
 
 def attest_judge(trust: Trust, run_env: RunEnvironment, urls: Iterable[str | None]) -> None:

@@ -49,7 +49,8 @@ def run(room: Room) -> Path:
     with RunStore(folder, AT) as store:
         store.add_batch_record(BatchMade(batch="1", at=AT, judge="m@host", form="text", keys=()))
         store.add_batch_record(BatchEnded(batch="1", at=AT, outcome="completed"))
-        store.add_checkpoint(CUT_OFF)
+        store.checkpoint_key = "k"
+        assert store.add_checkpoint(CUT_OFF)
         store.settle()
     (folder / "run.lock").unlink()
     return folder

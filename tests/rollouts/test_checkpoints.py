@@ -1,5 +1,6 @@
 """A rollout that is cut off goes on from the replies it had: after a kill or a failure, or on another server."""
 
+import json
 import os
 import signal
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from agents import Agent, Runner, function_tool
 
 import harness
+from harness.archive.lines import encode, read_lines
 from harness.archive.reader import RunReader
 from harness.core.errors import HarnessError
 from harness.core.progress import Silent
@@ -348,3 +350,37 @@ def test_where_a_kept_text_is_lost_the_rollout_begins_anew_and_says_so(endpoint:
     harness.resume_sync(folder, agent.agent, base_url=endpoint.base_url, progress=notes)
     assert only_rollout(folder).calls_kept is None
     assert any("begins anew: what was kept of it cannot be read" in text for text in notes.texts)
+
+
+def test_a_kept_reply_that_somebody_changed_drives_no_tool(endpoint: FakeEndpoint, tmp_path: Path):
+    agent, notes = NotingAgent(), Notes()
+    endpoint.agent = stepping(cut_at=3)
+    folder = cut_off(agent.agent, tmp_path, endpoint)
+    (path,) = (folder / "checkpoints").iterdir()
+    lines = list(read_lines(path))
+    changed = [
+        encode(
+            line.members["kind"],
+            json.dumps(without(line.members, {"crc", "schema_version", "kind"})).replace("step 2", "evil"),
+        )
+        for line in lines
+    ]
+    path.write_bytes(b"".join(changed))
+    endpoint.agent = stepping()
+    harness.resume_sync(folder, agent.agent, base_url=endpoint.base_url, progress=notes)
+    assert agent.marks == ["step 1", "step 2", "step 1", "step 2", "step 3"]
+    assert only_rollout(folder).calls_kept is None
+    assert any("not of this machine" in text for text in notes.texts)
+
+
+def test_without_this_machines_record_of_the_run_nothing_kept_counts(
+    endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    agent = NotingAgent()
+    endpoint.agent = stepping(cut_at=3)
+    folder = cut_off(agent.agent, tmp_path, endpoint)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    endpoint.agent = stepping()
+    harness.resume_sync(folder, agent.agent, base_url=endpoint.base_url)
+    assert agent.marks == ["step 1", "step 2", "step 1", "step 2", "step 3"]
+    assert only_rollout(folder).calls_kept is None
