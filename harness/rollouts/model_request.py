@@ -77,13 +77,19 @@ def common_start(before: Sequence[Any], after: Sequence[Any]) -> int:
 
 def sent_output(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | None) -> Any:
     """Return a tool call's output as the request that went on from request `at` has it (ids may repeat); else None."""
+    item = sent_item(requests, at, call_id)
+    return item and item["output"]
+
+
+def sent_item(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | None) -> Mapping[str, Any] | None:
+    """Return the input item that answers a tool call, from the request that went on from request `at`; else None."""
     before = input_items(requests[at])
     for later in requests[at + 1 :]:
         after = input_items(later)
         if common_start(before, after) == len(before):
             for item in after[len(before) :]:
                 if call_id and _answers(item, call_id):
-                    return item["output"]
+                    return item
     return None
 
 

@@ -4,10 +4,15 @@ import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
 from agents import (
+    ApplyPatchTool,
+    AsyncComputer,
+    ComputerTool,
+    CustomTool,
     FunctionTool,
     LocalShellTool,
     Model,
@@ -22,6 +27,7 @@ from agents import (
     ToolApprovalItem,
     ToolOutputGuardrailTripwireTriggered,
 )
+from agents.editor import ApplyPatchResult
 from agents.tool import ToolOriginType, get_function_tool_origin
 
 from harness.core.errors import counted, option
@@ -276,6 +282,8 @@ class ReplayModel(Model):
             shell = copy.copy(tool)
             shell.executor = execute
             return shell
+        if isinstance(tool, ApplyPatchTool | ComputerTool | CustomTool) and not self._recording.live_tools:
+            return self._without_hands(tool, call)
         if not isinstance(tool, FunctionTool):
             return tool
         origin = get_function_tool_origin(tool)
@@ -292,6 +300,46 @@ class ReplayModel(Model):
         if self._decisions.covers(tool.name):
             stub.needs_approval = False  # a refusal's message is among the recorded outputs
         return stub
+
+    def _without_hands(self, tool: Any, call: int) -> Tool:
+        """Return a tool that edits, clicks or runs nothing, and gives what it gave."""
+        recording, stub = self._recording, copy.copy(tool)
+        items = cast("Sequence[Any]", recording.calls[call].reply.output)
+        kind = "apply_patch_call" if isinstance(tool, ApplyPatchTool) else "computer_call"
+        ids = iter(
+            [str(item.call_id) for item in items if getattr(item, "type", None) == kind]
+        )  # the SDK makes them in this order
+
+        async def invoke(context: Any, text: str) -> Any:
+            del text
+            return await recording.output(call, context.tool_call_id, tool.name)
+
+        async def edit(_: Any) -> ApplyPatchResult:
+            call_id = next(ids, "")
+            item = model_request.sent_item([c.request for c in recording.calls], call, call_id)
+            if item is None:
+                return ApplyPatchResult("completed", await recording.output(call, call_id, tool.name))
+            return ApplyPatchResult(item.get("status"), item.get("output"))
+
+        async def screenshot(_: Any) -> str:
+            output = await recording.output(call, next(ids, ""), tool.name)
+            url: Any = cast("dict[str, Any]", output).get("image_url") if isinstance(output, dict) else output
+            return str(url).partition("base64,")[2]
+
+        if isinstance(tool, CustomTool):
+            stub.on_invoke_tool = invoke
+        elif isinstance(tool, ApplyPatchTool):
+            stub.editor = SimpleNamespace(create_file=edit, update_file=edit, delete_file=edit)
+        else:
+            stub.computer = type("RecordedComputer", (AsyncComputer,), _NO_HANDS | {"screenshot": screenshot})()
+        return stub
+
+
+async def _does_nothing(*_: Any, **__: Any) -> None:
+    """Stand for what a computer would do."""
+
+
+_NO_HANDS = dict.fromkeys(AsyncComputer.__abstractmethods__, _does_nothing)
 
 
 def _of_command(sent: dict[str, Any]) -> ShellCommandOutput:

@@ -12,6 +12,7 @@ from tests.rollouts.test_replay import BOTH_APIS, archived, identical, replayed
 
 pytestmark = pytest.mark.anyio
 AGENT = """
+import os
 from pathlib import Path
 from agents import *
 
@@ -57,6 +58,34 @@ def commands(request):
     outcome = ShellCallOutcome("exit", 3)
     return "text" if what == "text" else ShellResult([ShellCommandOutput("out", "err", outcome)] * 2)
 
+def mark(what):
+    with Path(__file__).with_name("ran").open("a") as file:
+        file.write("x")
+    return what
+
+class Editor:
+    def create_file(self, operation):
+        if "bad" in operation.path:
+            raise OSError("no such folder")
+        return mark("created " + operation.path)
+    update_file = delete_file = create_file
+
+class Screen(AsyncComputer):
+    environment, dimensions = "linux", (10, 10)
+    async def screenshot(self):
+        return mark("aGk=")
+    async def click(self, x, y, button): ...
+    async def double_click(self, x, y): ...
+    async def scroll(self, x, y, scroll_x, scroll_y): ...
+    async def type(self, text): ...
+    async def wait(self): ...
+    async def move(self, x, y): ...
+    async def keypress(self, keys): ...
+    async def drag(self, path): ...
+
+def raw(context, text):
+    return mark("raw " + text)
+
 def told(context, agent):
     return f"Serve the {context.context['rank']}."
 
@@ -66,6 +95,8 @@ def context(query):
 def build(env):
     tools = [secret, plain, lone, promote]
     shells = [LocalShellTool(shell), ShellTool(commands)] if env.api == "responses" else []
+    if "hands" in os.environ.get("OWN_TOOLS", ""):
+        shells = [ApplyPatchTool(Editor()), ComputerTool(Screen()), CustomTool("raw", "Raw.", raw)]
     return Agent(name="a", instructions=told, model="m", tools=tools + shells)
 """
 ACTION: dict[str, Any] = {"type": "exec", "command": ["echo", "hi"], "env": {}}
@@ -156,3 +187,44 @@ async def test_a_shell_s_commands_are_not_run_again(what: str, agent: str, tmp_p
     assert [r.status for r in rollouts(run)] == ["ok", "ok"]
     await identical(run, agent)
     assert (tmp_path / "ran").read_text() == "xx"
+
+
+def patch(path: str, number: int = 1) -> dict[str, Any]:
+    operation = {"type": "create_file", "path": path, "diff": "+hi"}
+    return {
+        "type": "apply_patch_call",
+        "id": path,
+        "call_id": f"p{number}",
+        "status": "completed",
+        "operation": operation,
+    }
+
+
+HANDS: dict[str, list[dict[str, Any]]] = {
+    "patches": [patch("a.txt"), patch("bad/b.txt", 2)],
+    "computer": [
+        {
+            "type": "computer_call",
+            "id": "c",
+            "call_id": "c1",
+            "status": "completed",
+            "pending_safety_checks": [],
+            "action": {"type": "click", "x": 1, "y": 2, "button": "left"},
+        }
+    ],
+    "raw": [{"type": "custom_tool_call", "id": "r", "call_id": "r1", "name": "raw", "input": "text"}],
+}
+
+
+@pytest.mark.parametrize("what", HANDS)
+async def test_a_replay_edits_clicks_and_runs_nothing(
+    what: str, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OWN_TOOLS", "hands")
+    done = lambda seen: any(str(i.get("type")).endswith("call_output") for i in seen.items)  # noqa: E731
+    script: Script = lambda seen: Say("Done.") if done(seen) else Say(items=tuple(HANDS[what]))  # noqa: E731
+    run = await archived(agent, "Go.", script, tmp_path / "runs", "responses")
+    assert [(r.status, r.failure) for r in rollouts(run)] == [("ok", None)] * 2
+    ran = (tmp_path / "ran").read_text()
+    await identical(run, agent)
+    assert (tmp_path / "ran").read_text() == ran
