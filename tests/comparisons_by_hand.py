@@ -294,7 +294,7 @@ def stored(runs_dir: Path, made: MadeComparison, **changes: Any) -> ComparisonRe
 def _sentence(result: SideResult) -> str:
     low, high = result.interval
     return (
-        f"B better on {result.better}, worse on {result.worse}, tied on {result.tied} of {result.queries}: preferred "
-        f"{100 * result.win_rate:.0f} % [{100 * low:.0f}, {100 * high:.0f}]. Not shown; about 70 queries would show a "
-        "difference of this size."
+        f"B beats A on {result.better} of {result.queries} queries, loses on {result.worse}, ties on {result.tied}: "
+        f"preferred in {100 * result.win_rate:.0f} % [{100 * low:.0f}, {100 * high:.0f}], judged by `gpt-5-mini` in "
+        "both orders. No clear winner; about 70 queries would decide."
     )

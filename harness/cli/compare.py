@@ -210,13 +210,13 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
             return _end_undecided(result, caller, files)
         with ComparisonReader(result.path) as reader:
             queries = list(reader.queries())
-            write_comparison_page(reader, gate.comparison)
+            write_comparison_page(reader, gate.comparison.model_copy(update={"sentence": gate.sentence}))
             if caller.as_json:
                 print_json(gate.model_dump(mode="json"))
             else:
-                print_comparison(reader, gate.comparison, caller)
+                print_comparison(reader, gate.comparison.model_copy(update={"sentence": ""}), caller)
                 say(gate.sentence)
-        words = forecast_sentences(gate.forecast, looks=rules.looks, concluded=gate.finding != "cannot tell")
+        _, *words = forecast_sentences(gate.forecast, looks=rules.looks, concluded=gate.finding != "cannot tell")
         files.write(gate_markdown(gate, words, queries), junit_xml(gate, queries))
         if not (caller.quiet or result.was_complete):  # the quote has said so
             say(tally_line(result), err=True)

@@ -1,5 +1,6 @@
 """All that a comparison says: of each two sides, of each side, and of all of them together."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -88,9 +89,36 @@ def _by_cluster(
     return won, played
 
 
-def sentence(result: comparisons.SideResult) -> str:
-    """Return what to take home of two sides, in the words that stdout, the page and a pull request show."""
-    a, b = result.sides
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/:@+-]{0,39}")
+
+
+def name_in_backticks(name: str) -> str:
+    """Return a name as a sentence holds it; empty where it is long or might mean something in Markdown."""
+    return f"`{name}`" if _PLAIN_NAME.fullmatch(name) else ""
+
+
+def side_names(sides: Sequence[comparisons.ComparedSide]) -> tuple[str, ...]:
+    """Return what sentences call the sides, in backticks: instructions file, agent or models, whichever differs first.
+
+    The labels where nothing tells all sides apart.
+    """
+    files = [(side.instructions_file or "").rpartition("/")[2].rpartition(".") for side in sides]
+    for names in (
+        [stem or suffix for stem, _, suffix in files],
+        [side.agent for side in sides],
+        [" + ".join(side.models) for side in sides],
+    ):
+        if len(set(names)) == len(sides) and all(map(name_in_backticks, names)):
+            return tuple(map(name_in_backticks, names))
+    return tuple(side.label for side in sides)
+
+
+def sentence(result: comparisons.SideResult, names: Sequence[str] | None = None, judge: str = "") -> str:
+    """Return what to take home of two sides, in the words that stdout, the page and a pull request show.
+
+    `names` are what the sides are called, in place of their labels, and `judge` is who judged.
+    """
+    a, b = names or result.sides
     open_pairs = counted(result.unjudged, "open pair")
     if not result.queries:
         why = f"{open_pairs} of {a} and {b}" if result.unjudged else f"{a} and {b} have no pair of samples"
@@ -98,35 +126,49 @@ def sentence(result: comparisons.SideResult) -> str:
     low, high, least, most = map(whole_percent, (*result.interval, *result.bounds))
     clusters = "" if result.clusters == result.queries else f" ({counted(result.clusters, 'cluster')})"
     figures = (
-        f"{b} better on {result.better:,}, worse on {result.worse:,}, tied on {result.tied:,} of {result.queries:,}"
-        f"{clusters}: preferred {whole_percent(result.win_rate)} % [{low}, {high}]."
+        f"{b} beats {a} on {result.better:,} of {counted(result.queries, 'query', 'queries')}{clusters}, loses on "
+        f"{result.worse:,}, ties on {result.tied:,}: preferred in {whole_percent(result.win_rate)} % [{low}, {high}]"
+        f"{_judged(result, judge)}."
     )
     if result.open_pairs_decide and comparisons.leaves_out_half(result.clusters, result.interval):
         pairs = counted(result.unjudged, "pair is", "pairs are")
-        return f"{figures} Not shown while {pairs} open: they leave anything from {least} to {most} % possible."
+        return f"{figures} No clear winner while {pairs} open: they leave anything from {least} to {most} % possible."
     bounds = f" With {open_pairs}: {least} to {most} %." if result.unjudged else ""
-    return f"{figures} {_conclusion(result)}{bounds}"
+    return f"{figures} {_conclusion(result, a, b)}{bounds}"
 
 
-def _conclusion(result: comparisons.SideResult) -> str:
-    a, b = result.sides
+def _judged(result: comparisons.SideResult, judge: str) -> str:
+    if not judge or not (judged := result.pairs - sum(result.forfeits)):
+        return ""
+    orders = {judged: " in both orders", 0: " in one order"}.get(result.both_orders, "")
+    return f", judged by {judge}{orders}"
+
+
+def _conclusion(result: comparisons.SideResult, a: str, b: str) -> str:
     if direction := result.shown:
-        return f"Shown: {b} is {direction} than {a}."
+        return f"Clear winner: {b if direction == 'better' else a}."
     unit = "queries" if result.clusters == result.queries else "clusters"
     if result.clusters < comparisons.FEWEST_SHOWING:
-        return f"Not shown: fewer than {comparisons.FEWEST_SHOWING} {unit} show nothing."
-    if result.enough_queries is None:
-        return "Not shown; there is no difference to show."
-    return f"Not shown; about {round_number(result.enough_queries)} queries would show a difference of this size."
+        return f"No clear winner: fewer than {comparisons.FEWEST_SHOWING} {unit} decide nothing."
+    if points := result.equal_within:
+        return f"Equal to within {counted(points, 'point')}."
+    if result.deciding_queries is None:
+        return "No clear winner."
+    return f"No clear winner; about {round_number(result.deciding_queries)} queries would decide."
 
 
-def sentence_of_many(results: Sequence[comparisons.SideResult], strengths: Sequence[comparisons.Strength]) -> str:
-    """Return what to take home of more than two sides: their order by strength, and what is shown after Holm."""
+def sentence_of_many(
+    results: Sequence[comparisons.SideResult], strengths: Sequence[comparisons.Strength], names: Mapping[str, str]
+) -> str:
+    """Return what to take home of more than two sides: their order by strength, and what is shown after Holm.
+
+    `names` says for each label what the side is called.
+    """
     shown = [result.sides[::-1] if result.shown == "better" else result.sides for result in results if result.shown]
-    wins = ", ".join(f"{better} over {worse}" for better, worse in shown)
+    wins = ", ".join(f"{names[better]} over {names[worse]}" for better, worse in shown)
     proven = f"Shown after Holm's correction: {wins}." if wins else "No difference is shown after Holm's correction."
     ordered = sorted(strengths, key=lambda side: (-side.strength.value, side.label))
-    return f"By strength: {', '.join(side.label for side in ordered)}. {proven}" if ordered else proven
+    return f"By strength: {', '.join(names[side.label] for side in ordered)}. {proven}" if ordered else proven
 
 
 def side_figures(
@@ -191,26 +233,30 @@ def compare_queries(
     floors: Mapping[int, float] | None = None,
     keys: Sequence[str] | None = None,
     seed: int = 0,
+    judge: str = "",
 ) -> Conclusions:
     """Work out everything that the matches of two sides or more say.
 
     `clusters` names the cluster of a query's content hash. `floors` holds, by a side's place, the standard deviation of
     a query's win rate between that side and itself, where it was measured. `keys` are the metadata's keys for slices;
-    None takes each that sorts the queries. Slices are of two sides only, strengths of more than two.
+    None takes each that sorts the queries. Slices are of two sides only, strengths of more than two. The sentence
+    names the `judge`.
     """
     labels = [side.label for side in sides]
     results = [
         side_result(queries, (a, b), (labels[a], labels[b]), clusters=clusters, floor=(floors or {}).get(a), seed=seed)
         for a, b in combinations(range(len(sides)), 2)
     ]
-    many = len(sides) > 2
+    names, many = side_names(sides), len(sides) > 2
     if many:
         corrected = holm([result.p for result in results])
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
     fitted = strengths(queries, labels, seed, clusters) if many else ()
     figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
     return Conclusions(
-        sentence=sentence_of_many(results, fitted) if many else sentence(results[0]),
+        sentence=sentence_of_many(results, fitted, dict(zip(labels, names, strict=True)))
+        if many
+        else sentence(results[0], names, judge),
         results=tuple(results),
         strengths=fitted,
         figures=tuple(figures),

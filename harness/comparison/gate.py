@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.comparison.conclusions import side_names
 from harness.comparison.interim import critical_values, exits
 from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_value
 from harness.comparison.outcomes import cluster_name, paired_rollouts
@@ -111,10 +112,10 @@ def forecast_sentences(forecast: Forecast, label: str = "B", *, looks: int = 1, 
 def gate_sentence(gate: GateResult) -> str:
     """Return the last line of a gate: what it says of the second side, the figures, and why."""
     look = gate.looks[-1]
-    first, second = (side.label for side in gate.comparison.sides[:2])
+    first, second = side_names(gate.comparison.sides)
     low, high = (_beside(*ends) for ends in zip(look.interval, (0.5 - gate.margin, 0.5), strict=True))
     figures = (
-        f"preferred {whole_percent(look.win_rate)} % [{low}, {high}] on {counted(look.queries, 'query', 'queries')}"
+        f"preferred in {whole_percent(look.win_rate)} % [{low}, {high}] on {counted(look.queries, 'query', 'queries')}"
     )
     stopped = f" at look {len(gate.looks)} of {gate.planned_looks}" if gate.planned_looks > 1 else ""
     limit = f"{100 * (0.5 - gate.margin):g}"
@@ -122,7 +123,7 @@ def gate_sentence(gate: GateResult) -> str:
         return f"Passed: {second} is not worse than {first}{stopped}: {figures}, above {limit} %."
     if gate.finding == "worse":
         return f"Failed: {second} is worse than {first}{stopped}: {figures}, below 50 %."
-    why = "; ".join(gate.reasons) or f"the interval must end above {limit} %, or below 50 %"
+    why = "; ".join(gate.reasons) or f"the interval must lie wholly above {limit} %, or wholly below 50 %"
     result = "Passed, since --allow-unsure lets it" if gate.passed else "Failed"
     return f"{result}: the gate cannot tell whether {second} is worse than {first}{stopped}: {figures}; {why}."
 

@@ -4,6 +4,7 @@ A comparison has two sides or more, in the order in which the user named them: A
 of the second one: a win rate of 0.62 says that B is preferred to A in 62 % of the pairs.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -18,6 +19,10 @@ FEWEST_SHOWING = 6
 ALPHA = 0.05
 _HALF = 1e-9
 """How far from one half a share counts as one half."""
+_MOST_EQUAL = 0.05
+"""The largest difference from one half at which two sides are called equal."""
+_Z95, _Z90, _Z_EQUAL = 1.960, 1.645, 2.927
+"""Standard errors of the 95 % and the 90 % interval, and what two one-sided tests at 5 % take for power 0.8."""
 
 
 class ComparedRollout(Record):
@@ -253,6 +258,32 @@ class SideResult(Record):
         if by_chance or self.open_pairs_decide or not leaves_out_half(self.clusters, self.interval):
             return None
         return "better" if self.win_rate > 0.5 else "worse"
+
+    @property
+    def equal_within(self) -> int | None:
+        """In how few whole percentage points of one half the 90 % interval lies (TOST); None beyond five points.
+
+        Open pairs count as all lost and as all won. The 95 % interval is scaled as a normal one: rather too wide.
+        """
+        if self.clusters < FEWEST_SHOWING:
+            return None
+        bounds = self.bounds if self.unjudged else (self.win_rate, self.win_rate)
+        ends = zip(self.interval, bounds, strict=True)
+        reach = max(abs(bound - 0.5 + _Z90 / _Z95 * (end - self.win_rate)) for end, bound in ends)
+        return max(1, math.ceil(100 * reach - _HALF)) if reach <= _MOST_EQUAL else None
+
+    @property
+    def deciding_queries(self) -> int | None:
+        """About how many queries would show this difference, or that none is above 5 points (power 0.8); else None."""
+        if self.shown or self.equal_within:
+            return None
+        low, high = self.interval
+        numbers = [] if self.enough_queries is None else [self.enough_queries]
+        if (room := _MOST_EQUAL - abs(self.win_rate - 0.5)) > _HALF:
+            numbers.append(math.ceil(self.queries * ((high - low) / 2 / _Z95 * _Z_EQUAL / room) ** 2))
+        if not numbers or (self.unjudged and min(numbers) <= self.queries):  # the open pairs would decide
+            return None
+        return max(self.queries + 1, min(numbers))
 
 
 def leaves_out_half(clusters: int, interval: tuple[float, float]) -> bool:

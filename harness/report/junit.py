@@ -23,7 +23,7 @@ def junit_xml(gate: GateResult, queries: Iterable[ComparedQuery]) -> str:
         SubElement(own, "failure", type=gate.finding, message=_shown(gate.sentence))
     elif unsure:
         SubElement(own, "skipped", message=_shown(gate.sentence))
-    SubElement(own, "system-out").text = _shown(f"{gate.sentence}\n{gate.comparison.sentence}")
+    SubElement(own, "system-out").text = _shown(gate.sentence)
     for query in met:
         test = SubElement(suite, "testcase", classname=f"{_SUITE}.queries", name=_shown(query.name))
         won = f"{gate.comparison.sides[1].label} won {query.won} {'pair' if query.pairs == 1 else 'pairs'}"

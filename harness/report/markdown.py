@@ -18,8 +18,9 @@ _TEXT = 160
 """Characters of a stranger's text."""
 _REASON = 900
 """Characters of an error's message."""
-_PROSE = re.compile(r"(?:[A-Za-z0-9 ,;:%()−–+'-]|\.(?=[\d ]|$)|\[[−\d., ]+\])*")
-"""Text in which no reader of Markdown sees markup, a link or a mention."""
+_PROSE = re.compile(r"(?:[A-Za-z0-9 ,;:%()−–+'-]|\.(?=[\d ]|$)|\[[−\d., ]+\]|`[A-Za-z0-9 ._/:@+-]+`(?!`))*")
+"""Text in which no reader of Markdown sees markup, a link or a mention, but for plain names in code spans."""
+_NAMES = re.compile("`[^`]*`")
 _REFERENCE = re.compile(r"gh-\d|[0-9a-f]{7}|\][(:\[]", re.IGNORECASE)
 """What GitHub would take for an issue, a commit or a link."""
 
@@ -48,14 +49,15 @@ def comparison_markdown(comparison: Comparison, queries: Iterable[ComparedQuery]
 
 
 def gate_markdown(gate: GateResult, forecast: Iterable[str], queries: Iterable[ComparedQuery]) -> str:
-    """Return what a gate says as Markdown, with the comparison under it; `forecast` is that in sentences."""
+    """Return what a gate says as Markdown, with the comparison under it; `forecast` says what it would take to tell."""
     looks = [(count(look.queries), rate(win_rate(look)), look.finding) for look in gate.looks]
+    compared = gate.comparison.model_copy(update={"sentence": ""})  # the gate's verdict is the only one
     blocks = [
         f"### {prose(gate.sentence)}",
         "\n".join(f"- {prose(line)}" for line in forecast),
         _table(("queries judged", "preferred", "the look says"), looks, right=(0,)) if gate.planned_looks > 1 else "",
     ]
-    return "\n\n".join([*filter(None, blocks), comparison_markdown(gate.comparison, queries)])
+    return "\n\n".join([*filter(None, blocks), comparison_markdown(compared, queries)])
 
 
 def refusal_markdown(reason: str) -> str:
@@ -74,7 +76,7 @@ def code(text: str, most: int = _TEXT) -> str:
 
 def prose(text: str) -> str:
     """Return a sentence as it is where nothing in it could mean anything in Markdown, else as a code span."""
-    return text if _PROSE.fullmatch(text) and not _REFERENCE.search(text) else code(text)
+    return text if _PROSE.fullmatch(text) and not _REFERENCE.search(_NAMES.sub("", text)) else code(text)
 
 
 def _results(results: Sequence[SideResult]) -> str:

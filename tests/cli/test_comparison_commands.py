@@ -89,7 +89,7 @@ def test_show_prints_the_comparison_and_report_writes_its_page(harness: Harness,
     a_filled_comparison(tmp_path / "runs", COMPARISON)
     shown, as_json = harness("show"), harness("show", COMPARISON, "--json")
     assert (shown.code, as_json.code) == (0, 0), shown.err + as_json.err
-    assert shown.out.splitlines()[0].startswith("B better on 2, worse on 1")
+    assert shown.out.splitlines()[0].startswith("B beats A on 2 of 3 queries, loses on 1")
     assert (as_json.json["comparison"], as_json.json["status"]) == (COMPARISON, "complete")
     page = harness("report")
     assert (page.code, page.out) == (0, f"runs/{COMPARISON}/report.html\n")

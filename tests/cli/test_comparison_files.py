@@ -29,7 +29,7 @@ def test_markdown_and_csv_are_written_beside_the_page_over_older_ones(desk: Desk
     assert len(rows) == len(QUERIES) * 3
     assert {(row["outcome"], row["role"]) for row in rows} == {("1.0", "sample"), ("1.0", "anchor")}
     page = next(desk.work.glob("runs/*-compare-*/report.html"))
-    assert sentence in page.read_text("utf-8")
+    assert "<code>strong</code> beats <code>weak</code> on 4 of 4 queries" in page.read_text("utf-8")
     first, files = page.read_bytes(), ("--markdown", "again.md", "--csv", "again.csv")
     page.unlink()
     assert desk("report", page.parent.name, *files).out_text.strip().endswith("report.html")

@@ -61,7 +61,7 @@ def test_a_better_agent_passes_and_the_forecast_is_said_before_anything_is_spent
     assert done.code == 0
     assert done.err_text.index("B passes in 7 %") < done.err_text.index("bought")
     last = done.out_text.rstrip().splitlines()[-1]
-    assert last == "Passed: B is not worse than A: preferred 100 % [83, 100] on 20 queries, above 45 %."
+    assert last == "Passed: `strong` is not worse than `weak`: preferred in 100 % [83, 100] on 20 queries, above 45 %."
     (folder,) = [line.split()[1] for line in done.out_text.splitlines() if line.startswith("comparison: ")]
     assert (desk.work / folder / "report.html").is_file()
 
@@ -75,7 +75,7 @@ def test_a_worse_agent_fails_and_nothing_is_bought_twice(desk: Desk, runs: tuple
     assert len(desk.endpoint.requests) == asked
     gate = GateResult.model_validate_json(first.out_text)
     assert (gate.finding, gate.passed, gate.comparison.results[0].worse) == ("worse", False, 20)
-    assert first.err_text.rstrip().endswith("preferred 0 % [0, 17] on 20 queries, below 50 %.")
+    assert first.err_text.rstrip().endswith("preferred in 0 % [0, 17] on 20 queries, below 50 %.")
 
 
 @pytest.mark.nightly
@@ -86,7 +86,7 @@ def test_a_gate_that_cannot_tell_fails_unless_it_may_pass_and_says_so(desk: Desk
     alike = desk.run("weak"), desk.run("weak")
     unsure = desk("gate", *alike)
     assert unsure.code == 1
-    assert "Failed: the gate cannot tell whether B is worse than A: preferred 50 % [42, 58]" in unsure.out_text
+    assert "Failed: the gate cannot tell whether B is worse than A: preferred in 50 % [42, 58]" in unsure.out_text
     allowed = desk("gate", *alike, "--allow-unsure", "--junit", "unsure.xml")
     assert allowed.code == 0
     assert allowed.out_text.rstrip().splitlines()[-1].startswith("Passed, since --allow-unsure lets it: ")
@@ -104,7 +104,7 @@ def test_markdown_and_junit_say_what_the_gate_says(desk: Desk, runs: tuple[str, 
     around = {"OPENAI_BASE_URL": desk.endpoint.base_url, "GITHUB_STEP_SUMMARY": str(summary)}
     assert desk("gate", *runs[::-1], "--junit", "gate.xml", environ=around).code == 1
     text = summary.read_text("utf-8")
-    assert text.startswith("An earlier step.\n### Failed: B is worse than A: preferred 0 %")
+    assert text.startswith("An earlier step.\n### Failed: `weak` is worse than `strong`: preferred in 0 %")
     assert "**B lost 20 of 20 queries to A**, the worst 10 of them:" in text
     assert "\n10. " in text
     assert "\n11. " not in text
@@ -112,7 +112,7 @@ def test_markdown_and_junit_say_what_the_gate_says(desk: Desk, runs: tuple[str, 
     assert (suite.get("failures"), len(suite)) == ("1", 21)
     failure = suite[0].find("failure")
     assert failure is not None
-    assert failure.get("message", "").startswith("Failed: B is worse than A")
+    assert failure.get("message", "").startswith("Failed: `weak` is worse than `strong`")
     assert desk("gate", *runs, "--markdown", "gate.md", environ=around).code == 0
     assert summary.read_text("utf-8") == text, "--markdown stands in for the job's page"
     markdown = (desk.work / "gate.md").read_text("utf-8")

@@ -84,19 +84,19 @@ def test_nothing_is_certain_where_all_queries_say_the_same():
 
 def test_the_sentence_says_what_is_shown_and_what_it_would_take():
     assert sentence(compare_scores({str(i): [(1, 2)] for i in range(40)})) == (
-        "B better on 40, worse on 0, tied on 0 of 40: preferred 100 % [91, 100]. Shown: B is better than A."
+        "B beats A on 40 of 40 queries, loses on 0, ties on 0: preferred in 100 % [91, 100]. Clear winner: B."
     )
-    assert sentence(compare_scores({str(i): [(2, 1)] for i in range(40)})).endswith("Shown: B is worse than A.")
+    assert sentence(compare_scores({str(i): [(2, 1)] for i in range(40)})).endswith("Clear winner: A.")
     assert sentence(compare_scores({str(i): [(1, 2)] for i in range(5)})).endswith(
-        "of 5: preferred 100 % [48, 100]. Not shown: fewer than 6 queries show nothing."
+        "ties on 0: preferred in 100 % [48, 100]. No clear winner: fewer than 6 queries decide nothing."
     )
     assert sentence(compare_scores({str(i): [(1, 1)] for i in range(20)})).endswith(
-        "preferred 50 % [42, 58]. Not shown; there is no difference to show."
+        "preferred in 50 % [42, 58]. No clear winner; about 130 queries would decide."
     )
     unsure = {str(i): [(1.0, 2.0) if i < 11 else (2.0, 1.0) if i < 17 else (1.0, 1.0)] for i in range(20)}
     assert sentence(compare_scores(unsure)) == (
-        "B better on 11, worse on 6, tied on 3 of 20: preferred 63 % [41, 84]. "
-        "Not shown; about 110 queries would show a difference of this size."
+        "B beats A on 11 of 20 queries, loses on 6, ties on 3: preferred in 63 % [41, 84]. "
+        "No clear winner; about 110 queries would decide."
     )
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.comparison.conclusions import compare_queries, sentence, side_figures, strengths
+from harness.comparison.conclusions import compare_queries, sentence, side_figures, side_names, strengths
 from harness.comparison.outcomes import Pair
 from harness.comparison.side_results import length_controlled, side_result, slices
-from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch, Interval
-from tests.comparisons_by_hand import a_side, make
+from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch, Interval, SideResult
+from tests.comparisons_by_hand import a_result, a_side, make
 
 SIDES = ((0, 1), ("A", "B"))
 
@@ -55,7 +55,7 @@ def test_open_pairs_are_the_best_and_the_worst_case():
     result = side_result(queries, *SIDES)
     assert (result.queries, result.pairs, result.unjudged) == (2, 3, 3)
     assert result.win_rate == 0.75
-    assert sentence(result).endswith("show nothing. With 3 open pairs: 33 to 83 %.")
+    assert sentence(result).endswith("decide nothing. With 3 open pairs: 33 to 83 %.")
     assert result.bounds == pytest.approx(((0.5 + 0.5 + 0) / 3, (1 + 0.5 + 1) / 3))
 
 
@@ -63,17 +63,19 @@ def test_nothing_is_shown_while_the_open_pairs_could_turn_it_round():
     judged = [a_query(i, "second", "tie") for i in range(20)]
     result = side_result([*judged, *(a_query(20 + i, None) for i in range(14))], *SIDES)
     assert (result.interval[0] > 0.5, result.bounds[0] < 0.5, result.shown) == (True, True, None)
-    assert sentence(result).endswith("Not shown while 14 pairs are open: they leave anything from 44 to 85 % possible.")
+    assert sentence(result).endswith(
+        "No clear winner while 14 pairs are open: they leave anything from 44 to 85 % possible."
+    )
     few_open = side_result([*judged, a_query(20, None)], *SIDES)
     assert few_open.shown == "better"
-    assert sentence(few_open).endswith("Shown: B is better than A. With 1 open pair: 71 to 76 %.")
+    assert sentence(few_open).endswith("Clear winner: B. With 1 open pair: 71 to 76 %.")
 
 
 def test_nothing_judged_says_nothing():
     conclusions = compare_queries([a_query(0, None, None)], [a_side("A"), a_side("B")])
-    assert conclusions.sentence == "Nothing was judged: 2 open pairs of A and B."
+    assert conclusions.sentence == "Nothing was judged: 2 open pairs of `a` and `b`."
     assert conclusions.results[0].interval == conclusions.results[0].bounds == (0, 1)
-    assert compare_queries([], [a_side("A"), a_side("B")]).sentence.startswith("Nothing was judged: A and B have no")
+    assert compare_queries([], [a_side("A"), a_side("B")]).sentence.startswith("Nothing was judged: `a` and `b` have")
 
 
 def test_alike_queries_count_as_their_cluster():
@@ -248,3 +250,61 @@ def test_the_same_queries_in_any_order_give_the_same_figures():
     made = make(35, failed=True)
     sides = [a_side("A"), a_side("B")]
     assert compare_queries(made.queries, sides) == compare_queries(made.queries[::-1], sides)
+
+
+def a_share(rate: float, half: float, **changes: Any) -> SideResult:
+    ends = (rate - half, rate + half)
+    plain = {"queries": 2000, "clusters": 2000, "win_rate": rate, "interval": ends, "enough_queries": None}
+    return a_result([]).model_copy(update=plain | changes)
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (a_share(0.51, 0.03), "Equal to within 4 points."),  # 51 % ± 2.52, at 90 %
+        (a_share(0.49, 0.03), "Equal to within 4 points."),
+        (a_share(0.5, 0.005), "Equal to within 1 point."),
+        (a_share(0.51, 0.047), "Equal to within 5 points."),
+        (a_share(0.51, 0.049), "No clear winner; about 6,700 queries would decide."),  # 5.1 points
+        (
+            a_share(0.501, 0.1, queries=40, clusters=40, enough_queries=33_000),
+            "No clear winner; about 380 queries would decide.",
+        ),
+        (
+            a_share(0.56, 0.115, queries=40, clusters=40, enough_queries=270),
+            "No clear winner; about 270 queries would decide.",
+        ),
+        (a_share(0.53, 0.02), "Clear winner: B."),
+        (a_share(0.47, 0.02), "Clear winner: A."),
+        (a_share(0.5, 0.01, clusters=5), "No clear winner: fewer than 6 clusters decide nothing."),
+        (
+            a_share(0.5, 0.01, unjudged=9, bounds=(0.45, 0.55)),
+            "No clear winner. With 9 open pairs: 45 to 55 %.",
+        ),
+    ],
+)
+def test_two_sides_are_equal_where_the_90_percent_interval_lies_within_five_points(result: SideResult, words: str):
+    assert sentence(result).endswith(words)
+
+
+def test_sides_are_named_by_what_tells_them_apart():
+    def names(*changes: dict[str, Any]) -> tuple[str, ...]:
+        return side_names([a_side(label, **change) for label, change in zip("ABC", changes, strict=False)])
+
+    files = [{"instructions_file": "prompts/baseline.txt"}, {"instructions_file": "concise"}]
+    assert names(*files) == ("`baseline`", "`concise`")
+    alike = {"instructions_file": None}
+    assert names({**alike, "agent": "a.py:x"}, {**alike, "agent": "b.py:x"}) == ("`a.py:x`", "`b.py:x`")
+    assert names({**alike, "models": ("m", "n")}, {**alike, "models": ("m",)}) == ("`m + n`", "`m`")
+    assert names(alike, alike) == ("A", "B")
+    assert names({"instructions_file": "a`b.txt"}, files[1]) == ("A", "B"), "what would close the code span is no name"
+    assert names(*files, {"instructions_file": "x/concise.md"}) == ("A", "B", "C")
+
+
+def test_the_sentence_has_names_and_who_judged_in_which_orders():
+    made = make(20)
+    said = compare_queries(made.queries, [a_side("A"), a_side("B")], judge="`gpt-6.1-terra`").sentence
+    assert said.startswith("`b` beats `a` on ")
+    assert ", judged by `gpt-6.1-terra` in both orders. No clear winner; about " in said
+    of_many = compare_queries(make(40, sides=3).queries, [a_side(label) for label in "ABC"]).sentence
+    assert of_many.startswith("By strength: `")

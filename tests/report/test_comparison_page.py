@@ -26,7 +26,7 @@ def test_the_sentence_stands_first_then_the_figures_then_the_losses_worst_first(
     places = [
         text.index(words)
         for words in (
-            made.comparison.sentence,
+            made.comparison.sentence.partition(", judged")[0],
             "All pairs",
             "$0.0123 [0.0100, 0.0150]",
             "Then answer in",

@@ -84,5 +84,5 @@ def test_what_a_rescoring_costs_has_separators() -> None:
 def test_what_a_comparison_shows_has_separators() -> None:
     counts = {"queries": 4000, "clusters": 1500, "better": 1600, "worse": 1300, "tied": 1100, "unjudged": 1234}
     words = sentence(a_result([]).model_copy(update=counts))
-    assert "B better on 1,600, worse on 1,300, tied on 1,100 of 4,000 (1,500 clusters)" in words
+    assert "B beats A on 1,600 of 4,000 queries (1,500 clusters), loses on 1,300, ties on 1,100" in words
     assert "1,234 open pairs" in words

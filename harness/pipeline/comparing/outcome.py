@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
-from harness.comparison.conclusions import compare_queries
+from harness.comparison.conclusions import compare_queries, name_in_backticks
 from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt, reversals
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
 from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateResult, InterimRule
@@ -28,12 +28,14 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         raise UsageError(f"comparison {info.id} has compared no query yet; go on with {call('resume', reader.folder)}")
     queries = sorted(newest.queries, key=lambda query: query.query)  # they were written as they came
     sides = newest.head.sides
+    model, _, name = str(info.judge["identity"]).rpartition("@")
     said = compare_queries(
         queries,
         sides,
         clusters=clusters_by_key({query.query: query for query in queries}, info.cluster) if info.cluster else None,
         floors={at: floor for at, floor in enumerate(newest.head.floors) if floor is not None},
         seed=reader.settings.seed,
+        judge=name_in_backticks(model or name),
     )
     lost = reasons_to_doubt(queries, [side.label for side in sides])
     return Comparison(

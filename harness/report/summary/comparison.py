@@ -136,9 +136,9 @@ def _doubts(r: SideResult) -> Iterator[ResultFigure]:
     if r.detectable is not None:
         points = f"{100 * r.detectable:.0f} points"
         yield ResultFigure("shown from", points, f"what {_units(r)} show with power 0.8")
-    if r.enough_queries is not None:
-        about = f"about {round_number(r.enough_queries)}"
-        yield ResultFigure("queries needed", about, "to show a difference of this size")
+    if (needed := r.deciding_queries) is not None:
+        about = f"about {round_number(needed)}"
+        yield ResultFigure("queries needed", about, "to show this difference, or none above 5 points")
     if r.floor is not None:
         source = f"{r.sides[0]} against itself" if r.floor_from == "runs" else "a stated default"
         yield ResultFigure("noise floor", fixed(r.floor), f"spread of equal agents; {source}")
