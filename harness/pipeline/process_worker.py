@@ -318,7 +318,8 @@ class _Rollout:
             begun = BegunRollout(order.query, order.index, first_call, done, lambda: self._late, leads=order.leads)
             begun.before = asked.before
             with scope:
-                await RolloutsHere(replace(run_context, on_write=self._wrote), on_begin=first_call.begin).make(begun)
+                watched = replace(run_context, on_write=self._wrote, own_state=_files_here)
+                await RolloutsHere(watched, on_begin=first_call.begin).make(begun)
             return workers.MadeRollout(self._within_limit(done.get(order.index)), store.blobs)
 
     def _wrote(self, path: str, rollout: str) -> None:
@@ -339,6 +340,11 @@ class _Rollout:
             resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
         why = f"its process needed more memory than {option('memory', self._job.settings.memory)} allows"
         return Failure(kind="agent_code", type=MemoryError.__name__, message=why)
+
+
+def _files_here() -> list[Path] | None:
+    """Return what is in the rollout's own folders, which the next attempt will not have; None for nothing."""
+    return [*Path().iterdir(), *Path(tempfile.gettempdir()).iterdir()] or None
 
 
 def _met_limit(path: Sequence[Step]) -> bool:

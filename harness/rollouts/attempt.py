@@ -78,6 +78,8 @@ class RunContext:
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
     alternatives: Sequence[ModelSource] = ()
     """The servers of the run's models, where there are several: each rollout goes to one of them."""
+    own_state: Callable[[], Any] = lambda: None
+    """Returns what a rollout has outside of the context that its next attempt will not have; None for nothing."""
     attempts_before: Callable[[str, int], Attempted | None] = lambda _query, _index: None
     """Returns what the archive has of an attempt at a rollout, by query and index, to go on from."""
     noted: set[str] = field(default_factory=set[str])
@@ -169,9 +171,12 @@ class Attempt:
     def keep_as_it_comes(self) -> Keeper:
         """Have what this attempt gets kept as it comes, and given what the one before had. Returns who keeps it."""
         recorder, hooks, before = self.recorder, self.recorder.hooks, self.before
-        keeper = Keeper(
-            recorder, self.run_context.store, self.query.id, self.index, self.trace_id, lambda: self.scope.context
-        )
+
+        def state() -> Any:
+            own, context = self.run_context.own_state(), self.scope.context
+            return context if own is None else (context, own)
+
+        keeper = Keeper(recorder, self.run_context.store, self.query.id, self.index, self.trace_id, state)
         recorder.kept, hooks.began, hooks.ended = keeper.replied, keeper.began, keeper.ended
         if before and before.calls:
             keeper.before_s, recorder.give_again = before.elapsed_s, GivenAgain(before, hooks).reply

@@ -31,6 +31,8 @@ from harness.rollouts.model_request import as_archived, input_items
 from harness.rollouts.raw import Packer, RawCall, pack_tokens, unpack, unpack_tokens
 from harness.rollouts.recorder import BeginsAnew, RecordedCall, Recorder
 
+_OTHER_TOOLS = "apply_patch", "code_interpreter", "computer", "custom_tool", "local_shell", "shell"
+
 
 @dataclass
 class Attempted:
@@ -45,10 +47,14 @@ class Attempted:
 
     @property
     def is_bound(self) -> bool:
-        """Whether a server alone can go on from here: it keeps the conversation, or a container that code ran in."""
+        """Whether no other attempt can go on from here.
+
+        A server keeps the conversation, or code ran in its container, or a tool ran that is no function: a shell, say.
+        """
         items = (item for call in self.calls if call.response for item in call.response.output)
-        return any(call.is_bound for call in self.calls) or any(
-            getattr(item, "type", None) == "code_interpreter_call" or hasattr(item, "container_id") for item in items
+        types = {str(getattr(item, "type", None)) for item in items}
+        return any(call.is_bound for call in self.calls) or not types.isdisjoint(
+            f"{tool}_call" for tool in _OTHER_TOOLS
         )
 
 
@@ -61,8 +67,8 @@ class Keeper:
     query: str
     index: int
     attempt: str
-    context: Callable[[], Any]
-    """Returns the rollout's context."""
+    state: Callable[[], Any]
+    """Returns what tools may change that no request shows: the rollout's context, files of its own."""
     before_s: float = 0.0
     """How long the attempts before had taken."""
     had: Attempted = field(default_factory=Attempted)
@@ -72,7 +78,7 @@ class Keeper:
     """Whether the store takes it, too."""
     _packer: Packer | None = None
     _unwritten: RecordedCall | None = None
-    _context: str | None = None
+    _began_as: str | None = None
     _calls_at_start: dict[str, int] = field(default_factory=dict[str, int])
 
     def replied(self, call: RecordedCall) -> None:
@@ -91,8 +97,8 @@ class Keeper:
     def began(self, span: Span[Any]) -> None:
         """Note that a tool call begins."""
         self._calls_at_start[span.span_id] = len(self.recorder.calls)
-        if self._context is None:
-            self._context = _state_of(self.context())
+        if self._began_as is None:
+            self._began_as = _state_of(self.state())
 
     def ended(self, span: Span[Any], call_id: str, tool: Tool, output: Any) -> None:
         """Note what a tool call gave, unless model calls were made in it: then it runs again, on their replies."""
@@ -101,7 +107,7 @@ class Keeper:
         asks = isinstance(tool, FunctionTool) and self._has_asked(span)
         if place is None or self.recorder.fatal or asks or not is_plain(tool):
             return
-        self._is_open = self._is_open and self._context is not None and self._context == _state_of(self.context())
+        self._is_open = self._is_open and self._began_as is not None and self._began_as == _state_of(self.state())
         if self._is_open and (sent := _as_sent(call_id, tool, output)) is not None:
             hooks, now = self.recorder.hooks, get_trace_provider().time_iso()
             again = hooks.given_again.get(span.span_id)

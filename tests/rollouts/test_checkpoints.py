@@ -384,3 +384,50 @@ def test_without_this_machines_record_of_the_run_nothing_kept_counts(
     harness.resume_sync(folder, agent.agent, base_url=endpoint.base_url)
     assert agent.marks == ["step 1", "step 2", "step 1", "step 2", "step 3"]
     assert only_rollout(folder).calls_kept is None
+
+
+SHELL_FILE = """
+from agents import Agent, LocalShellTool
+from pathlib import Path
+
+def shell(request):
+    with (Path(__file__).parent / "marks.txt").open("a") as marks:
+        print("ran", file=marks)
+    return "out"
+
+agent = Agent(name="noting", instructions="Note.", tools=[LocalShellTool(shell)])
+"""
+
+
+def test_a_rollout_that_used_a_shell_begins_anew(endpoint: FakeEndpoint, tmp_path: Path):
+    (tmp_path / "shell.py").write_text(SHELL_FILE)
+    action = {"type": "exec", "command": ["ls"], "env": {}}
+    call = {"type": "local_shell_call", "id": "s", "call_id": "s1", "status": "completed", "action": action}
+    is_cut = [True]
+
+    def reply(seen: Seen) -> Reaction:
+        has_run = any(item.get("type") == "local_shell_call_output" for item in seen.items)
+        return (NO_QUOTA if is_cut[0] else Say("Done.")) if has_run else Say(items=(call,))
+
+    endpoint.agent = reply
+    folder = cut_off(str(tmp_path / "shell.py"), tmp_path / "runs", endpoint, api="responses")
+    is_cut[0] = False
+    harness.resume_sync(folder, base_url=endpoint.base_url)
+    rollout = only_rollout(folder)
+    assert (rollout.status, rollout.calls_kept, len(rollout.calls)) == ("ok", None, 2)
+
+
+@pytest.mark.parametrize(("writes", "kept"), [("open('own.txt', 'a').write('x')", 1), (NOTHING, 2)])
+def test_an_isolated_rollout_goes_on_only_before_it_left_files(
+    harness: Harness, endpoint: FakeEndpoint, tmp_path: Path, writes: str, kept: int
+):
+    file = noting_file(tmp_path / "agent", acts=writes)
+    endpoint.agent = stepping(cut_at=3)
+    env = {"OPENAI_BASE_URL": endpoint.base_url}
+    more = ["-n", "1", "--topology", "none", "--isolate", "process"]
+    assert harness("run", "Go on?", "--agent", str(file), "--model", "m", *more, env=env).code == 4
+    endpoint.agent = stepping()
+    again = harness("resume", "--isolate", "process", "--json", env=env)
+    assert again.code == 0, again.err
+    (run,) = (path for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    assert (only_rollout(run).status, only_rollout(run).calls_kept) == ("ok", kept)
