@@ -63,7 +63,9 @@ def test_a_better_agent_passes_and_the_forecast_is_said_before_anything_is_spent
     last = done.out_text.rstrip().splitlines()[-1]
     assert last == "Passed: `strong` is not worse than `weak`: preferred in 100 % [83, 100] on 20 queries, above 45 %."
     (folder,) = [line.split()[1] for line in done.out_text.splitlines() if line.startswith("comparison: ")]
-    assert (desk.work / folder / "report.html").is_file()
+    page = (desk.work / folder / "report.html").read_text("utf-8")
+    assert "Passed: <code>strong</code> is not worse than <code>weak</code>" in page
+    assert "lear winner" not in page + done.out_text, "the gate's verdict is the only one"
 
 
 def test_a_worse_agent_fails_and_nothing_is_bought_twice(desk: Desk, runs: tuple[str, str]):
@@ -86,6 +88,7 @@ def test_a_gate_that_cannot_tell_fails_unless_it_may_pass_and_says_so(desk: Desk
     alike = desk.run("weak"), desk.run("weak")
     unsure = desk("gate", *alike)
     assert unsure.code == 1
+    assert "the interval must lie wholly above 45 %, or wholly below 50 %" in unsure.out_text
     assert "Failed: the gate cannot tell whether B is worse than A: preferred in 50 % [42, 58]" in unsure.out_text
     allowed = desk("gate", *alike, "--allow-unsure", "--junit", "unsure.xml")
     assert allowed.code == 0
@@ -117,6 +120,10 @@ def test_markdown_and_junit_say_what_the_gate_says(desk: Desk, runs: tuple[str, 
     assert summary.read_text("utf-8") == text, "--markdown stands in for the job's page"
     markdown = (desk.work / "gate.md").read_text("utf-8")
     assert markdown.startswith("### Passed")
+    assert "lear winner" not in markdown + (desk.work / "gate.xml").read_text("utf-8"), (
+        "the gate's verdict is the only one"
+    )
+    assert "passes in" not in markdown
     assert "cannot tell" not in markdown, "the gate has told: what would let it tell is no news"
     asked, made = len(desk.endpoint.requests), (desk.run("weak"), desk.run("strong"))
     for command, option in (
