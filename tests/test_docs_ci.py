@@ -85,7 +85,11 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
     checkout, tools = tmp_path / "checkout", tmp_path / "bin"
     checkout.mkdir()
     tools.mkdir()
-    for name, line in (("harness", f'exec {sys.executable} -m harness "$@"'), ("pip", 'echo "$@" >> ../pip.txt')):
+    for name, line in (
+        ("harness", f'exec {sys.executable} -m harness "$@"'),
+        ("python3", f'exec {sys.executable} "$@"'),
+        ("pip", 'echo "$@" >> ../pip.txt'),
+    ):
         (tools / name).write_text(f"#!/bin/sh\n{line}\n")
         (tools / name).chmod(0o755)
     (checkout / "queries.jsonl").write_text(QUERIES)
@@ -127,7 +131,45 @@ def test_every_shell_block_works_and_the_gate_lets_a_better_agent_pass_and_holds
     assert "### Failed: B is worse than A" in (runner.folder / "gate.md").read_text("utf-8")
     inputs = {name: spec.get("default") for name, spec in ACTION["inputs"].items()} | USE[0]["with"]
     values = {f"inputs.{name}": value for name, value in inputs.items()}
-    assert runner.steps(ACTION["runs"]["steps"], {"GITHUB_ACTION_PATH": str(ROOT)}, values) == [0, 0, 1]
+    outputs = runner.folder.parent / "outputs.txt"
+    env = {"GITHUB_ACTION_PATH": str(ROOT), "GITHUB_OUTPUT": str(outputs)}
+    assert runner.steps(ACTION["runs"]["steps"], env, values) == [0, 0, 1]
+    assert outputs.read_text("utf-8").startswith("exit-code=1\nverdict=worse\nrate=0.0\ninterval=[0.0, ")
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "outputs"),
+    [
+        (
+            '{"finding": "not worse", "looks": [{}, {"win_rate": 0.56, "interval": [0.45, 0.68]}]}',
+            0,
+            ["not worse", "0.56"],
+        ),
+        ('{"finding": null, "stopped": "judge failed"}', 6, ["judge failed", ""]),
+        ("", 2, ["refused", ""]),
+    ],
+)
+def test_the_action_says_verdict_rate_and_interval_and_hands_its_inputs_on(
+    runner: Runner, printed: str, code: int, outputs: list[str]
+):
+    tool = runner.folder.parent / "bin" / "harness"
+    tool.write_text(
+        "#!/bin/sh\necho $OPENAI_BASE_URL $@ >> ../asked.txt\n[ $1 = run ] && exit 0\n"
+        f"printf '%s' '{printed}'\nexit {code}\n"
+    )
+    inputs = {name: spec.get("default") for name, spec in ACTION["inputs"].items()} | USE[0]["with"]
+    inputs |= {"model": "gpt-5", "base-url": "http://localhost/v1", "n": "4"}
+    told = runner.folder.parent / "outputs.txt"
+    env = {"GITHUB_ACTION_PATH": str(ROOT), "GITHUB_OUTPUT": str(told)}
+    values = {f"inputs.{name}": value for name, value in inputs.items()}
+    assert runner.steps(ACTION["runs"]["steps"], env, values) == [0, 0, code]
+    said = dict(line.split("=", 1) for line in told.read_text("utf-8").splitlines())
+    assert said.keys() == ACTION["outputs"].keys()
+    assert [said["exit-code"], said["verdict"], said["rate"]] == [str(code), *outputs]
+    assert said["interval"] == ("[0.45, 0.68]" if code == 0 else "")
+    run, gate = (runner.folder.parent / "asked.txt").read_text("utf-8").splitlines()
+    assert run == "http://localhost/v1 run --agent poet.py --queries queries.jsonl --model gpt-5 -n 4 --topology none"
+    assert gate.startswith("http://localhost/v1 gate ")
 
 
 def test_the_workflows_are_short():
