@@ -78,6 +78,8 @@ class ComparisonHead(Record):
     floors: tuple[float | None, ...]
     """For each side the standard deviation of a query's win rate between equal agents, from its own judged pairs; None
     where the run has too few."""
+    interval_version: Annotated[int, Field(ge=1, le=999)] = 1
+    """How the intervals are made (harness.comparison.outcomes): a comparison keeps those that it had."""
 
 
 class ComparisonFooter(Record):

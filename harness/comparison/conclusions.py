@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from harness.comparison.intervals import holm, interval_of_mean, interval_of_share, quantiles, redrawn
-from harness.comparison.outcomes import Clusters, Numbers, cluster_name, mean_by_query, outcomes, side_pairs
+from harness.comparison.outcomes import Clusters, Numbers, OfOneSize, cluster_name, mean_by_query, outcomes, side_pairs
 from harness.comparison.side_results import side_result, slices
 from harness.core import comparisons
 from harness.core.errors import counted
@@ -42,7 +42,8 @@ def strengths(
         won, played = np.split(np.stack([clusters.sum(axis) for clusters in drawn]), 2)
         return bradley_terry(won, played, met)
 
-    ends = [quantiles(of_side, count) for of_side in redrawn(sums, fitted, seed)]
+    worth = Clusters(played.sum(0), played.sum(0), isinstance(clusters, OfOneSize)).fewest
+    ends = [quantiles(of_side, worth) for of_side in redrawn(sums, fitted, seed)]
     return tuple(
         comparisons.Strength(label=label, strength=comparisons.Interval(value=float(value), low=low, high=high))
         for label, value, (low, high) in zip(labels, fitted(*sums), ends, strict=True)

@@ -3,11 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
+
+import numpy as np
 
 from harness.comparison.conclusions import side_names
 from harness.comparison.interim import critical_values, exits
 from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_value
-from harness.comparison.outcomes import cluster_name, paired_rollouts
+from harness.comparison.outcomes import cluster_name, equal_clusters, paired_rollouts
 from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.errors import counted
 from harness.core.records import percent_half_up, round_number, whole_percent
@@ -29,12 +32,19 @@ def default_spread(pairs: int) -> float:
 
 
 def pass_forecast(
-    queries: int, margin: float, spread: float | None, *, pairs: int = 2, shares: tuple[float, ...] = (1.0,)
+    queries: int,
+    margin: float,
+    spread: float | None,
+    *,
+    pairs: int = 2,
+    shares: tuple[float, ...] = (1.0,),
+    sizes: Sequence[Sequence[int]] = (),
 ) -> Forecast:
     """Return how probably an agent equal to the baseline passes, and how many queries let it pass in 80 %.
 
     `queries` are those that count as independent: of queries in clusters see `independent_queries`. Without a `spread`
-    the default one for so many pairs a query is taken. `shares` says how much is judged at each analysis.
+    the default one for so many pairs a query is taken. `shares` says how much is judged at each analysis, and `sizes`
+    how large the clusters are that it adds; where they differ, simulated gates give the probability.
     """
     width = default_spread(pairs) if spread is None else spread
     low, high = 1, 2
@@ -44,7 +54,9 @@ def pass_forecast(
         middle = (low + high) // 2
         low, high = (low, middle) if pass_probability(middle, margin, width, shares) >= _DESIRED else (middle, high)
     return Forecast(
-        probability=pass_probability(queries, margin, width, shares),
+        probability=_simulated(sizes, margin, width, shares)
+        if len({*chain.from_iterable(sizes)}) > 1
+        else pass_probability(queries, margin, width, shares),
         queries=queries,
         margin=margin,
         looks=len(shares),
@@ -71,6 +83,31 @@ def pass_probability(queries: float, margin: float, spread: float, shares: tuple
     shifts = [margin * (queries * share) ** 0.5 / spread for share in shares]
     high = [bound - shift for bound, shift in zip(bounds, shifts, strict=True)]
     return sum(above for above, _ in exits(shares, high, [-bound for bound in bounds]))
+
+
+_GATES, _NUMBERS_AT_ONCE = 4_000, 1_000_000
+
+
+def _simulated(sizes: Sequence[Sequence[int]], margin: float, spread: float, shares: tuple[float, ...]) -> float:
+    """Return how often an equal agent passes a gate whose clusters differ in size, if a cluster's queries say the same.
+
+    The standard error then depends on the mean, and no formula holds: the intervals of simulated gates are worked out.
+    """
+    counts, every = [*accumulate(map(len, sizes))], np.array([*chain.from_iterable(sizes)], np.float64)
+    if spread == 0:
+        return pass_probability(equal_clusters(every, every)[-1][0], margin, spread, shares)
+    rng, passed = np.random.default_rng(0), 0
+    for gates in [most := max(1, min(_GATES, _NUMBERS_AT_ONCE // len(every)))] * (_GATES // most):
+        sums = every * rng.normal(0.5, spread, (gates, len(every)))
+        undecided = np.ones(gates, bool)
+        for count, critical in zip(counts, critical_values(shares), strict=True):
+            of_part, sized = sums[:, :count], every[:count]
+            errors = [t_value(critical, n - 1) * s / n**0.5 for n, s in equal_clusters(of_part, sized)]
+            mean, half = of_part.sum(1) / sized.sum(), np.max(errors, axis=0)
+            above = undecided & (mean - half > 0.5 - margin)
+            passed += int(above.sum())
+            undecided &= ~above & (mean + half >= 0.5)
+    return passed / (most * (_GATES // most))
 
 
 def independent_queries(queries: Sequence[str], clusters: Mapping[str, str] | None) -> float:

@@ -5,6 +5,7 @@ The error rate is spent over the analyses by the function of O'Brien and Fleming
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -142,6 +143,11 @@ class InterimPlan:
                 looks_due = due
         return cls(tuple(map(tuple, parts)), margin, clusters, seed)
 
+    @property
+    def sizes(self) -> tuple[tuple[int, ...], ...]:
+        """How many queries each cluster of each part has."""
+        return tuple(tuple(Counter(cluster_name(q, self.clusters) for q in part).values()) for part in self.parts)
+
     @cached_property
     def shares(self) -> tuple[float, ...]:
         """The share of the queries that is judged at each analysis; the last one is 1."""
@@ -203,10 +209,10 @@ def interval_at(clusters: Clusters, critical: float) -> Interval:
     if clusters.count < FEWEST_CLUSTERS:
         return Interval(value=clusters.mean if clusters.count else 0.5, low=0.0, high=1.0)
     tail = float(scipy("special").ndtr(-critical))
-    half = t_value(critical, clusters.count - 1) * (clusters.spread or 0.0) / clusters.count**0.5
+    half = max(t_value(critical, count - 1) * spread / count**0.5 for count, spread in clusters.as_equal)
     low, high = clusters.mean - half, clusters.mean + half
     if clusters.dissenters < FEWEST_CLUSTERS:
-        unseen = 1 - tail ** (1 / clusters.count)
+        unseen = 1 - tail ** (1 / clusters.fewest)
         shrunk = clusters.mean * (1 - unseen)
         low, high = min(low, shrunk), max(high, shrunk + unseen)
     return Interval(value=clusters.mean, low=max(0.0, low), high=min(1.0, high))

@@ -57,8 +57,11 @@ def detectable(clusters: Clusters, spread_of_equals: float) -> float | None:
     """
     if clusters.count < 2:
         return None
-    effect = _least_with_power(lambda effect: t_test_power(effect, clusters.count), 0.0, 1 / math.sqrt(clusters.count))
-    distance = effect * _spread(clusters, spread_of_equals)
+
+    def shown(count: float, spread: float) -> float:
+        return spread * _least_with_power(lambda effect: t_test_power(effect, count), 0.0, 1 / math.sqrt(count))
+
+    distance = max(shown(count, spread or spread_of_equals or DEFAULT_SPREAD) for count, spread in clusters.as_equal)
     return distance if distance <= 0.5 else None
 
 
@@ -67,15 +70,14 @@ def enough_queries(clusters: Clusters, spread_of_equals: float) -> int | None:
     distance = abs(clusters.mean - 0.5)
     if not clusters.count or distance < 1e-9:
         return None
-    effect = min(_GREATEST_EFFECT, distance / _spread(clusters, spread_of_equals))
-    count = _least_with_power(lambda count: t_test_power(effect, count), 2.0, 4.0)
-    fewest = max(FEWEST_SHOWING, count) * clusters.queries / clusters.count
+
+    def needed(count: float, spread: float) -> float:
+        effect = min(_GREATEST_EFFECT, distance / (spread or spread_of_equals or DEFAULT_SPREAD))
+        least = _least_with_power(lambda count: t_test_power(effect, count), 2.0, 4.0)
+        return max(FEWEST_SHOWING, least) * clusters.queries / count
+
+    fewest = max(needed(*worth) for worth in clusters.as_equal or [(clusters.count, 0.0)])
     return max(clusters.queries + 1, math.ceil(fewest))
-
-
-def _spread(clusters: Clusters, of_equals: float) -> float:
-    """Return the spread; where all clusters say the same that of equals, and where those did, too, the default."""
-    return clusters.spread or of_equals or DEFAULT_SPREAD
 
 
 def _least_with_power(power: Callable[[float], float], low: float, high: float) -> float:
@@ -92,16 +94,16 @@ def _least_with_power(power: Callable[[float], float], low: float, high: float) 
 DRAWS = 10_000
 """Times that the clusters are drawn again, or have their signs flipped."""
 FEWEST_DRAWN_AGAIN = 30
-"""Clusters below which an interval is by t: with few clusters the percentile bootstrap is too narrow."""
+"""`Clusters.fewest` below which an interval is by t: the bootstrap is too narrow, too, where few hold most queries."""
 _OUTSIDE = 0.025
 """What lies outside of an interval on either side."""
 _NUMBERS_AT_ONCE = 2_000_000
 """Bounds the memory of drawing again."""
 
 
-def method_for(count: int) -> Literal["bootstrap", "t"]:
-    """Tell how the interval of so many clusters is made."""
-    return "bootstrap" if count >= FEWEST_DRAWN_AGAIN else "t"
+def method_for(clusters: Clusters) -> Literal["bootstrap", "t"]:
+    """Tell how the interval of clusters is made."""
+    return "bootstrap" if clusters.fewest >= FEWEST_DRAWN_AGAIN else "t"
 
 
 def interval_of_share(clusters: Clusters, seed: int) -> Interval:
@@ -117,7 +119,7 @@ def interval_of_share(clusters: Clusters, seed: int) -> Interval:
     value = clusters.mean
     low, high = _ends(clusters, seed)
     if clusters.dissenters < min(FEWEST_SHOWING, clusters.count / 5):
-        unseen = 1 - _OUTSIDE ** (1 / clusters.count)
+        unseen = 1 - _OUTSIDE ** (1 / clusters.fewest)
         low, high = min(low, value * (1 - unseen)), max(high, value * (1 - unseen) + unseen)
     return Interval(value=value, low=max(0.0, low), high=min(1.0, high))
 
@@ -153,10 +155,9 @@ def sign_flip_p(clusters: Clusters, middle: float, seed: int) -> float:
 
 
 def _ends(clusters: Clusters, seed: int) -> tuple[float, float]:
-    spread = clusters.spread or 0.0
-    if spread and method_for(clusters.count) == "bootstrap":
-        return quantiles(redrawn((clusters.sums, clusters.sizes), ratio, seed), clusters.count)
-    half = t_quantile(clusters.count) * spread / float(np.sqrt(clusters.count))
+    if clusters.as_equal[0][1] and method_for(clusters) == "bootstrap":
+        return quantiles(redrawn((clusters.sums, clusters.sizes), ratio, seed), clusters.fewest)
+    half = max(t_quantile(count) * spread / float(np.sqrt(count)) for count, spread in clusters.as_equal)
     return clusters.mean - half, clusters.mean + half
 
 
@@ -176,12 +177,12 @@ def redrawn(sums: tuple[Numbers, ...], statistic: Callable[..., Numbers], seed: 
     return drawn.bootstrap_distribution
 
 
-def t_quantile(count: int) -> float:
+def t_quantile(count: float) -> float:
     """Return the factor of a standard error that a two-sided 95 % interval of `count` clusters takes."""
     return float(scipy("special").stdtrit(count - 1, 1 - _OUTSIDE))
 
 
-def quantiles(drawn: Numbers, count: int) -> tuple[float, float]:
+def quantiles(drawn: Numbers, count: float) -> tuple[float, float]:
     """Return the ends of the percentile interval of a figure that was worked out for each draw of `count` clusters.
 
     A little less than 2.5 % is left out on either side: drawing again knows neither that the spread is estimated nor

@@ -13,6 +13,14 @@ from harness.core.records import Role
 
 Numbers = NDArray[np.float64]
 
+INTERVAL_VERSION = 2
+"""How intervals of clusters are made: 2 since their sizes count. A comparison that 1 made says what it said."""
+
+
+class OfOneSize(dict[str, str]):
+    """The clusters of a comparison of interval version 1: they count as if they were of one size, which is too many."""
+
+
 NEGLIGIBLE = 1e-12
 """Below this a difference is rounding."""
 
@@ -27,6 +35,7 @@ class Clusters:
 
     sums: Numbers
     sizes: Numbers
+    of_one_size: bool = False
 
     @classmethod
     def of(cls, means: Mapping[str, float], clusters: Mapping[str, str] | None = None) -> Self:
@@ -35,7 +44,8 @@ class Clusters:
         for query in sorted(means):
             places.setdefault(cluster_name(query, clusters), []).append(means[query])
         listed = [places[name] for name in sorted(places)]
-        return cls(np.array([sum(m) for m in listed], np.float64), np.array([len(m) for m in listed], np.float64))
+        sums, sizes = (np.array([*map(figure, listed)], np.float64) for figure in (sum, len))
+        return cls(sums, sizes, isinstance(clusters, OfOneSize))
 
     @property
     def count(self) -> int:
@@ -53,24 +63,55 @@ class Clusters:
         return float(self.sums.sum() / self.sizes.sum()) if self.count else 0.0
 
     @cached_property
-    def spread(self) -> float | None:
-        """The standard deviation between clusters: that of the mean, times the root of C. None below two clusters.
+    def as_equal(self) -> tuple[tuple[float, float], ...]:
+        """How many clusters of one size these are worth and the spread of those, as `equal_clusters` says: one or two.
 
-        Where clusters are of one size this is the standard deviation of their means. Where they are not it is that of
-        the ratio of sums, linearized (W. G. Cochran, Sampling Techniques, 1977, section 6.4).
+        A spread is the standard deviation of the clusters' means. Nothing below two clusters.
         """
         if self.count < 2:
-            return None
-        deviations = self.sums - self.mean * self.sizes
-        squares = float((deviations**2).sum()) / (self.count - 1)
-        spread = float(np.sqrt(squares)) / float(self.sizes.mean())
-        return spread if spread > NEGLIGIBLE * max(1.0, abs(self.mean)) else 0.0
+            return ()
+        least = NEGLIGIBLE * max(1.0, abs(self.mean))
+        worths = equal_clusters(self.sums, self.sizes, of_one_size=self.of_one_size)
+        return tuple((count, float(spread) if spread > least else 0.0) for count, spread in worths)
+
+    @property
+    def fewest(self) -> float:
+        """As how many clusters of one size these count at least."""
+        return min((count for count, _ in self.as_equal), default=self.count)
 
     @property
     def dissenters(self) -> int:
         """How many clusters have another mean than the one that most have."""
         means = np.round(self.sums / self.sizes, 9)
         return self.count - int(np.unique(means, return_counts=True)[1].max()) if self.count else 0
+
+
+def equal_clusters(sums: Numbers, sizes: Numbers, *, of_one_size: bool = False) -> list[tuple[float, Numbers]]:
+    """Return as how many clusters of one size clusters of `sizes` [C] count, and the spread [...] of `sums` [..., C].
+
+    The spread over the root of the count is the standard error of the mean, and the count less one its degrees of
+    freedom: CR2 with those of Satterthwaite (R. M. Bell and D. F. McCaffrey, Survey Methodology 28, 2002; J. E.
+    Pustejovsky and E. Tipton, J. Bus. Econ. Stat. 36, 2018), in closed form for a mean. Once with the variance of a
+    cluster's sum proportional to its size (its queries have nothing in common), once to its square (they say the same).
+    Few clusters tell too little to choose between the two: whoever asks takes the wider. Clusters of one size are C
+    with the standard deviation of their means, by both; `of_one_size` takes others so.
+    """
+    total, count = sizes.sum(), len(sizes)
+    residuals = sums - (sums.sum(-1) / total)[..., None] * sizes
+    if of_one_size or (sizes == sizes[0]).all():
+        return [(float(count), np.sqrt((residuals**2).sum(-1) / (count - 1)) / sizes.mean())]
+    share = sizes / total
+    worths: list[tuple[float, Numbers]] = []
+    for variance in (sizes, sizes**2):
+        whole = variance.sum()
+        common = share * share * whole - 2 * share * variance  # a residual's variance is `variance + common`
+        weight = variance / (variance + common) / total**2
+        a, b, c = ((weight * part).sum() for part in (share**2, share * variance, variance**2))
+        crossed = 2 * a * c + whole**2 * a**2 + 2 * b**2 - 4 * whole * a * b
+        squares = (weight**2 * variance * (variance + 2 * common)).sum() + crossed
+        worth = float((whole / total**2) ** 2 / squares) + 1
+        worths.append((worth, np.sqrt((weight * residuals**2).sum(-1) * worth)))
+    return worths
 
 
 def cluster_name(query: str, clusters: Mapping[str, str] | None) -> tuple[bool, str]:

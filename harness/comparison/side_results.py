@@ -122,7 +122,8 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
     fit = _logistic_fit(won, columns, [numbers[row[2]] for row in rows])
     if fit is None or np.abs(fit[0]).max() > _GREATEST_LOGIT:
         return None
-    logit, half = float(fit[0][0]), intervals.t_quantile(len(numbers)) * float(fit[1][0])
+    sizes = Clusters.of({query: 1.0 for query in pairs if cluster_name(query, clusters) in numbers}, clusters)
+    logit, half = float(fit[0][0]), intervals.t_quantile(sizes.fewest) * float(fit[1][0])
     value, low, high = ((1 + math.tanh(end / 2)) / 2 for end in (logit, logit - half, logit + half))
     return Interval(value=value, low=low, high=high)
 
@@ -201,7 +202,7 @@ def summarize_pairs(
         tied=len(means) - wins - losses,
         win_rate=rate.value,
         interval=(rate.low, rate.high),
-        method=intervals.method_for(summed.count),
+        method=intervals.method_for(summed),
         p=intervals.sign_flip_p(summed, 0.5, seed),
         margin=intervals.interval_of_mean(Clusters.of(mean_by_query(margins), clusters), seed),
         flips=sum(pair.flipped for pair in listed),

@@ -20,7 +20,7 @@ from harness.comparison.intervals import (
     sign_flip_p,
     t_test_power,
 )
-from harness.comparison.outcomes import Clusters, Pair, ratio
+from harness.comparison.outcomes import Clusters, OfOneSize, Pair, equal_clusters, ratio
 from harness.comparison.side_results import length_controlled
 from harness.ranking.judge_stats.agreement import Share
 
@@ -40,10 +40,11 @@ def uneven(count: int, rng: np.random.Generator) -> Clusters:
     return Clusters(np.array([rng.choice([0, 0.25, 0.5, 0.75, 1], size).sum() for size in sizes]), sizes.astype(float))
 
 
-@pytest.mark.parametrize("count", [30, 45, 200])
+@pytest.mark.parametrize("count", [45, 60, 200])
 def test_the_bootstrap_is_scipys_over_ratios_of_sums(count: int, rng: np.random.Generator):
     clusters = uneven(count, rng)
-    widened = stats.t.ppf(0.975, count - 1) * np.sqrt(count / (count - 1))
+    worth = clusters.fewest
+    widened = stats.t.ppf(0.975, worth - 1) * np.sqrt(worth / (worth - 1))
     theirs = stats.bootstrap(
         (clusters.sums, clusters.sizes),
         ratio,
@@ -116,8 +117,8 @@ def test_holm_is_what_its_steps_give():
 
 def test_power_and_number_of_queries_are_those_of_the_t_test():
     clusters = of_values(np.tile([0.0, 0.5, 1.0, 1.0], 15))
-    spread = clusters.spread
-    assert spread
+    ((count, spread),) = clusters.as_equal
+    assert count == 60
     assert spread == pytest.approx(np.std(clusters.sums, ddof=1))
     distance = detectable(clusters, 0.42)
     assert distance
@@ -168,13 +169,40 @@ def test_where_nothing_spreads_the_power_is_that_of_the_default_spread():
 def test_the_spread_of_uneven_clusters_is_the_standard_error_of_their_ratio(rng: np.random.Generator):
     clusters = uneven(400, rng)
     drawn = stats.bootstrap((clusters.sums, clusters.sizes), ratio, paired=True, rng=np.random.default_rng(0))
-    assert clusters.spread is not None
-    assert clusters.spread / 20 == pytest.approx(drawn.standard_error, rel=0.05)
+    for count, spread in clusters.as_equal:
+        assert spread / count**0.5 == pytest.approx(drawn.standard_error, rel=0.05)
     means = {"a": 1.0, "b": 0.0, "c": 0.75, "d": 0.0}
-    assert Clusters.of(means).spread == pytest.approx(np.std([1, 0, 0.75, 0], ddof=1))
-    in_twos = Clusters.of(means, {"a": "x", "b": "x", "c": "y", "d": "y"}).spread
-    assert in_twos == pytest.approx(np.std([0.5, 0.375], ddof=1))
-    assert Clusters.of({"a": 1.0}).spread is None
+    assert Clusters.of(means).as_equal == ((4, pytest.approx(np.std([1, 0, 0.75, 0], ddof=1))),)
+    in_twos = Clusters.of(means, {"a": "x", "b": "x", "c": "y", "d": "y"}).as_equal
+    assert in_twos == ((2, pytest.approx(np.std([0.5, 0.375], ddof=1))),)
+    assert Clusters.of({"a": 1.0}).as_equal == ()
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("sizes", [[30] + [1] * 20, [3, 3, 1, 2, 5], [2, 1]])
+def test_uneven_clusters_have_cr2_and_the_freedom_of_satterthwaite_in_matrices(sizes: list[int], power: int):
+    size, sums = np.array(sizes, float), np.random.default_rng(0).normal(size=len(sizes)) * sizes
+    variance = np.diag(size**power)
+    residual = np.eye(len(size)) - np.outer(size / size.sum(), np.ones(len(size)))
+    covariance = residual @ variance @ residual.T
+    weight = np.diag(np.diag(variance) / np.diag(covariance)) / size.sum() ** 2
+    quadratic = weight @ covariance
+    freedom = np.trace(quadratic) ** 2 / np.trace(quadratic @ quadratic)
+    count, spread = equal_clusters(sums, size)[power - 1]
+    assert count - 1 == pytest.approx(freedom)
+    assert spread**2 / count == pytest.approx((residual @ sums) @ weight @ (residual @ sums))
+
+
+@pytest.mark.parametrize(("count", "alike"), [(7, 1), (12, 5), (2, 3)])
+def test_clusters_of_one_size_keep_the_interval_by_t_with_one_degree_less_than_clusters(count: int, alike: int):
+    means = np.random.default_rng(count).random(count)
+    clusters = Clusters(means * alike, np.full(count, float(alike)))
+    half = stats.t.ppf(0.975, count - 1) * means.std(ddof=1) / count**0.5
+    ours = interval_of_mean(clusters, 0)
+    assert ours
+    assert (ours.low, ours.high) == pytest.approx((means.mean() - half, means.mean() + half), abs=1e-12)
+    nearly = equal_clusters(np.append(clusters.sums, 1e-9), np.append(clusters.sizes, 1e-9))  # one of next to no size
+    assert [worth for worth, _ in nearly] == pytest.approx([count] * 2, abs=1e-3)
 
 
 def test_strengths_are_choixs_and_those_of_every_draw_at_once(rng: np.random.Generator):
@@ -188,3 +216,12 @@ def test_strengths_are_choixs_and_those_of_every_draw_at_once(rng: np.random.Gen
         for (first, second), wins, games in zip(met, won[:, draw], played[:, draw], strict=True):
             table[second, first], table[first, second] = wins + 0.25, games - wins + 0.25
         assert ours[:, draw] == pytest.approx(choix.ilsr_pairwise_dense(table, tol=1e-12), abs=1e-6)
+
+
+def test_clusters_of_a_comparison_that_0_2_0_made_keep_its_spread_and_count():
+    clusters = {f"q{i}": "alike" for i in range(6)}
+    means = {f"q{i}": float(i % 3) / 2 for i in range(12)}
+    old, new = (Clusters.of(means, kind(clusters)) for kind in (OfOneSize, dict))
+    linearized = np.sqrt(((old.sums - old.mean * old.sizes) ** 2).sum() / 6) / old.sizes.mean()
+    assert old.as_equal == ((7, pytest.approx(linearized)),)
+    assert new.fewest < 3 < 7 == old.fewest

@@ -5,6 +5,8 @@ import pytest
 from scipy.stats import t
 
 from harness.comparison.gate import default_spread, independent_queries, pass_forecast, pass_probability
+from harness.comparison.intervals import interval_of_mean
+from harness.comparison.outcomes import Clusters
 
 
 @pytest.mark.parametrize(("queries", "percent"), [(20, 9), (200, 39), (400, 66), (800, 90)])
@@ -57,3 +59,21 @@ def test_queries_of_one_cluster_count_as_one():
 def test_where_all_pairs_tie_enough_queries_pass_for_certain():
     assert [pass_probability(queries, 0.05, 0.0) for queries in (20, 35, 36)] == [0.0, 0.0, 1.0]
     assert pass_forecast(20, 0.05, 0.0).queries_desired == 36
+
+
+@pytest.mark.parametrize("sizes", [[30] + [1] * 20, [30] * 3 + [1] * 30, [1, 2, 3] * 9])
+def test_a_gate_whose_clusters_differ_in_size_passes_as_often_as_is_foretold(sizes: list[int]):
+    size, rng = np.array(sizes, float), np.random.default_rng(3)
+    drawn = [interval_of_mean(Clusters(size * rng.normal(0.5, 0.3, len(size)), size), 0) for _ in range(800)]
+    for margin in (0.05, 0.3):
+        passed = np.mean([interval.low > 0.5 - margin for interval in drawn if interval])
+        assert pass_forecast(20, margin, 0.3, sizes=[sizes]).probability == pytest.approx(passed, abs=0.05)
+
+
+def test_four_looks_at_clusters_that_differ_in_size_pass_hardly_less_often_than_one():
+    sizes = [[1, 2, 3] * 20] * 4
+    once, four = (
+        pass_forecast(400, 0.05, 0.3, sizes=[sizes[0] * 4]),
+        pass_forecast(400, 0.05, 0.3, shares=(0.25, 0.5, 0.75, 1.0), sizes=sizes),
+    )
+    assert four.probability == pytest.approx(once.probability, abs=0.04)

@@ -7,12 +7,20 @@ import pytest
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from compare import NOISY, SHARP, Setting, coverage, first_side_only, found, length_lover
+from compare import NOISY, SHAPES, SHARP, Setting, coverage, first_side_only, found, length_lover, uneven
 
 
 def test_the_interval_of_a_against_a_holds_one_half_about_as_often_as_it_says():
-    assert coverage(Setting(NOISY, 8, alike=5), 200) == pytest.approx(0.95, abs=0.04)
-    assert coverage(Setting(NOISY, 40, alike=5), 60) == pytest.approx(0.95, abs=0.06)
+    assert coverage(Setting(NOISY, (5,) * 8), 200) == pytest.approx(0.95, abs=0.04)
+    assert coverage(Setting(NOISY, (5,) * 40), 60) == pytest.approx(0.95, abs=0.06)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES][:4])
+def test_clusters_that_differ_in_size_show_nothing_of_equal_agents_and_pass_no_gate_by_arithmetic(shape: str):
+    said = uneven(NOISY, SHAPES[shape], 60, calibration=2000)
+    assert min(said.compare, said.slice) >= 0.9
+    assert said.at_margin <= 0.06
+    assert said.forecast == pytest.approx(said.equal, abs=0.08)
 
 
 def test_a_better_agent_is_found_about_as_often_as_the_power_says():

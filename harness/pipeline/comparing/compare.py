@@ -16,6 +16,7 @@ import anyio.lowlevel
 from harness.archive.comparison_reader import ComparisonHead
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.store import ComparisonStore, ComparisonWriter, ReadStore
+from harness.comparison.outcomes import INTERVAL_VERSION
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import HarnessError, UsageError, counted, first_error, option
 from harness.endpoints.costs import CostBounds, total_bounds
@@ -334,5 +335,6 @@ def _new_file(
             sides=plan.sides,
             notes=tuple(known_notes(plan, readers)),
             floors=tuple(chance_floor(reader, judge, rubric, plan.options.pairs) for reader in readers),
+            interval_version=INTERVAL_VERSION,
         )
     )

@@ -11,6 +11,7 @@ from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries, name_in_backticks
 from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt, reversals
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
+from harness.comparison.outcomes import OfOneSize, cluster_name
 from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateResult, InterimRule
 from harness.core.errors import UsageError, call, counted, option, switch
 from harness.core.records import Query
@@ -29,10 +30,13 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
     queries = sorted(newest.queries, key=lambda query: query.query)  # they were written as they came
     sides = newest.head.sides
     model, _, name = str(info.judge["identity"]).rpartition("@")
+    clusters = clusters_by_key({query.query: query for query in queries}, info.cluster)
+    if newest.head.interval_version == 1:
+        clusters = OfOneSize(clusters)
     said = compare_queries(
         queries,
         sides,
-        clusters=clusters_by_key({query.query: query for query in queries}, info.cluster) if info.cluster else None,
+        clusters=clusters,
         floors={at: floor for at, floor in enumerate(newest.head.floors) if floor is not None},
         seed=reader.settings.seed,
         judge=name_in_backticks(model or name),
@@ -51,12 +55,15 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         strengths=said.strengths,
         figures=said.figures,
         slices=said.slices,
-        notes=(*newest.head.notes, *_notes(reader, queries)),
+        notes=(*newest.head.notes, *_notes(reader, queries, clusters)),
     )
 
 
-def _notes(reader: ComparisonReader, queries: Sequence[ComparedQuery]) -> Iterator[str]:
+def _notes(reader: ComparisonReader, queries: Sequence[ComparedQuery], clusters: Mapping[str, str]) -> Iterator[str]:
     info, count = reader.info, len(queries)
+    sizes = Counter(cluster_name(query.query, clusters) for query in queries)
+    if isinstance(clusters, OfOneSize) and len({*sizes.values()}) > 1:
+        yield "the clusters differ in size, which the intervals leave out, as 0.2.0 did: too narrow; compare again"
     if differs := sum(query.task_differs for query in queries):
         where = "" if differs == count else f" on {differs:,} of {counted(count, 'query', 'queries')}"
         yield f"the sides' instructions or tools differ{where}: the judge was shown the query alone"
@@ -143,6 +150,7 @@ def power_check(
             chance_floor(runs[0], judging.judge.identity, judging.rubric.label, options.pairs) if 0 in runs else None,
             pairs=options.pairs,
             shares=plan.shares,
+            sizes=plan.sizes,
         )
 
 
