@@ -91,12 +91,12 @@ def helps_of(command: click.Command) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def helps() -> str:
-    """What `--help` prints of every command, and of the benchmarks of rankings."""
+    """What `--help` prints of every command, and of benchmarks."""
     benchmarks = (
         subprocess.run(
             [sys.executable, f"benchmarks/{name}.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        for name in ("ranking", "pooled", "reliability")
+        for name in ("ranking", "pooled", "reliability", "compare")
     )
     return "".join([*helps_of(app), *(benchmark.stdout for benchmark in benchmarks)])
 
