@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import chain, count
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
 from harness.archive.typed_records import checked
 from harness.core.errors import counted
@@ -194,6 +194,8 @@ class ImportedRun:
     """Stores a text and returns its name; without it the turns of a rollout are not kept."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     """Rollouts so far, by query id."""
+    shared: dict[str, dict[str, JsonValue]] = field(default_factory=dict[str, dict[str, JsonValue]])
+    """Texts and numbers of the metadata that all rollouts so far share, by query id."""
     unplaced: Counter[str] = field(default_factory=Counter[str])
     """In how many trajectories so far each thing stood that no record has a place for."""
 
@@ -213,6 +215,8 @@ class ImportedRun:
     def rollout(self, trajectory: ImportedTrajectory) -> Rollout | None:
         """Return a trajectory as the next rollout of its group; None for one that is there already."""
         query = self._query(trajectory)
+        plain = {key: value for key, value in trajectory.metadata.items() if isinstance(value, str | int | float)}
+        self.shared[query.id] = {k: v for k, v in self.shared.get(query.id, plain).items() if plain.get(k) == v}
         self.unplaced.update(set(trajectory.unplaced))
         key = query.id, trajectory.content if trajectory.index is None else trajectory.index
         if key[1] is not None and key in self._indices:

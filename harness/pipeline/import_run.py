@@ -50,7 +50,7 @@ def import_trajectories(
         importing = ImportedRun(info.id, at, first_is_anchor, store.put_blob)
         for foreign in read_trajectories(files, format):
             if query := importing.query(foreign):
-                store.add_query(query)
+                store.add_query(query.model_copy(update={"metadata": counting.shared[query.id]}))
             if rollout := importing.rollout(foreign):
                 store.add_rollout(rollout)
         if not importing.places:

@@ -43,6 +43,20 @@ def test_it_is_ranked_without_an_anchor_rescored_for_nothing_and_shown(file: Pat
     assert {r.requested.temperature for r in rollouts.rollouts} == {None}
 
 
+def test_what_all_rollouts_of_a_query_share_becomes_its_metadata(tmp_path: Path, harness: Harness):
+    path = tmp_path / "made.jsonl"
+    kinds = [{"kind": "sky", "by": name, "tags": ["a"]} for name in "xy"] + [{"kind": "sky", "tags": ["a"], "n": 1}]
+    alone = line("Salt.", "Why is the sea salty?", metadata={"kind": "sea"})
+    path.write_text("\n".join([*(line(f"A{i}", metadata=kind) for i, kind in enumerate(kinds)), alone]))
+    made = harness("import", str(path), "--json")
+    assert made.code == 0, made.err
+    with RunReader(tmp_path / made.json["path"]) as reader:
+        queries = [*reader.queries()]
+        rollouts = reader.group(queries[0]).rollouts
+    assert [query.metadata for query in queries] == [{"kind": "sky"}, {"kind": "sea"}]
+    assert [rollout.metadata for rollout in rollouts] == kinds
+
+
 def test_with_first_is_anchor_each_group_is_played_against_its_first(file: Path, harness: Harness):
     assert harness("import", str(file), "--first-is-anchor").code == 0
     ranked = harness("rescore", "--judge-model", "offline-features", "--json")
