@@ -15,7 +15,7 @@ from figures import add_json_option, renew
 from simulated_gate import NOISY, SHARP, Repeat, repeats
 from simulated_judge import Regime
 
-from harness.comparison.gate import pass_probability, reversals
+from harness.comparison.gate import noise, orders_of, pass_probability
 from harness.comparison.interim import InterimPlan
 from harness.core.comparisons import InterimAnalysis
 
@@ -70,7 +70,7 @@ def play(case: Case, count: int, seed: int = 0) -> Outcome:
         looks, probability = gate(repeat, case.looks)
         foretold.append(probability)
         judged.append(looks[-1].queries / case.queries)
-        findings["refused" if reversals(repeat.queries).noise() else looks[-1].finding] += 1
+        findings["refused" if noise(orders_of(repeat.queries)) else looks[-1].finding] += 1
     return Outcome(findings, float(np.mean(foretold)), float(np.mean(judged)))
 
 

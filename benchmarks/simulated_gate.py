@@ -28,11 +28,13 @@ def repeats(
     Without a regime the judge likes whoever stands first.
     """
     for _ in range(count):
-        calls = _calls(regime, queries, pairs, rng, worse_by)
+        calls = simulated_calls(regime, queries, pairs, rng, worse_by)
         yield Repeat([_query(number, calls[number], pairs) for number in range(queries)], _spread(calls, pairs))
 
 
-def _calls(regime: Regime | None, queries: int, pairs: int, rng: np.random.Generator, worse_by: float) -> Array:
+def simulated_calls(
+    regime: Regime | None, queries: int, pairs: int, rng: np.random.Generator, worse_by: float
+) -> Array:
     """Return scores [Q, 2 K, 2 K, 2] of every pair of both agents' K samples, the baseline's first."""
     if regime is None:
         return np.broadcast_to(np.array([7.0, 4.0]), (queries, 2 * pairs, 2 * pairs, 2))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 
 import numpy as np
@@ -14,6 +13,7 @@ from harness.comparison.outcomes import cluster_name, equal_clusters, paired_rol
 from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.errors import counted
 from harness.core.records import percent_half_up, round_number, whole_percent
+from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
 
 _ONE_PAIR = 0.5
 """Standard deviation of a query's win rate over one pair that is won or lost."""
@@ -222,52 +222,27 @@ def reasons_to_doubt(queries: Sequence[ComparedQuery], labels: Sequence[str]) ->
     return tuple(reasons)
 
 
-COIN = 0.5
-"""The share of decided pairs that a judge decides differently in the other order if this judge tosses a coin.
-
-A judge's verdicts are noise unless the 95 % interval of this judge's share (Wilson's) ends below it.
-"""
-
-
-@dataclass(frozen=True)
-class Reversals:
-    """How the two orders agree on pairs of different transcripts."""
-
-    judged: int
-    """Pairs that were judged in both orders."""
-    decided: int
-    """Pairs of which both orders name a winner."""
-    flipped: int
-    """Pairs of which the two orders name opposite winners."""
-
-    def noise(self) -> str | None:
-        """Return in words why the verdicts say nothing; None where they do, and where nothing was judged."""
-        if not self.judged:
-            return None
-        if not self.decided:
-            return (
-                f"in none of {counted(self.judged, 'pair')} of different transcripts does the judge name a winner in "
-                "both orders: the judge tells nothing apart"
-            )
-        flips = scipy("stats").binomtest(self.flipped, self.decided).proportion_ci(method="wilson")
-        if flips.high < COIN:
-            return None
-        share, low, high = map(percent_half_up, (self.flipped / self.decided, flips.low, flips.high))
-        return (
-            f"in {self.flipped:,} of {counted(self.decided, 'decided pair')} the judge names the other winner when the "
-            f"order is reversed ({share} % [{low}, {high}]); a coin does so in "
-            f"{100 * COIN:.0f} %: such verdicts are noise"
-        )
+def noise(orders: OrderSums) -> str | None:
+    """Return in words why verdicts say nothing; None where they do, and where nothing was judged in both orders."""
+    seen = orders.information
+    if not seen.pairs or seen.interval[0] > 0:
+        return None
+    if not orders.preference_squares + orders.shift_squares:
+        return f"in none of {counted(seen.pairs, 'pair')} of different transcripts does the judge name a winner"
+    low, high = seen.interval
+    return (
+        f"on {counted(seen.pairs, 'pair')} the judge's leads in the two orders correlate by {seen.value or 0:.2f} "
+        f"[{low:.2f}, {high:.2f}]; a coin's by 0: such verdicts are noise"
+    )
 
 
-def reversals(queries: Sequence[ComparedQuery]) -> Reversals:
-    """Count how the orders agree on the pairs of two sides; the anchors' pairs count too."""
-    in_both_orders = [
-        (match, *(rollout and rollout.transcript for rollout in paired_rollouts(query, match)))
-        for query in queries
-        for match in query.matches
-        if match.sides == (0, 1) and match.winner is not None and len(set(match.shown_first)) == 2
-    ]
-    matches = [match for match, first, second in in_both_orders if first is None or first != second]
-    decided = [match for match in matches if match.flipped or (not match.inconsistent and match.winner != "tie")]
-    return Reversals(len(matches), len(decided), sum(match.flipped for match in decided))
+def orders_of(queries: Sequence[ComparedQuery]) -> OrderSums:
+    """Return how the two orders agree on pairs of different transcripts of two sides; the anchors' pairs count too."""
+    sums = OrderSums()
+    for query in queries:
+        for match in query.pairs((0, 1)) + query.pairs((0, 1), "anchor"):
+            first, second = (rollout and rollout.transcript for rollout in paired_rollouts(query, match))
+            if match.winner is not None and (first is None or first != second):
+                shown = zip(match.shown_first, match.scores, strict=True)
+                sums += orders_of_pair((at == "first", a - b) for at, (a, b) in shown)
+    return sums

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from importlib.resources import files
 
@@ -24,7 +24,7 @@ from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.ranking.topology import exact
 from harness.report.json import share_json
-from harness.report.judge_quality import first_wins_meaning, share_words
+from harness.report.judge_quality import first_wins_meaning, information_words, share_words
 from harness.report.text import beginning, signed
 
 
@@ -264,6 +264,7 @@ def calibration_lines(calibration: Calibration) -> Iterator[str]:
     tally = calibration.tally
     if tally.flips.whole:
         yield f"flips: {share_words(tally.flips, 'pair')} name another winner in the other order"
+        yield f"information: {information_words(tally.orders.information)}"
     if tally.first_wins.whole:
         yield f"first shown wins: {share_words(tally.first_wins, 'decided verdict')}; {first_wins_meaning(tally)}"
     if calibration.bias:
@@ -317,6 +318,7 @@ def calibration_json(calibration: Calibration) -> dict[str, object]:
         "single_verdicts": share_json(calibration.verdicts_right),
         "kappa": calibration.kappa,
         "flips": share_json(tally.flips),
+        "information": asdict(tally.orders.information),
         "first_wins": share_json(tally.first_wins),
         "first_side": {"points": bias[0], "standard_error": bias[1]} if bias else None,
         "classes": {

@@ -13,6 +13,7 @@ from harness.archive.result_files import RankingFile
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking, Match, Unjudged
 from harness.ranking.judge_stats.agreement import Share
+from harness.ranking.judge_stats.orders import Information
 from harness.ranking.judge_stats.tally import Tally, tally
 from harness.report.summary.group import QualityFigure, Tallies, add_tallies, calls_by_judge
 from harness.report.summary.ranking import RankingSummary
@@ -23,8 +24,6 @@ if TYPE_CHECKING:  # `show` prints warnings of a judge, and has no labels and no
     from harness.core.comparisons import CrossMatch
     from harness.report.summary.labels import LabelAgreement
 
-_ALWAYS_FROM = 3
-"""Pairs that have to flip, all of them, before it is said that position alone decides."""
 _LINKED = 0.5
 """A rank correlation from here on is worth a warning."""
 _CHANCE_CYCLES = 0.25
@@ -79,7 +78,7 @@ def failures(
 def warnings(t: Tally, order: str) -> list[str]:
     """Return what has to be known of a judge before its ranking is believed, the worst first."""
     lines: list[str] = []
-    if position_decides(t):
+    if t.orders.position_decides:
         side = "first" if 2 * t.first_wins.part >= t.first_wins.whole else "second"
         lines.append(
             f"its ranking is noise: in {count(t.flips.part)} of {counted(t.flips.whole, 'pair')} it named the side "
@@ -102,17 +101,15 @@ def judge_lines(tallies: Tallies, order: str) -> list[str]:
     ]
 
 
-def position_decides(t: Tally) -> bool:
-    """Tell whether pairs flip surely more often than coin tosses would make them."""
-    return t.flips.part == t.flips.whole >= _ALWAYS_FROM or t.flips.interval[0] > 0.5
-
-
 def quality_figures(t: Tally, order: str) -> Iterator[QualityFigure]:
     """Yield every figure with a line on what it means: of the order shown, of the marks, and of the replies."""
     effect = f"{signed(t.first_side[0])} points (sd {t.first_side[1]:.2f})" if t.first_side else "no verdicts"
     ties = "most: it cannot tell these answers apart" if 2 * t.ties.part > t.ties.whole else "the others name a winner"
     first_wins = share_words(t.first_wins, "decided verdict")
     yield QualityFigure("flips", "Changed with order", share_words(t.flips, "pair"), _flips(t))
+    seen = t.orders.information
+    shown = "more than a coin, which has 0" if seen.interval[0] > 0 else "a coin has 0: not shown to be better"
+    yield QualityFigure("information", "Information of the judge", information_words(seen), shown)
     yield QualityFigure("first_wins", "First shown wins", first_wins, first_wins_meaning(t))
     yield QualityFigure("first_side", "Position bias", effect, _bias(t, order))
     yield QualityFigure("ties", "Ties", share_words(t.ties, "verdict"), ties if t.ties.whole else _NO_VERDICT)
@@ -155,6 +152,13 @@ def share_words(s: Share, of: str) -> str:
     return f"{100 * s.value:.0f} % of {counted(s.whole, of)} (95 %: {100 * low:.0f} to {100 * high:.0f} %)"
 
 
+def information_words(seen: Information) -> str:
+    """Return how far the leads of the two orders correlate, with its 95 % interval."""
+    low, high = map(signed, seen.interval)
+    of = f"of {counted(seen.pairs, 'pair')}"
+    return f"not known {of}" if seen.value is None else f"{signed(seen.value)} {of} (95 %: {low} to {high})"
+
+
 def agreement_words(agreement: LabelAgreement) -> Iterator[str]:
     """Yield how often the judge agrees with people's labels, and how often with itself."""
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
@@ -168,10 +172,8 @@ def agreement_words(agreement: LabelAgreement) -> Iterator[str]:
 def _flips(t: Tally) -> str:
     if t.flips.value is None:
         return "no pair was judged in both orders, so this cannot be told"
-    if position_decides(t):
-        return "more often than coin tosses: the position decides, and the ranking is noise"
-    if t.flips.holds(0.5):
-        return "coin tosses give 50 %: these pairs do not show that the judge is better"
+    if t.orders.position_decides:
+        return "the position decides, and the ranking is noise"
     seldom = t.flips.value <= 0.1
     return "rarely: the order shown hardly matters" if seldom else "at times: it takes both orders, or many pairs"
 
@@ -193,7 +195,7 @@ def _bias(t: Tally, order: str) -> str:
     if not t.first_side_is_real:
         return "none that these verdicts show"
     side = "first" if value > 0 else "second"
-    if position_decides(t):
+    if t.orders.position_decides:
         return f"standing {side} is worth {abs(value):.1f} points to this judge, and decides"
     cure = {
         "both": "judging both orders cancels it",
@@ -234,7 +236,7 @@ def _failed(t: Tally) -> str:
 
 def _advice(t: Tally) -> str:
     advice = t.orders.advice
-    if position_decides(t):
+    if t.orders.position_decides:
         return "neither would do: the position decides; take another judge"
     if advice.verdict == "too few":
         return "too few pairs to tell whether one order would do: more queries tell"

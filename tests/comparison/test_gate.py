@@ -1,20 +1,23 @@
 """What a gate says of simulated agents: equal ones, worse ones, and judges that tell nothing."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.comparison.gate import Reversals, _beside, forecast_sentences, pass_forecast, reversals
+from harness.comparison.gate import _beside, forecast_sentences, noise, orders_of, pass_forecast
 from harness.comparison.interim import FEWEST_QUERIES, InterimPlan, finding
 from harness.core.comparisons import ComparedQuery
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from gate import MARGIN, Case, play
-from simulated_gate import SHARP, repeats
+from judge_noise import refused
+from simulated_gate import NOISY, SHARP, repeats
+from simulated_judge import Regime
 
 
 @pytest.mark.parametrize(
@@ -60,8 +63,16 @@ def test_looks_that_are_not_possible_are_counted():
     assert len(forecast_sentences(two_looks, looks=2, concluded=True)) == 1
 
 
-def test_the_share_of_flips_has_its_interval():
-    assert "(100 % [95, 100])" in (Reversals(72, 72, 72).noise() or "")
+PLUS_TWO = replace(SHARP, name="sharp, first +2", b=2.0)
+
+
+@pytest.mark.parametrize("regime", [SHARP, NOISY, PLUS_TWO, None], ids=lambda regime: regime.name if regime else "coin")
+@pytest.mark.parametrize("worse_by", [0.0, 1.0])
+def test_judges_that_see_something_are_seldom_refused_at_50_queries_and_coins_nearly_always(
+    regime: Regime | None, worse_by: float
+):
+    share = refused(regime, 50, 400, worse_by=worse_by)
+    assert share >= 0.95 if regime is None else share <= 0.06
 
 
 @pytest.mark.nightly
@@ -82,12 +93,12 @@ def test_a_judge_that_likes_the_first_side_gives_one_half_and_is_noise():
     judged = {query.query: query for query in repeat.queries}
     (look,) = InterimPlan.of(list(judged), 1, MARGIN).analyses(judged)
     assert look.win_rate == 0.5
-    assert "noise" in (reversals(repeat.queries).noise() or "")
+    assert "correlate by 0.00 [-0.18, 0.18]" in (noise(orders_of(repeat.queries)) or "")
 
 
 def test_a_judge_that_gives_equal_scores_to_different_texts_tells_nothing_apart():
-    tied = [settled(query, winner="tie", flipped=False) for query in a_sharp_repeat()]
-    assert "tells nothing apart" in (reversals(tied).noise() or "")
+    tied = [settled(query, winner="tie", scores=((5.0, 5.0), (5.0, 5.0))) for query in a_sharp_repeat()]
+    assert "in none of 80 pairs" in (noise(orders_of(tied)) or "")
     alike = [
         query.model_copy(
             update={
@@ -99,7 +110,7 @@ def test_a_judge_that_gives_equal_scores_to_different_texts_tells_nothing_apart(
         )
         for query in tied
     ]
-    assert reversals(alike).noise() is None, "equal texts are equally good"
+    assert noise(orders_of(alike)) is None, "equal texts are equally good"
 
 
 def test_open_pairs_count_against_every_finding():

@@ -75,6 +75,34 @@ def test_a_judge_that_names_whoever_is_first_flips_every_pair():
     assert found.first_side_is_real
 
 
+@pytest.mark.parametrize(("bias", "sees"), [(0.0, True), (2.0, True), (9.0, True)])
+def test_what_standing_first_is_worth_takes_no_information_from_a_judge(bias: float, sees: bool):
+    seen = tally(judged(8, by_quality(bias=bias))).orders
+    assert (seen.information.interval[0] > 0.9, seen.position_decides) == (sees, False)
+
+
+def test_a_judge_that_names_whoever_is_first_has_no_information_and_the_position_decides():
+    for n in (3, 6):
+        seen = tally(judged(n, always_first)).orders
+        assert (seen.information.value or 0) <= 0
+        assert seen.position_decides
+
+
+@given(tables)
+def test_information_is_the_correlation_of_the_leads_each_pair_entered_both_ways(table):
+    n, scores = table
+    lead = {pair: a - b for pair, (a, b) in scores.items()}
+    pairs = list(itertools.combinations(range(n), 2))
+    forth, back = (np.array([sign * lead[pair[::sign]] for pair in pairs]) for sign in (1, -1))
+    gain = (forth - back).mean() / 2
+    forth, back = forth - gain, back + gain
+    seen = tally(judged(n, lambda i, j: scores[i, j])).orders.information
+    assert seen.pairs == len(pairs)
+    assert seen.interval[0] <= (seen.value or 0) <= seen.interval[1]
+    if len(pairs) > 5 and (spread := (forth @ forth + back @ back) / 2) > 9:
+        assert seen.value == pytest.approx(forth @ back / spread, abs=1.2 / len(pairs))
+
+
 def test_a_constant_bias_is_found_to_its_size_and_makes_no_cycle():
     found = tally(judged(8, by_quality(bias=2.0)))
     assert found.first_side is not None

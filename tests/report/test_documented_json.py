@@ -45,6 +45,7 @@ def test_the_fields_of_the_figures_of_a_judge_are_the_documented_ones(tmp_path: 
     assert set(ranking) == documented("A ranking has")
     assert set(ranking["judges"][0]) == documented("A judge has")
     assert set(ranking["judges"][0]["flips"]) == documented("A share has")
+    assert set(ranking["judges"][0]["information"]) == documented("An information has")
 
 
 def test_the_fields_of_the_list_of_rankings_are_the_documented_ones(tmp_path: Path):

@@ -9,7 +9,14 @@ from pathlib import Path
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries, name_in_backticks
-from harness.comparison.gate import conclude_gate, independent_queries, pass_forecast, reasons_to_doubt, reversals
+from harness.comparison.gate import (
+    conclude_gate,
+    independent_queries,
+    noise,
+    orders_of,
+    pass_forecast,
+    reasons_to_doubt,
+)
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
 from harness.comparison.outcomes import OfOneSize, cluster_name
 from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateResult, InterimRule
@@ -18,7 +25,7 @@ from harness.core.records import Query
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.plan import CompareOptions, clusters_by_key, plan_judging, queries_of_run
 from harness.pipeline.comparing.resuming import find_side
-from harness.pipeline.comparing.sides import by_content, chance_floor, match_queries, open_sides, reversals_within
+from harness.pipeline.comparing.sides import by_content, chance_floor, match_queries, open_sides, orders_within
 from harness.pipeline.plan import JudgingPlan, Prepared
 
 
@@ -169,8 +176,8 @@ def conclude_comparison(
             asked = queries_of_run(match_queries(readers), readers[0])
         clusters = clusters_by_key(asked, info.cluster)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
-        if noise := reversals([*judged.values()]).noise():
-            raise UsageError(f"no gate: {noise}. The comparison is kept: {comparison}")
+        if doubt := noise(orders_of([*judged.values()])):
+            raise UsageError(f"no gate: {doubt}. The comparison is kept: {comparison}")
         if not (looks := plan.analyses(judged)):
             return None
         queries = [judged[content] for content in sorted(judged)]
@@ -197,6 +204,6 @@ def _check_baseline(baseline: RunReader, judging: JudgingPlan, rules: GateRules)
             f"would go by {judging.rubric.label}; name the baseline's with {option('rubric', 'FILE')}, or buy all "
             f"verdicts of the gate anew with {switch('buy_anew')}"
         )
-    within = reversals_within(baseline, judging.judge.identity, judging.rubric.label)
-    if within.decided >= _PAIRS_THAT_SHOW_NOISE and (noise := within.noise()):
-        raise UsageError(f"no gate: in the baseline {baseline.info.id}, {noise}; take another judge or rubric")
+    within = orders_within(baseline, judging.judge.identity, judging.rubric.label)
+    if within.pairs >= _PAIRS_THAT_SHOW_NOISE and (doubt := noise(within)):
+        raise UsageError(f"no gate: in the baseline {baseline.info.id}, {doubt}; take another judge or rubric")

@@ -10,11 +10,11 @@ from pathlib import Path
 from statistics import fmean
 
 from harness.archive.reader import RunReader
-from harness.comparison.gate import Reversals
 from harness.core.comparisons import ComparedRollout, ComparedSide
 from harness.core.errors import UsageError
 from harness.core.rankings import Match
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout, digest
+from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
 from harness.tournament.pairwise import CrossPair
 from harness.transcripts.transcript import Transcript
 
@@ -191,11 +191,14 @@ def chance_floor(reader: RunReader, judge: str, rubric: str, pairs: int) -> floa
     return (fmean(decided) / 4 / max(pairs, 1)) ** 0.5
 
 
-def reversals_within(reader: RunReader, judge: str, rubric: str) -> Reversals:
-    """Return how the two orders agree on a run's own pairs of samples."""
-    judged = list(_judged(reader, judge, rubric))
-    decided = [match for match in judged if match.flipped or not (match.inconsistent or match.winner is None)]
-    return Reversals(len(judged), len(decided), sum(match.flipped for match in decided))
+def orders_within(reader: RunReader, judge: str, rubric: str) -> OrderSums:
+    """Return how the two orders agree on a run's own pairs of samples of which both orders name a winner."""
+    sums = OrderSums()
+    for match in _judged(reader, judge, rubric):
+        if match.flipped or not (match.inconsistent or match.winner is None):
+            shown = zip(match.shown_first, match.scores, strict=True)
+            sums += orders_of_pair((first == match.a, a - b if first == match.a else b - a) for first, (a, b) in shown)
+    return sums
 
 
 def _judged(reader: RunReader, judge: str, rubric: str) -> Iterator[Match]:

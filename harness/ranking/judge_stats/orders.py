@@ -93,6 +93,31 @@ class Advice:
     of: int
 
 
+_ROUNDING = 1 / 1200
+"""The variance of rounding to tenths, as marks are."""
+
+
+@dataclass(frozen=True)
+class Information:
+    """How far a pair's leads in the two orders correlate, once what standing first is worth on the average is off.
+
+    0 of a judge that tosses coins, or sees nothing but the order; 1 of one that repeats each lead.
+    """
+
+    pairs: int
+    value: float | None
+    interval: tuple[float, float]
+    """At 95 %; (-1, 1) of fewer than 3 pairs. A lower end above 0 is the one-sided test at 2.5 %."""
+
+
+def information(pairs: float, preference: float, shift: float, position: float) -> Information:
+    """Return the intraclass correlation of sums as `OrderSums` has them; var z = 1/(n - 3/2) (Fisher, 1921)."""
+    position = max(0.0, position - shift**2 / max(1, pairs)) / max(1, pairs - 1)
+    z = math.log((preference / max(1, pairs) + _ROUNDING) / (position + _ROUNDING)) / 2
+    half = 1.959963984540054 / math.sqrt(pairs - 1.5) if pairs > 2 else math.inf
+    return Information(round(pairs), math.tanh(z) if pairs > 1 else None, (math.tanh(z - half), math.tanh(z + half)))
+
+
 @dataclass(frozen=True)
 class OrderSums(Addable):
     """Sums of squares over pairs judged in both orders; they add up over groups."""
@@ -107,6 +132,24 @@ class OrderSums(Addable):
     shift: float = 0.0
     """Sum of (m_ij + m_ji)/2: over `pairs`, the mean gain of standing first."""
     shift_squares: float = 0.0
+    preference_squares: float = 0.0
+    """Sum of ((m_ij - m_ji)/2)^2."""
+
+    @property
+    def of_information(self) -> tuple[float, float, float, float]:
+        """What `information` takes."""
+        return self.pairs, self.preference_squares, self.shift, self.shift_squares
+
+    @property
+    def information(self) -> Information:
+        """What the judge sees beside the order shown."""
+        return information(*self.of_information)
+
+    @property
+    def position_decides(self) -> bool:
+        """Whether the judge shows no information, and the order shown surely moves it more than the texts do."""
+        against_order = information(self.pairs, self.preference_squares, 0, self.shift_squares)
+        return self.information.interval[0] <= 0 and against_order.interval[1] < 0
 
     @property
     def var_position(self) -> float | None:
@@ -141,7 +184,8 @@ def order_sums(margins: PairMargins) -> OrderSums:
     if not both:
         return OrderSums()
     position = [(margins[i, j] + margins[j, i]) / 2 for i, j in both]
-    residual, rank = _about_ranking(both, [(margins[i, j] - margins[j, i]) / 2 for i, j in both])
+    preference = [(margins[i, j] - margins[j, i]) / 2 for i, j in both]
+    residual, rank = _about_ranking(both, preference)
     shift = math.fsum(position)
     mean = shift / len(both)
     return OrderSums(
@@ -152,7 +196,16 @@ def order_sums(margins: PairMargins) -> OrderSums:
         len(both) - rank,
         shift,
         _squares(position),
+        _squares(preference),
     )
+
+
+def orders_of_pair(leads: Iterable[tuple[bool, float]]) -> OrderSums:
+    """Return the sums of a pair {i, j}, of each verdict whether i stood first, and the lead of i."""
+    by_order: dict[tuple[str, str], list[float]] = {}
+    for i_first, lead in leads:
+        by_order.setdefault(("i", "j") if i_first else ("j", "i"), []).append(lead if i_first else -lead)
+    return order_sums({order: math.fsum(listed) / len(listed) for order, listed in by_order.items()})
 
 
 def _squares(values: Sequence[float]) -> float:

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Literal
 
 from harness.ranking.judge_stats.agreement import Preference, count_right
+from harness.ranking.judge_stats.orders import information
 from harness.ranking.judge_stats.tally import Tally
 from harness.ranking.rewards import tau_b
 
@@ -135,6 +136,8 @@ class JudgingFigures:
     """Share of the truth's preferences that the ranking gets right, mean over queries."""
     flips: QueryFigure | None
     """Share of the pairs judged in both orders of which the orders name opposite winners."""
+    information: QueryFigure | None
+    """How far the leads in the two orders correlate (harness.ranking.judge_stats.orders.Information)."""
     self_noise: QueryFigure | None
     """Standard deviation of a margin when the same question is asked again."""
     length: QueryFigure | None
@@ -176,6 +179,7 @@ def judging_figures(queries: JudgedQueries) -> JudgingFigures:
     every = list(queries.values())
     tallies = [query.tally for query in every]
     noises = [(t.noise.squares, t.noise.freedom) for t in tallies if t.noise.freedom]
+    orders = [t.orders.of_information for t in tallies if t.orders.pairs]
     costs = [query.usd for query in every if query.usd is not None]
     return JudgingFigures(
         right={
@@ -184,6 +188,7 @@ def judging_figures(queries: JudgedQueries) -> JudgingFigures:
             if (figure := mean_over_queries([_share(query, truth) for query in every if truth in query.right], _SHARE))
         },
         flips=over_queries([(t.flips.part, t.flips.whole) for t in tallies if t.flips.whole], quotient, _SHARE),
+        information=over_queries(orders, lambda sums: information(*sums).value, _CORRELATION),
         self_noise=over_queries(noises, lambda sums: math.sqrt(sums[0] / sums[1]) if sums[1] > 0 else None, _AMOUNT),
         length=length_figure(tallies),
         calls=mean_over_queries([float(query.calls) for query in every], _AMOUNT),

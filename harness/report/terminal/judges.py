@@ -62,13 +62,14 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
 
 
 def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
-    """Yield the rows, each with its label first; a figure that no ranking has is left out, but for flips and noise."""
+    """Yield the rows, each with its label first; truths that no ranking has are left out."""
     figures = [ranking.figures for ranking in side.rankings]
     if any("labels" in each.right for each in figures):
         yield ["labels right", *(_share(each.right.get("labels")) for each in figures)]
     if any("reward" in each.right for each in figures):
         yield ["reward() right", *(_share(each.right.get("reward")) for each in figures)]
     yield ["changed with order", *(_share(each.flips) for each in figures)]
+    yield ["information", *(_number(each.information) for each in figures)]
     yield ["own noise", *(_number(each.self_noise) for each in figures)]
     yield ["score and length", *(_number(each.length) for each in figures)]
     yield ["calls a query", *(_number(each.calls, 0) for each in figures)]
