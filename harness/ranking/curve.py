@@ -205,7 +205,7 @@ class VerdictCurve:
     reference: CurvePoint
     """The point of most calls; of several that which agrees best."""
     chosen: CurvePoint | None
-    """The point of fewest calls that keeps 90 % of the reference's agreement; None without a reference that agrees."""
+    """The point of fewest calls whose interval lies above 90 % of the reference's agreement; None without that."""
     plays: int
     """How often each design was played on each query."""
 
@@ -237,8 +237,8 @@ def verdict_curve(
         if (tau := mean_over_queries(of_point, (-1.0, 1.0)))
     ]
     in_order, reference = sorted(points, key=_by_calls), points[most]
-    enough = [point for point in in_order if point.keeps and point.keeps.value >= KEEP and reference.tau.value > 0]
-    return VerdictCurve(in_order, reference, enough[0] if enough else None, plays)
+    enough = [p for p in in_order if p is reference or (p.keeps and p.keeps.low is not None and p.keeps.low >= KEEP)]
+    return VerdictCurve(in_order, reference, enough[0] if reference.tau.value > 0 else None, plays)
 
 
 def _by_calls(point: CurvePoint) -> tuple[float, float]:

@@ -193,7 +193,7 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
             for each in side.agreements
         ],
         "by": choice and choice.by,
-        "best": choice and ids[choice.best],
+        "best": ids[choice.best] if choice and choice.best is not None else None,
         "cheapest": ids[choice.cheapest] if choice and choice.cheapest is not None else None,
         "compared": {ids[at]: figure_record(figure) for at, figure in choice.right.items()} if choice else {},
         "difference": figure_record(choice.difference) if choice else None,

@@ -47,8 +47,8 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def three_judges(command: Command, folder: Path, agent: str = "") -> Path:
-    """Run three queries and judge them by `sharp`, `small` and `poor`; return the run's folder."""
-    (folder / "q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\n")
+    """Run four queries and judge them by `sharp`, `small` and `poor`; return the run's folder."""
+    (folder / "q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\nWhy 4?\n")
     prices = "--price sharp=100/100 --price small=1/1 --price poor=0.1/0.1 --price m=1/1"
     command(f"run --queries q.txt -n 3 --model m --judge-model sharp --concurrency 1 -q {agent} {prices}")
     command(f"rescore last --judge-model small --judge-repeats 2 -q {prices}")
@@ -78,9 +78,9 @@ def test_the_cheapest_of_two_right_judges_is_named_and_the_poor_one_is_not(comma
     assert harness.open("last").judges() == {name: value for name, value in side.items() if name not in {"run", "path"}}
     sharp, small, poor = side["rankings"]
     assert [r["judge"].partition("@")[0] for r in side["rankings"]] == ["sharp", "small", "poor"]
-    assert (side["by"], side["best"], side["cheapest"]) == ("labels", small["ranking"], small["ranking"])
+    assert (side["by"], side["best"], side["cheapest"]) == ("labels", None, small["ranking"])
     assert (sharp["right"]["labels"]["value"], poor["right"]["labels"]["value"]) == (1, 0)
-    assert (side["labels"], side["used_labels"]) == (7, 6)
+    assert (side["labels"], side["used_labels"]) == (9, 8)
     assert (sharp["self_noise"], small["self_noise"]["value"], small["calls"]["value"]) == (None, 0, 12)
     assert sharp["usd"]["value"] > small["usd"]["value"] > poor["usd"]["value"]
     taus = {tuple(a["rankings"]): a["tau"]["value"] for a in side["agreements"]}
@@ -90,8 +90,8 @@ def test_the_cheapest_of_two_right_judges_is_named_and_the_poor_one_is_not(comma
     assert max(map(len, printed.splitlines())) <= 80
     said = " ".join(printed.split())
     assert "Best by agreement with the labels: 2 (small@" in said
-    assert "no judge within 2 points of it is cheaper" in said
-    assert "6 of 7 labels name a query and two answers of the run" in said
+    assert "another judge is right as often; no cheaper judge is shown to be within 2 points of it" in said
+    assert "8 of 9 labels name a query and two answers of the run" in said
     assert "labels right" in printed
     only = json.loads(command(f"judges --json --ranking {sharp['ranking']} --ranking {poor['ranking']}"))
     assert (only["best"], only["cheapest"], len(only["agreements"])) == (sharp["ranking"], sharp["ranking"], 1)

@@ -3,6 +3,7 @@
 from itertools import combinations
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,11 +85,33 @@ def test_the_cheapest_judge_within_two_points_is_chosen_on_the_queries_that_all_
     assert choose({0: best, 1: near}, "reward") is None
 
 
-def test_of_two_judges_that_are_equally_good_the_cheaper_one_is_the_best():
-    dear, cheap = ({"q": a_query([0, 1], (4, 5), usd)} for usd in (0.2, 0.1))
+def test_of_two_judges_that_are_equally_good_none_is_the_best_and_the_cheaper_one_is_named():
+    dear, cheap = ({str(q): a_query([0, 1], (4, 5), usd) for q in range(9)} for usd in (0.2, 0.1))
     choice = choose({0: dear, 1: cheap}, "labels")
     assert choice
-    assert (choice.best, choice.cheapest) == (1, 1)
+    assert (choice.first, choice.best, choice.cheapest) == (1, None, 1)
+
+
+@pytest.mark.parametrize("right", [[3], [3, 1, 2, 3, 2], [1, 1, 1, 2, 1, 1]], ids=["one query", "holds 50 %", "below"])
+def test_a_judge_that_is_not_shown_to_be_right_in_more_than_half_is_not_the_best(right: list[int]):
+    ours, theirs = ({str(q): a_query([0, 1], (r - less, 4)) for q, r in enumerate(right)} for less in (0, 1))
+    choice = choose({0: ours, 1: theirs}, "labels")
+    assert choice
+    assert (choice.first, choice.best, choice.cheapest) == (0, None, None)
+
+
+@pytest.mark.parametrize("queries", [20, 50])
+def test_a_cheaper_judge_that_is_6_points_worse_is_seldom_named(queries: int):
+    rng, named = np.random.default_rng(0), 0
+    for _ in range(400):
+        hits = rng.binomial(10, [[0.8], [0.74]], (2, queries))
+        best, worse = (
+            {str(q): a_query([0, 1], (int(h), 10), usd) for q, h in enumerate(row)}
+            for row, usd in zip(hits, (1.0, 0.1), strict=True)
+        )
+        choice = choose({0: best, 1: worse}, "labels")
+        named += choice is not None and choice.cheapest == 1 != choice.first
+    assert named <= 0.03 * 400
 
 
 def test_figures_are_those_of_the_tallies_and_a_query_counts_as_one_in_means():

@@ -99,6 +99,8 @@ def _interval(value: float, error: float, bounds: tuple[float, float] | None, qu
 
 WITHIN = 0.02
 """Share of pairs by which a judge may be worse than the best one and still be taken for its price."""
+CHANCE = 0.5
+"""Share of pairs that a judge gets right by chance."""
 _SHARE = (0.0, 1.0)
 _CORRELATION = (-1.0, 1.0)
 _AMOUNT = (0.0, math.inf)
@@ -165,13 +167,16 @@ class Choice:
     """The best judge by a truth, and the cheapest one that is nearly as good; places in the list of rankings."""
 
     by: Truth
-    best: int
+    first: int
+    """Gets most preferences right; among equals the cheaper one, then the first."""
+    best: int | None
+    """None where the first is not shown to be right in more than half, or another is right as often."""
     cheapest: int | None
-    """None where prices are unknown, and so nobody can tell."""
+    """None where prices are unknown, or the first is not shown to be right in more than half."""
     right: Mapping[int, QueryFigure]
     """Share of preferences that each ranking compared gets right, on the queries that all of them ranked."""
     difference: QueryFigure | None
-    """The cheapest one's share less the best one's."""
+    """The cheapest one's share less the first one's."""
 
 
 def judging_figures(queries: JudgedQueries) -> JudgingFigures:
@@ -211,8 +216,8 @@ def rank_agreements(rankings: Sequence[JudgedQueries]) -> list[RankAgreement]:
 def choose(rankings: Mapping[int, JudgedQueries], by: Truth) -> Choice | None:
     """Return which of the rankings to take, by the queries of which the truth says something in all of them.
 
-    The best one gets most preferences right. The cheapest one is the cheapest of those at most 2 points of per cent
-    below; among equals the better one, then the first. None where there is no such query.
+    The best one gets most preferences right. The cheapest one is the cheapest of those whose difference's interval ends
+    above -2 points of per cent; among equals the better one, then the first. None where there is no such query.
     """
     every = list(rankings.values())
     told = [{name for name, query in queries.items() if by in query.right} for queries in every]
@@ -223,12 +228,25 @@ def choose(rankings: Mapping[int, JudgedQueries], by: Truth) -> Choice | None:
         return None
     paid = {at: [queries[name].usd for name in shared] for at, queries in rankings.items()}
     prices = {at: None if None in usd else math.fsum(filter(None, usd)) for at, usd in paid.items()}
-    best = min(right, key=lambda at: (-right[at].value, math.inf if prices[at] is None else prices[at], at))
-    good = [at for at in right if right[at].value >= right[best].value - WITHIN - 1e-9]
-    priced = [(price, -right[at].value, at) for at in good if (price := prices[at]) is not None]
-    cheapest = min(priced)[2] if len(priced) == len(good) else None
-    gaps = [a - b for a, b in zip(shares[cheapest], shares[best], strict=True)] if cheapest not in (None, best) else []
-    return Choice(by, best, cheapest, right, mean_over_queries(gaps, _CORRELATION))
+    first = min(
+        right, key=lambda at: (-round(right[at].value, 9), math.inf if (usd := prices[at]) is None else usd, at)
+    )
+    others = [at for at in right if at != first]
+    pairs = {at: zip(shares[at], shares[first], strict=True) for at in others}
+    gaps = {at: mean_over_queries([a - b for a, b in both], (-math.inf, math.inf)) for at, both in pairs.items()}
+    near = [at for at, gap in gaps.items() if gap and gap.low is not None and gap.low > -WITHIN]
+    priced = [(price, -right[at].value, at) for at in (first, *near) if (price := prices[at]) is not None]
+    shown = (right[first].low or 0) > CHANCE
+    cheapest = min(priced)[2] if shown and len(priced) == 1 + len(near) else None
+    tied = any(abs(right[at].value - right[first].value) < 1e-9 for at in others)
+    return Choice(
+        by,
+        first,
+        first if shown and not tied else None,
+        cheapest,
+        right,
+        gaps.get(-1 if cheapest is None else cheapest),
+    )
 
 
 def rights(truths: Mapping[Truth, Sequence[Preference]], ranks: Mapping[int, float]) -> dict[Truth, tuple[float, int]]:

@@ -59,7 +59,7 @@ class JudgingCurve:
             caution = ""
         if chosen.calls >= reference.calls - 1e-9 or chosen.keeps is None:
             give = "gives" if one else "give"
-            return f"no design keeps {100 * curves.KEEP:.0f} % of what {full} {give} with fewer{caution}"
+            return f"no design is shown to keep {100 * curves.KEEP:.0f} % of what {full} {give} with fewer{caution}"
         keep = "keeps" if calls_words(chosen) == "1" else "keep"
         return (
             f"{counted_calls(chosen)} {keep} {percent_interval(chosen.keeps)} of what {calls_words(reference)} give: "

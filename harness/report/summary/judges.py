@@ -74,19 +74,22 @@ class JudgesSideBySide:
             )
             return f"nothing tells which judge is right: {why}, so the figures say only how far the judges agree"
         truth = {"labels": "the labels", "reward": "reward()"}[choice.by]
-        best = f"best by agreement with {truth}: {self._judge(choice, choice.best)}"
+        best = f"best by agreement with {truth}: {self._judge(choice, choice.first)}"
+        if (choice.right[choice.first].low or 0) <= side_by_side.CHANCE:
+            return f"no judge is shown to be right in more than half of the pairs; {best}"
+        if choice.best is None:
+            best += ", and another judge is right as often"
         points = f"{100 * side_by_side.WITHIN:.0f} points"
         if choice.cheapest is None:
             return f"{best}; which judge within {points} is the cheapest cannot be told: not all prices are known"
-        if choice.cheapest == choice.best:
-            return f"{best}; no judge within {points} of it is cheaper"
+        if choice.cheapest == choice.first:
+            return f"{best}; no cheaper judge is shown to be within {points} of it"
         sentence = f"{best}; the cheapest judge within {points} of it: {self._judge(choice, choice.cheapest)}"
-        if (gap := choice.difference) is None:
+        gap = choice.difference
+        if gap is None or gap.low is None or gap.high is None:
             return sentence
-        sentence += f"; difference {signed(100 * gap.value, 1)} points"
-        if gap.low is None or gap.high is None:
-            return sentence
-        return f"{sentence} [{signed(100 * gap.low, 1)}, {signed(100 * gap.high, 1)}]"
+        value, low, high = (signed(100 * part, 1) for part in (gap.value, gap.low, gap.high))
+        return f"{sentence}; difference {value} points [{low}, {high}]"
 
     def _judge(self, choice: side_by_side.Choice, at: int) -> str:
         cost = self.rankings[at].figures.usd
