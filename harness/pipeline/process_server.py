@@ -116,7 +116,10 @@ class _Server:
             shutil.rmtree(self._job.folder, ignore_errors=True)
 
     def _answer(self) -> bool:
-        request, sockets, _, _ = socket.recv_fds(self._control, REQUEST.size, 1)
+        try:
+            request, sockets, _, _ = socket.recv_fds(self._control, REQUEST.size, 1)
+        except ConnectionResetError:  # the run has ended, and left unread what it was told
+            return False
         if len(request) < REQUEST.size:
             return False
         kind, number = REQUEST.unpack(request)

@@ -27,7 +27,7 @@ from harness.offline.model import OfflineModel
 from harness.rollouts.agent_code import NO_CONTEXT, ends_rollout, reads_no_context
 from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG, stray_replies
-from harness.rollouts.checkpoints import Attempted, GivenAgain, Keeper
+from harness.rollouts.checkpoints import OF_THE_REQUEST, Attempted, GivenAgain, Keeper
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_calls import CallTotals, capture_gaps, keep_calls, total_calls
@@ -187,7 +187,7 @@ class Attempt:
         if isinstance(outcome.error, BeginsAnew):
             return str(outcome.error)
         has_new = any(call.response and not call.is_kept for call in self.recorder.calls)
-        if outcome.failure and outcome.failure.kind == "api" and not has_new:
+        if outcome.failure and outcome.failure.type in OF_THE_REQUEST and not has_new:
             return f"the server does not go on from another's replies ({outcome.failure.message})"
         if outcome.failure and "tool call ID" in outcome.failure.message:
             return "the server names a tool call as one before is named"

@@ -31,6 +31,8 @@ from harness.rollouts.model_request import as_archived, input_items
 from harness.rollouts.raw import Packer, RawCall, pack_tokens, unpack, unpack_tokens
 from harness.rollouts.recorder import BeginsAnew, RecordedCall, Recorder
 
+OF_THE_REQUEST = frozenset({"BadRequestError", "UnprocessableEntityError"})
+"""What a request with another server's replies in it may fail of."""
 _OTHER_TOOLS = "apply_patch", "code_interpreter", "computer", "custom_tool", "local_shell", "shell"
 
 

@@ -18,7 +18,7 @@ from harness.core.turns import BEGINNING, my_turn
 from harness.endpoints.gate import Gate
 from harness.rollouts.attempt import Attempt, RunContext
 from harness.rollouts.capture import SPAN_LOG, check_tracing
-from harness.rollouts.checkpoints import Attempted
+from harness.rollouts.checkpoints import OF_THE_REQUEST, Attempted
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.recorder import Recorder
 
@@ -26,8 +26,6 @@ _FIRST_REST_S = 1.0
 _LONGEST_REST_S = 60.0
 _OF_THE_SERVER = frozenset({"api", "network", "quota"})
 """What a rollout fails of that another server might have given a reply to."""
-_OF_THE_REQUEST = frozenset({"BadRequestError", "UnprocessableEntityError"})
-"""What a request with replies in it fails of at every server."""
 
 
 @dataclass
@@ -90,7 +88,7 @@ class RolloutsOnServers:
         def goes_elsewhere(failure: Failure, had: Attempted | None) -> bool:
             if not (left and may_go() and had is not None and failure.kind in _OF_THE_SERVER):
                 return False
-            if had.calls and failure.type in _OF_THE_REQUEST:
+            if had.calls and failure.type in OF_THE_REQUEST:
                 return False
             begun.before = had
             self._note(server, failure.kind, failure.message)

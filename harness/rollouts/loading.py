@@ -320,7 +320,8 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
     for hook, function in hooks.items():
         if function is not None and not callable(function):
             raise UsageError(f"{module.__file__}: {hook!r} must be a function, not a {type(function).__name__}")
-    examples = tuple(str(example) for example in getattr(module, "EXAMPLES", ()))
+    named_examples: Any = getattr(module, "EXAMPLES", ())
+    examples = (named_examples,) if isinstance(named_examples, str) else tuple(str(each) for each in named_examples)
     switches = {
         "shared_mcp": bool(getattr(module, "SHARED_MCP", False)),
         "replayable": bool(getattr(module, "REPLAYABLE", True)),

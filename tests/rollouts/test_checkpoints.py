@@ -340,6 +340,20 @@ def test_an_agent_used_as_a_tool_goes_on_inside(endpoint: FakeEndpoint, tmp_path
     assert harness.replay_sync(made, agent=outer)[0].divergence is None
 
 
+def test_an_endpoint_that_still_refuses_makes_nobody_begin_anew(endpoint: FakeEndpoint, tmp_path: Path):
+    agent, notes = NotingAgent(), Notes()
+    endpoint.agent = stepping(cut_at=3)
+    folder = cut_off(agent.agent, tmp_path, endpoint)
+    endpoint.agent = stepping(cut_at=1, cut=Refuse(401, "bad key"))
+    with pytest.raises(HarnessError):
+        harness.resume_sync(folder, agent.agent, base_url=endpoint.base_url, progress=notes)
+    assert not any("begins anew" in text for text in notes.texts)
+    endpoint.agent = stepping()
+    harness.resume_sync(folder, agent.agent, base_url=endpoint.base_url)
+    assert agent.marks == ["step 1", "step 2", "step 3"]
+    assert only_rollout(folder).calls_kept == 2
+
+
 def test_where_a_kept_text_is_lost_the_rollout_begins_anew_and_says_so(endpoint: FakeEndpoint, tmp_path: Path):
     agent, notes = NotingAgent(instructions="Note. " * 1000), Notes()
     endpoint.agent = stepping(cut_at=3)
