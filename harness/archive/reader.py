@@ -294,15 +294,11 @@ class RunReader(FolderReader):
         return read_ranking(heads[-1][1]) if heads else None
 
     def ranking(self, ranking_id: str | None = None) -> RankingFile:
-        """Return the newest ranking that holds a group, or the one named. Raises UsageError without any."""
-        heads, empty = self._heads(), None
+        """Return the newest ranking, or the one named. Raises UsageError if there is none."""
+        heads = self._heads()
         for head, path in reversed(heads):
             if ranking_id in (None, head.id) and (ranking := read_ranking(path)):
-                if ranking_id or ranking.finished or ranking.groups:
-                    return ranking
-                empty = empty or ranking
-        if empty:
-            return empty
+                return ranking
         if ranking_id and heads:
             ids = ", ".join(head.id for head, _ in heads)
             raise UsageError(f"run {self.info.id} has no ranking {quoted(ranking_id)}; there are: {ids}")

@@ -11,7 +11,7 @@ import click
 from harness.archive.reader import RunReader
 from harness.archive.run_info import find_archived, find_run
 from harness.cli.output import Caller, say
-from harness.core.errors import ArchiveDamaged, UsageError, call, counted, did_you_mean, on_a_line, quoted
+from harness.core.errors import ArchiveDamaged, UsageError, call, counted, did_you_mean, on_a_line, option, quoted
 from harness.core.records import Query
 from harness.core.settings_sources import load, merge_sources
 
@@ -66,13 +66,12 @@ def say_unread_rankings(reader: RunReader) -> None:
             head = reader.newest_head()
             counts = f"ranking {head.id} counts in its place" if head else "the run has no other"
             say(f"note: {on_a_line(path)} was cut off before its header was whole, and is not read: {counts}", err=True)
-        newest = reader.newest_head()
-        if newest and (counts := reader.ranking().head.id) != newest.id:
-            resume = call("resume", reader.typed_name)
-            say(
-                f"note: ranking {newest.id} was stopped before its first group, and {counts} counts: {resume} goes on",
-                err=True,
-            )
+        heads = reader.heads()
+        newest = reader.newest_ranking() if len(heads) > 1 else None
+        if newest and not newest.finished and not newest.groups:
+            resume, before = call("resume", reader.typed_name), option("ranking", heads[-2].id)
+            stopped = f"ranking {newest.head.id} was stopped before its first group"
+            say(f"note: {stopped}: {resume} goes on with it, and {before} takes the one before", err=True)
 
 
 def find_query(reader: RunReader, query_id: str | None) -> Query:

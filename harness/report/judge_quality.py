@@ -174,6 +174,8 @@ def _flips(t: Tally) -> str:
         return "no pair was judged in both orders, so this cannot be told"
     if t.orders.position_decides:
         return "the position decides, and the ranking is noise"
+    if t.flips.holds(0.5):
+        return "coin tosses give 50 %: these pairs do not show that the judge is better"
     seldom = t.flips.value <= 0.1
     return "rarely: the order shown hardly matters" if seldom else "at times: it takes both orders, or many pairs"
 
