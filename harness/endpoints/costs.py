@@ -15,7 +15,7 @@ from typing import Any, Literal
 import anyio
 
 from harness.core.cost import UNKNOWN, Cost
-from harness.core.errors import option
+from harness.core.errors import option, switch
 from harness.core.prices import Price, prices_of
 from harness.core.records import Bill, Usage
 from harness.core.settings import Settings
@@ -260,7 +260,8 @@ class Ceiling:
         if not cost.exact and self._usd is not None:
             part = f"of a price only ${cost.known:.4f} are known" if cost.known else "a price is unknown"
             before = f"{part} (${self.spent:.4f} spent before)"
-            self.stopped = f"{option('max_cost', self._usd)} cannot be kept: {before}"
+            way_out = f"{switch('price_by_name')} may name the rest, else leave {option('max_cost')} out"
+            self.stopped = f"{option('max_cost', self._usd)} cannot be kept: {before}; {way_out}"
             self._priced = False
         self.spent += cost.known
         if cost.known > 0:

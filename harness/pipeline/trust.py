@@ -237,7 +237,7 @@ def what_is_kept(folder: Path | None) -> str:
         return "Nothing had begun"
     if find_archived(str(folder), folder.parent).kind == "comparison":
         with ComparisonReader(folder) as comparison:
-            verdicts = len(list(comparison.verdicts()))
+            verdicts = sum(verdict.status == "ok" for verdict in comparison.verdicts())
         kept = errors.counted(verdicts, "verdict is kept", "verdicts are kept")
         if not verdicts:  # the sides' rollouts are in runs of their own
             kept = "No verdict is bought yet; what was rolled out is in the sides' runs, and the comparison"
