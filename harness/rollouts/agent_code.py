@@ -69,7 +69,9 @@ class _Tasks:
             return self.usual(loop, coro, **options) if self.usual else asyncio.Task(coro, loop=loop, **options)
         made = contained(coro, on_raised)
         if self.usual is None:
-            return _Task(made, coro, loop=loop, **options)
+            task = _Task(made, loop=loop, **options)
+            task.within = coro
+            return task
         task = self.usual(loop, made, **options)
         task.add_done_callback(partial(_close, coro))
         return task
@@ -78,12 +80,10 @@ class _Tasks:
 class _Task(asyncio.Task[Any]):
     """A task that closes its coroutine where it is cancelled before its first step: it never awaits the coroutine."""
 
-    def __init__(self, made: Any, coro: Any, **options: Any) -> None:
-        super().__init__(made, **options)
-        self._coro_within = coro
+    within: Any  # set from outside: an __init__ in Python would run for each of a rollout's tasks
 
     def cancel(self, msg: Any = None) -> bool:
-        self.add_done_callback(partial(_close, self._coro_within))
+        self.add_done_callback(partial(_close, self.within))
         return super().cancel(msg)
 
 
