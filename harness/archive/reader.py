@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -285,6 +286,13 @@ class RunReader(FolderReader):
         """Return the head of the newest ranking, finished or not, or None."""
         heads = self._heads()
         return heads[-1][0] if heads else None
+
+    def newest_not_begun(self) -> tuple[typed_records.RankingHead, typed_records.RankingHead] | None:
+        """Return the head of the newest ranking and of the one before, where the newest holds nothing; else None."""
+        heads = self._heads()
+        if len(heads) < 2 or len(list(islice(read_lines(heads[-1][1]), 2))) > 1:
+            return None
+        return heads[-1][0], heads[-2][0]
 
     def newest_ranking(self, *, free: bool = True) -> RankingFile | None:
         """Return the newest ranking, finished or not, or None; without `free` one that was allowed to buy."""

@@ -66,11 +66,10 @@ def say_unread_rankings(reader: RunReader) -> None:
             head = reader.newest_head()
             counts = f"ranking {head.id} counts in its place" if head else "the run has no other"
             say(f"note: {on_a_line(path)} was cut off before its header was whole, and is not read: {counts}", err=True)
-        heads = reader.heads()
-        newest = reader.newest_ranking() if len(heads) > 1 else None
-        if newest and not newest.finished and not newest.groups:
-            resume, before = call("resume", reader.typed_name), option("ranking", heads[-2].id)
-            stopped = f"ranking {newest.head.id} was stopped before its first group"
+        if not_begun := reader.newest_not_begun():
+            newest, one_before = not_begun
+            resume, before = call("resume", reader.typed_name), option("ranking", one_before.id)
+            stopped = f"ranking {newest.id} was stopped before its first group"
             say(f"note: {stopped}: {resume} goes on with it, and {before} takes the one before", err=True)
 
 
