@@ -44,6 +44,11 @@ _SHORTEST_ATTEMPT_S = 1.0
 """An endpoint that works has this long to answer, however short the time to give up."""
 
 
+def gate_name(endpoint: Endpoint | None) -> str:
+    """Return the name by which people, and the processes of a run, know an endpoint's gate."""
+    return endpoint.host if endpoint else OWN_MODEL
+
+
 @dataclass(frozen=True)
 class Patience:
     """How long an endpoint is waited for, in seconds."""
@@ -123,8 +128,10 @@ class Gate:
         return EndpointDown(*shut) if shut else None
 
     def _note_asked(self, who: _Who, model: str | None) -> None:
-        self._models.setdefault(who, set()).add(model)
-        self._breaker.described = self._describe(*sorted(self._models))
+        if who not in self._models:
+            self._models[who] = set()
+            self._breaker.described = self._describe(*sorted(self._models))
+        self._models[who].add(model)
 
     def _describe(self, *users: _Who) -> str:
         if self.name == OWN_MODEL:
@@ -322,8 +329,7 @@ class Gates:
         place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
         gate = self._gates.get(place)
         if gate is None:
-            name = endpoint.host if endpoint else OWN_MODEL
-            name = f"{name} ({tier})" if tier else name
+            name = f"{gate_name(endpoint)} ({tier})" if tier else gate_name(endpoint)
             gate = self._gates[place] = Gate(name, patience, rng, self._progress, self._clock)
             gate.share = lambda lesson: self.share(lesson)  # noqa: PLW0108 - `share` is set anew
         return gate

@@ -20,7 +20,7 @@ from harness.core.records import FailureKind
 from harness.core.sync import forget_frames
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import EndpointDown, stays
-from harness.endpoints.gate import Gate, Gates, Patience
+from harness.endpoints.gate import Gate, Gates, Patience, gate_name
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 
 _Reply = TypeVar("_Reply")
@@ -226,11 +226,6 @@ class GatesElsewhere(Gates):
                 call.receive(news)
             elif not call.loop.is_closed():
                 call.loop.call_soon_threadsafe(call.receive, news)
-
-
-def gate_name(endpoint: Endpoint | None) -> str:
-    """Return the name by which both sides know a gate."""
-    return endpoint.host if endpoint else "the agent's own model"
 
 
 class GateElsewhere(Gate):
