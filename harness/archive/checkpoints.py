@@ -136,13 +136,16 @@ def drop_checkpoints(paths: Iterable[Path], is_needed: Callable[[RolloutKey], bo
     Raises ArchiveDamaged, OSError.
     """
     for path in paths:
-        lines = [(line.data, decode(line.data, place)) for line, place in whole_lines(path)]
-        kept = [data for data, members in lines if members["kind"] == SEGMENT_HEAD or is_needed(_key(members))]
-        if len(kept) == 1:
+        records = (line.members for line in read_lines(path) if line.members["kind"] != SEGMENT_HEAD)
+        needed = {is_needed(_key(members)) for members in records}
+        if True not in needed:
             remove_file(path)
-        elif len(kept) < len(lines):
+        elif False in needed:
             with replaced_file(path) as file:
-                file.writelines(kept)
+                for line, place in whole_lines(path):  # one by one: they may be as much as all raw calls
+                    members = decode(line.data, place)
+                    if members["kind"] == SEGMENT_HEAD or is_needed(_key(members)):
+                        file.write(line.data)
 
 
 def _key(members: Members) -> RolloutKey:

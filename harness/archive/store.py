@@ -20,7 +20,7 @@ from harness.archive.folder_store import FolderStore, begin_segment, make_folder
 from harness.archive.lines import Appender, RecordPlace, disk_errors
 from harness.archive.reader import FolderReader, RunReader, blob_name
 from harness.archive.result_files import ResultWriter
-from harness.archive.run_files import files_in
+from harness.archive.run_files import files_in, remove_file
 from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.run_state import CUT_SHORT
 from harness.archive.typed_records import RankingHead
@@ -78,13 +78,21 @@ class Store(VerdictStore, Protocol):
         """Keep a rollout, and return it as it is kept: redacted."""
         ...
 
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether the store keeps what rollouts under way have had: it outlasts the process."""
+        ...
+
     def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
-        """Keep what a rollout under way has had, where the store outlasts the process; return whether just so."""
+        """Keep what a rollout under way has had; return whether it is kept just so."""
         ...
 
 
 class MemoryStore:
     """A store that lasts as long as the process: for use from Python without a run on disk."""
+
+    keeps_checkpoints = False
+    """What is in memory ends with the process."""
 
     def __init__(self, redact: Redactor = DEFAULT_REDACTOR) -> None:
         self.redact = redact
@@ -117,7 +125,7 @@ class MemoryStore:
         """Do nothing: memory keeps no trace."""
 
     def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
-        """Keep nothing: what is in memory ends with the process."""
+        """Keep nothing."""
         del record
         return False
 
@@ -257,8 +265,8 @@ class RunStore(InfoStore[RunReader]):
         super().__init__(folder, at, **options)
         self.checkpoint_key: str | None = None
         """What checkpoints are signed with; without it none is kept."""
-        self._cut_short: dict[RolloutKey, bool] = {}
-        """Of the rollouts that were added whether `resume` takes them up again."""
+        self._to_go_on = set[RolloutKey]()
+        """The rollouts of which checkpoints were written, and no record that `resume` leaves as it is."""
 
     @classmethod
     def create(
@@ -292,8 +300,14 @@ class RunStore(InfoStore[RunReader]):
         """Keep a rollout, and return it as it is kept: redacted."""
         kept, body = self.redact.record_and_json(rollout)
         self._append("rollouts", "rollout", body)
-        self._cut_short[rollout.query, rollout.index] = bool(rollout.failure and rollout.failure.kind in CUT_SHORT)
+        if not (rollout.failure and rollout.failure.kind in CUT_SHORT):
+            self._to_go_on.discard((rollout.query, rollout.index))
         return kept
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether there is a key to sign them with."""
+        return self.checkpoint_key is not None
 
     def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
         """Keep what a rollout under way has had, safe from a kill of the process; return whether just as it was."""
@@ -305,6 +319,7 @@ class RunStore(InfoStore[RunReader]):
             if self._checkpoints is None:
                 self._checkpoints = begin_segment(self.folder / CHECKPOINTS, self._at, self._head)
             self._checkpoints.append(CHECKPOINT_KINDS[type(record)], body, sync=False)
+        self._to_go_on.add((record.query, record.index))
         return True
 
     @property
@@ -317,19 +332,26 @@ class RunStore(InfoStore[RunReader]):
         try:
             if self._checkpoints:
                 self._checkpoints.close()
-            if self._cut_short:
+            if "rollouts" in self._appenders:
                 self._drop_checkpoints()
         finally:
             super().close()
 
     def _drop_checkpoints(self) -> None:
-        def is_needed(key: RolloutKey) -> bool:
-            if key in self._cut_short:
-                return self._cut_short[key]
-            place = self.reader.index.rollouts.get(key[0], {}).get(key[1])
-            return place is None or place.kind in CUT_SHORT
+        own = self._checkpoints.path if self._checkpoints else None
+        if own and not self._to_go_on:  # as mostly: nothing has to be read for it
+            remove_file(own)
+        elif own:
+            drop_checkpoints([own], self._to_go_on.__contains__)
+        if older := [path for path in files_in(self.folder / CHECKPOINTS) if path != own]:
+            with RunReader(self.folder) as reader:  # whose index knows the rollouts of this process, too
+                rollouts = reader.index.rollouts
 
-        drop_checkpoints(files_in(self.folder / CHECKPOINTS), is_needed)
+                def is_needed(key: RolloutKey) -> bool:
+                    place = rollouts.get(key[0], {}).get(key[1])
+                    return place is None or place.kind in CUT_SHORT
+
+                drop_checkpoints(older, is_needed)
 
     def add_batch_record(self, record: BatchRecord) -> RecordPlace:
         """Keep a record of a batch of judge calls, and return its place; `settle` puts it on disk."""
