@@ -228,6 +228,8 @@ def _note_lost_files(here: Path, note: Callable[[str], None]) -> None:
 class _ToldStore(MemoryStore):
     """Tells the run what the rollout has had, as it comes."""
 
+    keeps_checkpoints = True
+
     def __init__(self, redact: Redactor, tell: Callable[[object], None]) -> None:
         super().__init__(redact)
         self._tell, self._told = tell, set[str]()

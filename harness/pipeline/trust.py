@@ -168,7 +168,7 @@ def attempts_before(
         except errors.ArchiveDamaged as exc:  # the texts may have been lost with the power
             note(f"rollout {index} of query {query} begins anew: what was kept of it cannot be read ({exc})")
             return None
-        return None if had.is_bound else had
+        return had if had.calls and not had.is_bound else None
 
     return before
 

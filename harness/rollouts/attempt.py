@@ -178,7 +178,7 @@ class Attempt:
 
         keeper = Keeper(recorder, self.run_context.store, self.query.id, self.index, self.trace_id, state)
         recorder.kept, hooks.began, hooks.ended = keeper.replied, keeper.began, keeper.ended
-        if before and before.calls:
+        if before:
             keeper.before_s, recorder.give_again = before.elapsed_s, GivenAgain(before, hooks).reply
         return keeper
 

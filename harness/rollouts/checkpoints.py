@@ -9,12 +9,11 @@ again, so nothing is kept from its end on.
 import copy
 import hashlib
 import pickle  # noqa: TID251 - for a hash of what it gives: nothing is kept, and nothing is loaded
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from agents import FunctionTool, ItemHelpers, ModelResponse, ModelSettings, Tool
-from agents.tool import ToolOriginType, get_function_tool_origin
 from agents.tracing import Span, get_current_span, get_trace_provider
 from openai.types.responses import ResponseFunctionToolCall
 from pydantic import TypeAdapter
@@ -27,9 +26,11 @@ from harness.endpoints.refused_settings import seed_in, with_seed
 from harness.endpoints.usage import bill_of
 from harness.rollouts.approval_gate import ToolHooks, ToolOutput
 from harness.rollouts.capture import WireReply, spans_of_rollout
-from harness.rollouts.model_request import as_archived, input_items
+from harness.rollouts.graph import is_agent
+from harness.rollouts.model_request import as_archived, as_returned, input_items
 from harness.rollouts.raw import Packer, RawCall, pack_tokens, unpack, unpack_tokens
 from harness.rollouts.recorder import BeginsAnew, RecordedCall, Recorder
+from harness.rollouts.steps import spans_around
 
 OF_THE_REQUEST = frozenset({"BadRequestError", "UnprocessableEntityError"})
 """What a request with another server's replies in it may fail of."""
@@ -76,12 +77,14 @@ class Keeper:
     had: Attempted = field(default_factory=Attempted)
     _is_open: bool = True
     """Whether what comes now can be given again."""
-    _is_kept: bool = True
-    """Whether the store takes it, too."""
     _packer: Packer | None = None
     _unwritten: RecordedCall | None = None
     _began_as: str | None = None
     _calls_at_start: dict[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        """Keep nothing in a store that keeps none."""
+        self._is_kept = self.store.keeps_checkpoints
 
     def replied(self, call: RecordedCall) -> None:
         """Note a call with its reply. One that only answers is written once something comes after it."""
@@ -107,7 +110,7 @@ class Keeper:
         places = (i for i, call in enumerate(self.had.calls) if call.parent_span == span.parent_id)
         place = max(places, default=None)
         asks = isinstance(tool, FunctionTool) and self._has_asked(span)
-        if place is None or self.recorder.fatal or asks or not is_plain(tool):
+        if place is None or self.recorder.fatal or asks or not isinstance(tool, FunctionTool) or is_agent(tool):
             return
         self._is_open = self._is_open and self._began_as is not None and self._began_as == _state_of(self.state())
         if self._is_open and (sent := _as_sent(call_id, tool, output)) is not None:
@@ -122,7 +125,7 @@ class Keeper:
         if not calls:
             return False
         by_id = {s.span_id: s for s in spans_of_rollout()}
-        return any(_is_within(call.parent_span, span, by_id) for call in calls)
+        return any(span.span_id in spans_around(call.parent_span, by_id) for call in calls)
 
     def _write_reply(self, call: RecordedCall) -> None:
         assert call.response  # noqa: S101 - only calls with a reply come here
@@ -202,7 +205,7 @@ class GivenAgain:
 
     def _stub(self, tool: Tool, place: int) -> Tool:
         outputs = {call_id: output for (at, call_id), output in self._before.outputs.items() if at == place}
-        if not outputs or not isinstance(tool, FunctionTool) or not is_plain(tool):
+        if not outputs or not isinstance(tool, FunctionTool) or is_agent(tool):
             return tool
 
         async def invoke(context: Any, arguments: str) -> Any:
@@ -256,20 +259,6 @@ def _wire_reply(kept: Mapping[str, Any], reply: ModelResponse, where: str) -> Wi
     return WireReply(**wire, bill=bill or bill_of(reply))
 
 
-def is_plain(tool: Tool) -> bool:
-    """Return whether a tool runs no agent: agents used as tools are driven again, on the replies that they had."""
-    origin = get_function_tool_origin(tool) if isinstance(tool, FunctionTool) else None
-    return isinstance(tool, FunctionTool) and not (origin and origin.type is ToolOriginType.AGENT_AS_TOOL)
-
-
-def as_returned(output: Any) -> Any:
-    """Return an output that a request has as a tool returns it: parts have types of their own there."""
-    if not isinstance(output, list | tuple):
-        return output
-    parts = cast("Sequence[Mapping[str, Any]]", output)
-    return [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
-
-
 def _as_sent(call_id: str, tool: Tool, output: Any) -> Any:
     if isinstance(output, str):
         return output
@@ -287,14 +276,6 @@ def _is_same_run(kept: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Return whether two requests are of the same run of an agent: they begin alike, and offer the same."""
     begins = list(input_items(kept)[:1]) == list(input_items(now)[:1])
     return begins and (kept["tools"] == now["tools"] or kept["instructions"] == now["instructions"])
-
-
-def _is_within(at: str | None, span: Span[Any], by_id: Mapping[str, Span[Any]]) -> bool:
-    while at and at in by_id:
-        if at == span.span_id:
-            return True
-        at = by_id[at].parent_id
-    return False
 
 
 _MOST_BYTES = 1 << 20

@@ -90,7 +90,7 @@ class RolloutsOnServers:
                 return False
             if had.calls and failure.type in OF_THE_REQUEST:
                 return False
-            begun.before = had
+            begun.before = had if had.calls else None
             self._note(server, failure.kind, failure.message)
             return True
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from agents import Agent, Handoff, RunContextWrapper
+from agents import Agent, FunctionTool, Handoff, RunContextWrapper
 from agents.mcp import MCPServer
+from agents.tool import ToolOriginType, get_function_tool_origin
 
 from harness.core.errors import HarnessError, first_error, on_a_line
 from harness.core.redaction import MARK
@@ -18,6 +19,12 @@ from harness.core.redaction import MARK
 Change = Callable[[Agent[Any]], dict[str, Any]]
 Copies = dict[int, tuple[Agent[Any], Agent[Any]]]
 """Agents and their copies, by the agents' ids; an agent is kept, so that no other one gets its id."""
+
+
+def is_agent(tool: FunctionTool) -> bool:
+    """Return whether a tool is an agent used as one."""
+    origin = get_function_tool_origin(tool)
+    return origin is not None and origin.type is ToolOriginType.AGENT_AS_TOOL
 
 
 def reachable(agent: Agent[Any]) -> list[Agent[Any]]:

@@ -62,7 +62,7 @@ class BegunRollout:
     is_late: Callable[[], bool]
     """Whether a deadline is why it is cancelled."""
     before: Attempted | None = None
-    """What an attempt before has had, to go on from."""
+    """What an attempt before has had, to go on from; None where it had no reply."""
     leads: bool = field(kw_only=True)
     """Whether the others wait for its first reply."""
 

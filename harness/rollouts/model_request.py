@@ -93,6 +93,14 @@ def sent_item(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | Non
     return None
 
 
+def as_returned(output: Any) -> Any:
+    """Return an output that a request has as a tool returns it: parts have types of their own there."""
+    if not isinstance(output, list | tuple):
+        return output
+    parts = cast("Sequence[Mapping[str, Any]]", output)
+    return [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
+
+
 def _answers(item: Any, call_id: str) -> bool:
     fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     return str(fields.get("type", "")).endswith("_call_output") and fields.get("call_id") == call_id

@@ -147,9 +147,11 @@ class RecordedModel(Model):
             self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
         try:
             recorder = self._recorder
-            return await self._state.call(self.model, settings, send, recorder.limit, stream, recorder.leaves)
+            return await self._state.call(self.model, settings, send, recorder.limit, stream, recorder.goes_elsewhere)
         except (Refused, EndpointDown) as exc:
-            if isinstance(exc, Refused) or self._recorder.leaves():  # else a tool could make it a message to the model
+            if (
+                isinstance(exc, Refused) or self._recorder.goes_elsewhere()
+            ):  # else a tool could make it a message to the model
                 self._recorder.fatal = exc
             raise
 

@@ -69,7 +69,7 @@ class Recorder:
     approver: Approver | None = None
     """Decides on tool calls that need approval."""
     goes_elsewhere: Callable[[], bool] = lambda: False
-    """Whether another server would make the rollout at once, or go on with it."""
+    """Whether another server would make the rollout at once, or go on with it, while its own server is down."""
     kept: Callable[[RecordedCall], None] = lambda _: None
     """Called with each call that has its reply."""
     give_again: Callable[[dict[str, Any], ModelSettings, str | None, list[Tool]], RecordedCall | None] = (
@@ -128,10 +128,6 @@ class Recorder:
             with response_span(completed(response, call.wire.model, call.wire.temperature).response):
                 pass
         return response
-
-    def leaves(self) -> bool:
-        """Return whether the rollout is better made on another server than to wait for one that is down."""
-        return self.goes_elsewhere()
 
     def let_decide(self, tools: list[Tool]) -> None:
         """Put gates before the tools that a request offers, where somebody decides on calls that need approval."""

@@ -20,7 +20,6 @@ from agents import (
     ModelSettings,
     ShellCallOutcome,
     ShellCommandOutput,
-    ShellCommandRequest,
     ShellResult,
     ShellTool,
     Tool,
@@ -28,13 +27,13 @@ from agents import (
     ToolOutputGuardrailTripwireTriggered,
 )
 from agents.editor import ApplyPatchResult
-from agents.tool import ToolOriginType, get_function_tool_origin
 
 from harness.core.errors import counted, option
 from harness.core.records import Rollout, Step
 from harness.endpoints.usage import completed
 from harness.rollouts import model_request
 from harness.rollouts.approval_gate import Decision, gated
+from harness.rollouts.graph import is_agent
 from harness.rollouts.raw import RawCall
 
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
@@ -119,11 +118,8 @@ class Recording:
         self.stubbed = True
         self._skip(call, call_id)
         output: Any = model_request.sent_output([c.request for c in self.calls], call, call_id)
-        if isinstance(output, list):  # parts, which have types of their own where a tool returns them
-            parts = cast("list[dict[str, Any]]", output)
-            return [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
         if output is not None:
-            return output
+            return model_request.as_returned(output)
         _, step = self._step(call_id, name) or ("", None)
         if step and step.tool_output is not None:
             return step.tool_output
@@ -271,24 +267,9 @@ class ReplayModel(Model):
         yield completed(await self.get_response(*args, **more))
 
     def _stub(self, tool: Tool, call: int) -> Tool:
-        if isinstance(tool, LocalShellTool) and not self._recording.live_tools:
-            return LocalShellTool(lambda request: self._recording.output(call, request.data.call_id, tool.name))
-        if isinstance(tool, ShellTool) and tool.executor and not self._recording.live_tools:
-
-            async def execute(request: ShellCommandRequest) -> str | ShellResult:
-                output = await self._recording.output(call, request.data.call_id, tool.name)
-                return output if isinstance(output, str) else ShellResult([*map(_of_command, output)])
-
-            shell = copy.copy(tool)
-            shell.executor = execute
-            return shell
-        if isinstance(tool, ApplyPatchTool | ComputerTool | CustomTool) and not self._recording.live_tools:
-            return self._without_hands(tool, call)
         if not isinstance(tool, FunctionTool):
-            return tool
-        origin = get_function_tool_origin(tool)
-        is_agent = origin is not None and origin.type is ToolOriginType.AGENT_AS_TOOL
-        if self._recording.drives_nested if is_agent else self._recording.live_tools:
+            return tool if self._recording.live_tools else self._without_hands(tool, call)
+        if self._recording.drives_nested if is_agent(tool) else self._recording.live_tools:
             return gated(tool, self._decisions, lambda _: None, lambda _: None)
 
         async def invoke(context: Any, arguments: str) -> Any:
@@ -302,17 +283,21 @@ class ReplayModel(Model):
         return stub
 
     def _without_hands(self, tool: Any, call: int) -> Tool:
-        """Return a tool that edits, clicks or runs nothing, and gives what it gave."""
+        """Return a tool that edits, clicks or runs nothing, and gives what it gave; one of the server's as it is."""
         recording, stub = self._recording, copy.copy(tool)
         items = cast("Sequence[Any]", recording.calls[call].reply.output)
         kind = "apply_patch_call" if isinstance(tool, ApplyPatchTool) else "computer_call"
-        ids = iter(
-            [str(item.call_id) for item in items if getattr(item, "type", None) == kind]
-        )  # the SDK makes them in this order
+        # the SDK makes them in this order
+        ids = iter([str(item.call_id) for item in items if getattr(item, "type", None) == kind])
 
         async def invoke(context: Any, text: str) -> Any:
             del text
             return await recording.output(call, context.tool_call_id, tool.name)
+
+        async def execute(request: Any) -> Any:
+            output = await recording.output(call, request.data.call_id, tool.name)
+            is_said = isinstance(output, str) or isinstance(tool, LocalShellTool)
+            return output if is_said else ShellResult([*map(_of_command, cast("list[dict[str, Any]]", output))])
 
         async def edit(_: Any) -> ApplyPatchResult:
             call_id = next(ids, "")
@@ -328,9 +313,11 @@ class ReplayModel(Model):
 
         if isinstance(tool, CustomTool):
             stub.on_invoke_tool = invoke
+        elif isinstance(tool, LocalShellTool) or (isinstance(tool, ShellTool) and tool.executor):
+            stub.executor = execute
         elif isinstance(tool, ApplyPatchTool):
             stub.editor = SimpleNamespace(create_file=edit, update_file=edit, delete_file=edit)
-        else:
+        elif isinstance(tool, ComputerTool):
             stub.computer = type("RecordedComputer", (AsyncComputer,), _NO_HANDS | {"screenshot": screenshot})()
         return stub
 

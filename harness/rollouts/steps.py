@@ -78,7 +78,7 @@ def witnessed_calls(spans: Sequence[Span[Any]], recorded: Sequence[RecordedCall]
     if unmatched:
         by_id = {s.span_id: s for s in spans}
         for span in model_spans:  # a Model of the agent's own may put spans between the turn and the call
-            matched[span.span_id] = matched[span.span_id] or _taken(unmatched, set(_around(span, by_id)))
+            matched[span.span_id] = matched[span.span_id] or _taken(unmatched, set(spans_around(span.parent_id, by_id)))
     replies = [WitnessedCall(s, matched[s.span_id]) for s in model_spans]
     if unmatched:
         replies += [WitnessedCall(None, call) for call in unmatched]
@@ -102,11 +102,11 @@ def _taken(unmatched: list[RecordedCall], parents: set[str | None]) -> RecordedC
     return call
 
 
-def _around(span: Span[Any], by_id: Mapping[str, Span[Any]]) -> Iterator[str | None]:
-    at: Span[Any] | None = span
-    while at is not None and at.parent_id:
-        yield at.parent_id
-        at = by_id.get(at.parent_id)
+def spans_around(at: str | None, by_id: Mapping[str, Span[Any]]) -> Iterator[str]:
+    """Yield the id of a span, and of all that it happened in, the innermost first."""
+    while at:
+        yield at
+        at = by_id[at].parent_id if at in by_id else None
 
 
 _PICTURE = re.compile(r"data:(image/[\w.+-]+);base64,([A-Za-z0-9+/=]{64,})")
