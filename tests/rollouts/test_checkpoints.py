@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,15 @@ def test_what_every_server_refuses_ends_the_rollout(endpoint: FakeEndpoint, tmp_
         made = on_two(agent.agent, dying, endpoint, tmp_path)
     assert only_rollout(made.path).status == "failed"
     assert not endpoint.requests
+
+
+def test_a_rollout_that_had_no_reply_has_nothing_to_begin_anew(endpoint: FakeEndpoint, tmp_path: Path):
+    notes, endpoint.agent = Notes(), lambda _: Refuse(400, "the input is too odd")
+    dies = FakeEndpoint(stepping(cut_at=1, cut=Cut()))
+    with dies.serving() as dying, suppress(HarnessError):  # of the first call of a run
+        on_two(NotingAgent().agent, dying, endpoint, tmp_path, progress=notes)
+    assert len(endpoint.requests) == 1
+    assert not any("begins anew" in text for text in notes.texts)
 
 
 def on_two(agent: Any, first: FakeEndpoint, second: FakeEndpoint, folder: Path, **settings: Any) -> harness.Run:
