@@ -16,7 +16,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 from overhead import CONCURRENCY, TURNS, bare, print_ratio, serve
@@ -63,31 +65,38 @@ def marginal_ms(side: str, base_url: str, folder: Path, **more: str) -> float:
     return 1000 * (seconds[1] - seconds[0]) / ((MANY - FEW) * N)
 
 
+def compare(
+    serve: Any, turns: str, pairs: int, ours: str, theirs: str, cost: Callable[[str, str, Path], float]
+) -> None:
+    """Print what a further rollout costs on two sides, which take turns; `cost(side, base_url, folder)` in ms."""
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(there,), daemon=True)
+    server.start()
+    base_url = here.recv()
+    print(
+        f"{pairs} interleaved pairs, each side twice; {FEW} against {MANY} queries x {N}, {turns}, "
+        f"started {now():%Y-%m-%d}"
+    )
+    costs: dict[str, list[float]] = {ours: [], theirs: []}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(pairs):
+            of_pair = dict.fromkeys(costs, 0.0)
+            for side in (theirs, ours, ours, theirs):
+                of_pair[side] += cost(side, base_url, Path(folder)) / 2
+            for side, ms in of_pair.items():
+                costs[side].append(ms)
+            print(f"  {ours} {of_pair[ours]:.1f} ms a rollout, {theirs} {of_pair[theirs]:.1f} ms", flush=True)
+    here.send("done")
+    server.join()
+    ms = {side: statistics.median(values) for side, values in costs.items()}
+    print(f"CPU of a further rollout: {ours} {ms[ours]:.1f} ms, {theirs} {ms[theirs]:.1f} ms")
+    print_ratio([*zip(costs[ours], costs[theirs], strict=True)])
+
+
 def main() -> None:
     """Print the ratio."""
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
-    server.start()
-    base_url = ours.recv()
-    print(
-        f"{pairs} interleaved pairs, each side twice; {FEW} against {MANY} queries x {N}, {TURNS} tool turns each, "
-        f"started {now():%Y-%m-%d}"
-    )
-    costs = dict[str, list[float]](bare=[], command=[])
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(pairs):
-            of_pair = dict[str, float](bare=0.0, command=0.0)
-            for side in ("bare", "command", "command", "bare"):
-                of_pair[side] += marginal_ms(side, base_url, Path(folder)) / 2
-            for side, ms in of_pair.items():
-                costs[side].append(ms)
-            print(f"  command {of_pair['command']:.1f} ms a rollout, bare {of_pair['bare']:.1f} ms", flush=True)
-    ours.send("done")
-    server.join()
-    ms = {side: statistics.median(values) for side, values in costs.items()}
-    print(f"CPU of a further rollout: command {ms['command']:.1f} ms, bare {ms['bare']:.1f} ms")
-    print_ratio([*zip(costs["command"], costs["bare"], strict=True)])
+    compare(serve, f"{TURNS} tool turns each", pairs, "command", "bare", marginal_ms)
 
 
 if __name__ == "__main__":
