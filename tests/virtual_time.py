@@ -76,7 +76,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return server
 
     async def create_connection(self, protocol_factory: Any, *where: Any, **options: Any) -> Any:
-        """Connect to a server of this loop by a pair of sockets: a busy system delivers TCP late, and the clock jumps."""
+        """Connect to a server of this loop by a pair of sockets: a busy system delivers TCP late."""
         serve = self._servers.get(where[:2])
         if serve is None:
             return await super().create_connection(protocol_factory, *where, **options)

@@ -100,6 +100,7 @@ def sixteen_at_a_time(judge: Judging, **options: Any) -> tuple[list[dict[str, An
     return run_virtually(asking)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("judge", [dead, hanging, nonsense])
 def test_no_answer_is_lost_and_the_deadline_holds_whatever_becomes_of_the_judge(judge: Judging):
     replies, seconds, _ = sixteen_at_a_time(judge, deadline=5.0)

@@ -106,7 +106,7 @@ def cut_points(length: int) -> list[int]:
     return sorted({*range(min(64, length)), *range(0, length, 64), *range(max(0, length - 64), length)})
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("segment", SEGMENTS)
 def test_a_file_cut_within_its_last_record_loses_that_record_alone(segment: str, tmp_path: Path):
     folder = copied(tmp_path)

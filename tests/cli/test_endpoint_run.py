@@ -330,6 +330,7 @@ def test_what_a_tool_prints_does_not_stand_among_the_results(harness: Harness, e
     assert "noise" in done.err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_an_error_page_instead_of_a_verdict_is_a_failed_verdict_that_is_kept(
     harness: Harness, tmp_path: Path, api: str

@@ -186,6 +186,7 @@ def test_what_stops_an_export_leaves_what_was_there_and_no_half_file(
     assert not Path("new").exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["groups", "sft", "csv", "parquet"])
 def test_a_full_disk_is_one_error_and_leaves_no_file(plain: Command, kind: str):
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -286,6 +287,7 @@ def test_python_exports_what_the_command_exports(plain: Command):
     assert arena.export_run("last", "none", arena.ExportRules(format="dpo", least_margin=99.0)).files == ()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("reading", ["show", "stats", "export --format csv -o out"])
 def test_a_newest_ranking_whose_header_was_cut_off_is_named_with_the_one_that_counts(plain: Any, reading: str):
     (folder,) = Path("runs").iterdir()

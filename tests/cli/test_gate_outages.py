@@ -40,6 +40,7 @@ def after(calls: int, then: Reaction) -> Script:
     return judge
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("judge", "code", "stopped"),
     [

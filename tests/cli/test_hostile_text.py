@@ -189,7 +189,7 @@ def test_names_of_folders_and_files_are_shown_as_text(terminal: bool, tmp_path: 
     assert not seen, "\n".join(seen[:20])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("environ", [{}, TERMINAL], ids=["pipe", "terminal"])
 @pytest.mark.parametrize("error", [None, 401, 404, 400, 429, 500])
 def test_what_an_endpoint_says_is_shown_as_text(harness: Harness, error: int | None, environ: dict[str, str]):

@@ -76,6 +76,7 @@ STORIES: dict[str, Callable[[Desk], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("story", STORIES)
 def test_each_next_line_that_resumes_or_judges_changes_the_archive(desk: Desk, story: str):
     said = desk(*STORIES[story](desk))

@@ -14,6 +14,7 @@ def cut_on_the_second(seen: Seen) -> Say:
     return Say("cut", finish="length") if "Second" in str(seen.body) else Say(f"Answer {seen.body['temperature']}.")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("queries", "code"), [("First?\nSecond?\nThird?\n", 1), ("Second?\n", 3)])
 def test_such_a_query_is_left_unranked_and_the_others_are_ranked(
     queries: str, code: int, harness: Harness, tmp_path: Path

@@ -132,6 +132,7 @@ async def test_a_first_call_that_is_refused_is_the_only_one(refusal: Refuse, fou
     assert len(endpoint.requests) == 1
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("reaction", [Cut(), Hang(30), Refuse(500, "boom"), Say(None), Say(calls=(("rm", {}),))])
 @BOTH_APIS
 async def test_whatever_an_endpoint_does_is_a_check(reaction: Say | Refuse | Cut | Hang, api: str):

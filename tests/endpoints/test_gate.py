@@ -99,6 +99,7 @@ def test_a_rate_limit_fails_nobody_and_costs_half_of_the_limits_own_time_at_most
     assert seconds <= 1.5 * ((calls * turns - 6) / 6 + server.latency_s)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("retry_after", [None, "0.2"])
 @pytest.mark.parametrize("in_flight", [4, 16, 64])
 @pytest.mark.parametrize("seed", [1, 2])

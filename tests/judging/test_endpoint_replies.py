@@ -74,6 +74,7 @@ def test_an_endpoint_that_refuses_the_key_is_asked_without_it(endpoint: FakeEndp
     assert endpoint.of_judge[-1].body["response_format"]["type"] == "json_schema"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "body",
     [

@@ -113,6 +113,7 @@ def rollouts(run: Path) -> dict[str, list[Rollout]]:
         return {query.text: list(reader.group(query).rollouts) for query in reader.queries()}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("more", [{}, {"offline": True}, {"tokens": "auto"}], ids=["plain", "offline", "tokens"])
 def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_identically(agent: Path, more: Any):
     async def both() -> tuple[Path, Path, list[Any]]:
@@ -226,6 +227,7 @@ def test_no_process_outlives_the_run_whatever_ends_it(agent: Path, nursery: Nurs
         time.sleep(0.05)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("api", ["chat", "responses", None])
 def test_the_stand_in_that_warms_a_server_up_ends_well_and_leaves_no_thread(api: str | None):
     code = f"""

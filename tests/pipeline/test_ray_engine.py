@@ -92,6 +92,7 @@ async def made(
     return (await run_queries(prepared, QUERIES, around or RunEnvironment(environ))).path
 
 
+@pytest.mark.nightly
 def test_a_run_on_ray_is_the_run_of_one_process_but_for_times_and_replays_identically(
     agent: Path, server: FakeEndpoint, tmp_path: Path
 ):
@@ -189,6 +190,7 @@ def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: P
         assert all(p.status == "ok" for of in reader.index.rollouts.values() for p in of.values())
 
 
+@pytest.mark.nightly
 def test_workers_send_what_they_hold_to_a_server_that_the_driver_names_and_nothing_to_one_that_an_archive_names(
     agent: Path, server: FakeEndpoint, tmp_path: Path
 ):

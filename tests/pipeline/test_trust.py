@@ -81,6 +81,7 @@ def keys_at(*endpoints: FakeEndpoint) -> set[str | None]:
 # ---- Addresses that only the archive names
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("changes", [ANEW, {"order": "single"}, {"judge": "ruler"}, {"judge_label": "other"}], ids=str)
 def test_rescoring_a_run_whose_judge_is_elsewhere_is_refused_before_the_first_call(

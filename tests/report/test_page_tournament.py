@@ -30,6 +30,7 @@ def test_every_rollout_and_every_match_is_there_and_every_link_leads_somewhere(n
     assert ("carries no signal" in page.text()) == (n == 1)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("topology", ["arena", "single"])
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 13, 16])
 def test_the_bracket_has_a_place_for_every_match_and_as_many_byes_as_empty_places(n, topology, tmp_path):

@@ -236,7 +236,7 @@ def test_of_pooled_the_difference_is_that_of_its_scores_and_its_own_fit_says_how
     assert level.lead_sentence.endswith(alone)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("a_first", "b_first", "says"),
     [
@@ -297,6 +297,7 @@ def test_numbers_alone_are_rollouts_of_the_last_run(runs: Runs) -> None:
     assert runs.json("why", "last", str(best["b"]["index"]))["b"]["index"] == best["a"]["index"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [

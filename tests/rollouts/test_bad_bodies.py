@@ -64,6 +64,7 @@ def spoilt(*, once: bool) -> Callable[[Seen], Reaction]:
     return script
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("api", "tokens"), [("chat", "off"), ("chat", "auto"), ("responses", "off")])
 def test_a_reply_that_is_none_is_asked_for_again(api: Api, tokens: str, tmp_path: Path) -> None:
     with FakeEndpoint(spoilt(once=True)).serving() as server:

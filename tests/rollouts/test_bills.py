@@ -45,6 +45,7 @@ def items(*of: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     return tuple({"id": f"i{number}"} | item for number, item in enumerate(of))
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("streamed", [False, True])
 @BOTH_APIS
 @pytest.mark.parametrize(
@@ -125,6 +126,7 @@ def calling(seen: Seen) -> Say | None:
     return None if seen.tool_outputs else Say(calls=(("slow_then_fast", {"word": "x"}),), usage=PLAIN)
 
 
+@pytest.mark.few(4)
 @BOTH_APIS
 @pytest.mark.parametrize(
     ("reaction", "expected"), [(Torn(), UNKNOWN), (Torn(framed=True), UNKNOWN), (Page(), Cost()), (Refuse(500), Cost())]

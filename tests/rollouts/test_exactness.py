@@ -159,7 +159,7 @@ server.run()
 """
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.process
 @BOTH_APIS
 @pytest.mark.parametrize("connected", [False, True])

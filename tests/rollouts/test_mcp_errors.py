@@ -111,7 +111,7 @@ def serving(transport: str) -> Generator[MCPServer]:
 
 
 @pytest.mark.process
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_servers_errors_become_what_the_bare_sdk_makes_of_them(transport: str, tool: str):
@@ -134,6 +134,7 @@ ERRORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("options", [{}, {"failure_error_function": None}], ids=["told", "raised"])
 @pytest.mark.parametrize("error", ERRORS)
 async def test_so_do_those_of_a_server_of_the_users_own(error: str, options: dict[str, Any]):

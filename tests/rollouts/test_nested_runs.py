@@ -114,7 +114,7 @@ def shown(step: Step) -> tuple[Any, ...]:
 INNER = (("tool", "inner", "look_up", "meaning of x", ()),)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @BOTH_APIS
 @pytest.mark.parametrize("form", FORMS)
 async def test_every_form_runs_on_the_runs_models_and_all_that_the_server_saw_is_in_the_archive(
@@ -139,7 +139,7 @@ async def test_every_form_runs_on_the_runs_models_and_all_that_the_server_saw_is
         assert (rollout.usage.requests, rollout.usage.input) == (4, 400)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @BOTH_APIS
 @pytest.mark.parametrize("form", FORMS)
 async def test_every_form_is_replayed(form: str, api: str, tmp_path: Path):

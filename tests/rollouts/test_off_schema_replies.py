@@ -256,7 +256,7 @@ def check(run: harness.Run, replies: Mapping[str, dict[str, Any]]) -> None:
         assert not app.main(["show", str(run.path), *query, "--json"], standalone_mode=False, obj=dict(os.environ))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ITEMS)
 def test_an_item_of_a_response_with_any_field_gone_or_strange_or_new_is_read_as_the_client_took_it(
     kind: str, tmp_path: Path
@@ -266,6 +266,7 @@ def test_an_item_of_a_response_with_any_field_gone_or_strange_or_new_is_read_as_
     check(taken(replies, "responses", tmp_path), replies)
 
 
+@pytest.mark.nightly
 def test_a_response_with_any_field_gone_or_strange_or_new_is_read_as_the_client_took_it(tmp_path: Path) -> None:
     replies = {what: reply | {"output": [CALL]} for what, reply in mutations(RESPONSE)}
     check(taken(replies, "responses", tmp_path), replies)

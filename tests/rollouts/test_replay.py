@@ -108,7 +108,7 @@ EXAMPLES: dict[str, tuple[str, Callable[[Seen, Any], Say]]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @BOTH_APIS
 @pytest.mark.parametrize("name", marked(EXAMPLES))
 async def test_every_example_is_identical(name: str, api: str, tmp_path: Path):

@@ -132,6 +132,7 @@ def rollouts(run: Path) -> list[Rollout]:
         return [rollout for query in reader.queries() for rollout in reader.group(query).rollouts]
 
 
+@pytest.mark.few(3)
 @BOTH_APIS
 @pytest.mark.parametrize("names", [("secret",), ("plain", "secret"), ("secret", "plain")])
 async def test_a_tool_output_that_a_guardrail_stopped(names: tuple[str, ...], api: str, agent: str, tmp_path: Path):
