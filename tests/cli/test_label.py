@@ -54,9 +54,8 @@ def in_terminal(folder: Path, *keys: str, options: tuple[str, ...] = ()) -> tupl
         except OSError:  # the process has ended
             break
         screen += part
-        if screen.rstrip().endswith(b"Enter:") and waiting:
-            key = waiting.pop(0)
-            os.write(master, key.encode())
+        if screen.count(b"Enter:") > len(keys) - len(waiting) and waiting:
+            os.write(master, waiting.pop(0).encode())
             screen += b"\n"
     os.close(master)
     return done.wait(30), screen.decode()
