@@ -68,7 +68,8 @@ def why_missing(ranking: GroupRanking, store: VerdictStore, run_env: RunEnvironm
         verdicts = store.reader.verdicts()
     why = next(iter(open_reasons(verdicts, [ranking])), None) if ranking.failed_verdicts else None
     late = run_env.lateness if anyio.current_time() >= run_env.deadline.at else None
-    return why or late or run_env.gates.given_up or ceiling.stopped
+    unsaid = run_env.gates.last_errors if ranking.failed_verdicts else None  # all calls left an endpoint that is down
+    return why or late or run_env.gates.given_up or ceiling.stopped or unsaid
 
 
 @from_python()
