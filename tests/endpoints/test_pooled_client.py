@@ -1,4 +1,4 @@
-"""Connections in small pools: all are kept, none is looked at for another pool's requests, cookies are shared."""
+"""A pool for each request in flight: all connections are kept, none is looked at for another, cookies are shared."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-from harness.endpoints.pooled_client import IN_A_POOL, PooledClient
+from harness.endpoints.pooled_client import PooledClient
 
-AT_A_TIME = 8 * IN_A_POOL
+AT_A_TIME = 128
 """More than the 100 free connections that the openai client would keep."""
 
 
@@ -57,7 +57,7 @@ async def serving() -> AsyncGenerator[Server]:
 def test_as_many_connections_are_made_as_requests_are_in_flight_and_all_of_them_serve_again() -> None:
     async def work() -> None:
         async with serving() as server:
-            client = PooledClient(trust_env=False)
+            client = PooledClient(trust_env=False, verify=False)
             for _ in range(3):
                 replies = await asyncio.gather(*[client.get(server.address) for _ in range(AT_A_TIME)])
                 assert {reply.text for reply in replies} == {"ok"}
@@ -68,16 +68,17 @@ def test_as_many_connections_are_made_as_requests_are_in_flight_and_all_of_them_
     asyncio.run(work())
 
 
-def test_no_pool_has_more_requests_than_its_share_and_closing_closes_all() -> None:
+def test_no_pool_is_shared_by_requests_in_flight_and_closing_closes_all() -> None:
     async def work() -> None:
         async with serving() as server:
-            client = PooledClient(trust_env=False)
+            client = PooledClient(trust_env=False, verify=False)
             requests = [asyncio.create_task(client.get(server.address)) for _ in range(AT_A_TIME - 1)]
             await asyncio.sleep(0.1)
-            pools = client._pools  # pyright: ignore[reportPrivateUsage] - what the test is about
-            assert list(pools.values()) == [IN_A_POOL] * 7 + [IN_A_POOL - 1]
+            pools, free = client._pools, client._free  # pyright: ignore[reportPrivateUsage] - what the test is about
+            assert (len(pools), len(free)) == (AT_A_TIME - 1, 0)
             await asyncio.gather(client.get(server.address), *requests)
-            assert sum(pools.values()) == 0
+            assert set(free) == set(pools)
+            assert len(free) == AT_A_TIME
             await client.aclose()
             assert client.is_closed
             assert all(pool.is_closed for pool in pools)
