@@ -8,7 +8,6 @@ A kept reply drives the agent's tools. So each line is signed with a key that on
 and a line of a stranger's counts for nothing.
 """
 
-import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -76,7 +75,7 @@ class KeptOutput(Record):
 
 def signature_of(body: str, key: str) -> str:
     """Return the signature of a record's JSON without one: HMAC-SHA256."""
-    return hmac.new(key.encode(), body.encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(key.encode(), body.encode(), "sha256").hex()
 
 
 CHECKPOINT_KINDS: dict[type[KeptReply | KeptOutput], str] = {KeptReply: "reply", KeptOutput: "output"}

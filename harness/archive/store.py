@@ -312,7 +312,7 @@ class RunStore(InfoStore[RunReader]):
     def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
         """Keep what a rollout under way has had, safe from a kill of the process; return whether just as it was."""
         kept, body = self.redact.record_and_json(record)
-        if kept != record or self.checkpoint_key is None:
+        if kept is not record or self.checkpoint_key is None:
             return False
         body = f'{body[:-1]},"signature":"{signature_of(body, self.checkpoint_key)}"}}'
         with disk_errors(self.folder):

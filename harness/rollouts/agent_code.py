@@ -19,7 +19,9 @@ from typing import Any, Literal, cast
 import agents
 import anyio
 from agents.exceptions import _is_tool_local_cancellation  # pyright: ignore[reportPrivateUsage] - only the SDK knows
+from agents.lifecycle import RunHooksBase
 from agents.tracing import FunctionSpanData, get_current_span
+from agents.util._coro import noop_coroutine
 
 from harness.core.errors import UsageError
 
@@ -65,25 +67,29 @@ class _Tasks:
         self.usual, self.users = usual, 0
 
     def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
-        if (on_raised := _on_raised.get()) is None:
-            return self.usual(loop, coro, **options) if self.usual else asyncio.Task(coro, loop=loop, **options)
-        made = contained(coro, on_raised)
-        if self.usual is None:
-            task = _Task(made, loop=loop, **options)
-            task.within = coro
-            return task
-        task = self.usual(loop, made, **options)
+        on_raised, usual = _on_raised.get(), self.usual
+        empty = _EMPTY.get(getattr(coro, "__qualname__", ""))
+        if on_raised is None or (empty and empty is coro.cr_code):
+            return usual(loop, coro, **options) if usual else asyncio.Task(coro, loop=loop, **options)
+        if usual is None:
+            return _Task(contained(coro, on_raised), loop=loop, **options)
+        task = usual(loop, contained(coro, on_raised), **options)
         task.add_done_callback(partial(_close, coro))
         return task
+
+
+_UNSET_HOOKS = [hook for name, hook in vars(RunHooksBase).items() if name.startswith("on_")]
+_EMPTY = {function.__qualname__: function.__code__ for function in (noop_coroutine, *_UNSET_HOOKS)}
+"""The SDK's coroutines that do nothing: a third of a rollout's tasks."""
 
 
 class _Task(asyncio.Task[Any]):
     """A task that closes its coroutine where it is cancelled before its first step: it never awaits the coroutine."""
 
-    within: Any  # set from outside: an __init__ in Python would run for each of a rollout's tasks
-
     def cancel(self, msg: Any = None) -> bool:
-        self.add_done_callback(partial(_close, self.within))
+        frame: FrameType | None = cast("Any", self.get_coro()).cr_frame
+        if frame:
+            self.add_done_callback(partial(_close, frame.f_locals["work"]))
         return super().cancel(msg)
 
 

@@ -30,9 +30,10 @@ from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.checkpoints import OF_THE_REQUEST, Attempted, GivenAgain, Keeper
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
 from harness.rollouts.loading import AgentEnv, LoadedAgent
-from harness.rollouts.model_calls import CallTotals, capture_gaps, keep_calls, total_calls
+from harness.rollouts.model_calls import CallTotals, PackedCalls, capture_gaps, total_calls
 from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
+from harness.rollouts.raw import pack_tokens
 from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
@@ -127,6 +128,11 @@ class Attempt:
     stray_replies: list[str] = field(default_factory=list[str])
     """The addresses of replies that came over the run's client and belong to no recorded call."""
 
+    @cached_property
+    def packed(self) -> PackedCalls:
+        """The calls that were packed so far."""
+        return PackedCalls(self.run_context.store)
+
     @property
     def role(self) -> Role:
         """Rollout 0 is the anchor."""
@@ -176,7 +182,7 @@ class Attempt:
             own, context = self.run_context.own_state(), self.scope.context
             return context if own is None else (context, own)
 
-        keeper = Keeper(recorder, self.run_context.store, self.query.id, self.index, self.trace_id, state)
+        keeper = Keeper(recorder, self.run_context.store, self.query.id, self.index, self.trace_id, state, self.packed)
         recorder.kept, hooks.began, hooks.ended = keeper.replied, keeper.began, keeper.ended
         if before:
             keeper.before_s, recorder.give_again = before.elapsed_s, GivenAgain(before, hooks).reply
@@ -242,7 +248,7 @@ class Attempt:
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
         before_s = self.before.elapsed_s if self.before else 0.0
         first_request = self.recorder.calls[0].request if self.recorder.calls else {}
-        raw_calls, sampled_tokens = keep_calls(calls.raw, calls.tokens, run_context.store, models.state.tokens.note)
+        raw_calls, sampled_tokens = self._keep_calls(calls)
         return Rollout(
             run=run_context.run_id,
             query=self.query.id,
@@ -271,6 +277,18 @@ class Attempt:
             instructions=first_request.get("instructions"),
             tool_names=tuple(t["name"] for t in first_request.get("tools", ())),
         )
+
+    def _keep_calls(self, calls: CallTotals) -> tuple[str | None, str | None]:
+        """Keep calls and tokens; return the names of both blobs, None for none. Tokens would tell a redacted text."""
+        raw_calls = self.packed.keep(calls.raw) if calls.raw else None
+        if not any(calls.tokens):
+            return raw_calls, None
+        if self.packed.is_redacted:
+            self.run_context.models.state.tokens.note(
+                "the token ids of rollouts in which a text was redacted are not kept: the ids would tell that text"
+            )
+            return raw_calls, None
+        return raw_calls, self.run_context.store.put_blob(pack_tokens(calls.tokens), as_is=True)
 
     def _keep(self, rollout: Rollout) -> Rollout:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept

@@ -27,8 +27,9 @@ from harness.endpoints.usage import bill_of
 from harness.rollouts.approval_gate import ToolHooks, ToolOutput
 from harness.rollouts.capture import WireReply, spans_of_rollout
 from harness.rollouts.graph import is_agent
+from harness.rollouts.model_calls import PackedCalls
 from harness.rollouts.model_request import as_archived, as_returned, input_items
-from harness.rollouts.raw import Packer, RawCall, pack_tokens, unpack, unpack_tokens
+from harness.rollouts.raw import RawCall, pack_tokens, unpack, unpack_tokens
 from harness.rollouts.recorder import BeginsAnew, RecordedCall, Recorder
 from harness.rollouts.steps import spans_around
 
@@ -72,12 +73,12 @@ class Keeper:
     attempt: str
     state: Callable[[], Any]
     """Returns what tools may change that no request shows: the rollout's context, files of its own."""
+    packed: PackedCalls
     before_s: float = 0.0
     """How long the attempts before had taken."""
     had: Attempted = field(default_factory=Attempted)
     _is_open: bool = True
     """Whether what comes now can be given again."""
-    _packer: Packer | None = None
     _unwritten: RecordedCall | None = None
     _began_as: str | None = None
     _calls_at_start: dict[str, int] = field(default_factory=dict[str, int])
@@ -131,21 +132,12 @@ class Keeper:
         assert call.response  # noqa: S101 - only calls with a reply come here
         if not self._is_kept:
             return
-        changed = list[bool]()
-
-        def redacted(text: str) -> str:
-            kept = self.store.redact(text)
-            changed.append(kept != text)
-            return kept
-
-        def keep(text: str) -> str:
-            return self.store.put_blob(redacted(text), as_is=True)
-
-        self._packer = self._packer or Packer(keep)
-        packed, sampled = self._packer.add(RawCall(call.request, call.response, call.wire.beside)), call.wire.sampled
+        packed, sampled = self.packed.add(RawCall(call.request, call.response, call.wire.beside)), call.wire.sampled
         wire = {"finish": call.wire.finish, "model": call.wire.model, "temperature": call.wire.temperature}
         wire["bill"] = _BILL.dump_python(call.wire.bill, mode="json")
-        self._is_kept = not any(changed)  # else the next attempt would be given another text than this one was
+        self._is_kept = (
+            not self.packed.is_redacted
+        )  # else the next attempt would be given another text than this one was
         self._write(
             KeptReply(
                 **self._whose(),

@@ -16,7 +16,7 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.usage import read_bill
 from harness.rollouts.approval_gate import ToolHooks
-from harness.rollouts.raw import RawCall, pack, pack_tokens
+from harness.rollouts.raw import Packer, RawCall
 from harness.rollouts.steps import WitnessedCall, agent_around, span_around, when
 
 
@@ -48,29 +48,47 @@ def _number_of(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def keep_calls(
-    calls: Sequence[RawCall], tokens: Sequence[SampledTokens | None], store: Store, note: Callable[[str], None]
-) -> tuple[str | None, str | None]:
-    """Keep calls and tokens; return the names of both blobs, None for none. Tokens would tell a redacted text."""
-    if not calls:
-        return None, None
-    if not any(tokens):
-        return store.put_blob(pack(calls, store.put_blob, store.redact)), None
-    changed = set[bool]()
+class PackedCalls:
+    """A rollout's raw calls, each packed once, for its checkpoint and for the rollout's record."""
 
-    def watched(redact: Callable[[str], str], text: str) -> str:
+    def __init__(self, store: Store) -> None:
+        """Begin without calls. Texts go to the store, redacted."""
+        self._store = store
+        self.is_redacted = False
+        """Whether anything was taken out of a text."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._calls, self._parts = list[RawCall](), list[str]()
+        self._packer = Packer(self._put, partial(self._watched, self._store.redact))
+
+    def add(self, call: RawCall) -> str:
+        """Return the next call, packed."""
+        self._calls.append(call)
+        self._parts.append(self._packer.add(call))
+        return self._parts[-1]
+
+    def keep(self, calls: Sequence[RawCall]) -> str:
+        """Keep all calls of the rollout and return the blob's name; those that were added first need no packing."""
+        if self._calls != list(
+            calls[: len(self._calls)]
+        ):  # runs side by side may have had their replies in another order
+            self._calls, self._parts, self._packer = (
+                [],
+                [],
+                Packer(self._put, partial(self._watched, self._store.redact)),
+            )
+        for call in calls[len(self._calls) :]:
+            self.add(call)
+        return self._put(f"[{','.join(self._parts)}]")
+
+    def _put(self, text: str) -> str:
+        return self._store.put_blob(self._watched(self._store.redact.blob, text), as_is=True)
+
+    def _watched(self, redact: Callable[[str], str], text: str) -> str:
         kept = redact(text)
-        changed.add(kept != text)
+        self.is_redacted |= kept != text
         return kept
-
-    def put(text: str) -> str:
-        return store.put_blob(watched(store.redact.blob, text), as_is=True)
-
-    raw_calls = put(pack(calls, put, partial(watched, store.redact)))
-    if True in changed:
-        note("the token ids of rollouts in which a text was redacted are not kept: the ids would tell that text")
-        return raw_calls, None
-    return raw_calls, store.put_blob(pack_tokens(tokens), as_is=True)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, 
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from types import coroutine
 from typing import Any, Protocol, cast
 
@@ -117,10 +117,11 @@ def _tasks_begun(run: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
     The SDK hands a coroutine of its own to a task. A task that is cancelled before its first step never awaits that
     coroutine, and Python warns of it, at whatever line the interpreter happens to be.
     """
-    step = partial(run.send, None)
+    step: Callable[[Any], Any] = run.send
+    given: Any = None
     while True:
         try:
-            awaited: object = step()
+            awaited: object = step(given)
         except StopIteration as end:
             return end.value
         try:
@@ -130,9 +131,9 @@ def _tasks_begun(run: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
                     yield  # a turn of the loop for the task; a cancellation meanwhile reaches the task after that
                 except asyncio.CancelledError:
                     task.cancel()
-            step = partial(run.send, (yield awaited))
+            step, given = run.send, (yield awaited)
         except BaseException as exc:  # noqa: BLE001 - the run decides what becomes of it
-            step = partial(run.throw, exc)
+            step, given = run.throw, exc
 
 
 def _renew() -> None:
