@@ -5,6 +5,7 @@ The SDK takes the members as they come, and fails on a strange one with Python's
 
 import json
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any, cast
 
 import httpx2
@@ -84,19 +85,24 @@ def as_list(value: Any) -> list[Any]:
 
 def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the first choice of a chat reply; nothing for any other reply."""
-    return as_object(next(iter(as_list(reply.get("choices"))), None))
+    choices = as_list(reply.get("choices"))
+    return as_object(choices[0]) if choices else {}
+
+
+_TEXT = (str, NoneType)
+"""Of a text that may be missing: `str | None` would be made anew at each use, which several uses a reply pay for."""
 
 
 def _is_message(message: Any) -> bool:
     if not isinstance(message, dict):
         return False
     members = cast("dict[str, Any]", message)
-    if not all(isinstance(members.get(name), str | None) for name in ("refusal", "reasoning_content")):
+    if not all(isinstance(members.get(name), _TEXT) for name in ("refusal", "reasoning_content")):
         return False
     content, calls = members.get("content"), members.get("tool_calls")
-    parts = [isinstance(p, dict) and isinstance(as_object(p).get("text"), str | None) for p in as_list(content)]
-    has_content = isinstance(content, str | list | None) and all(parts)
-    has_calls = isinstance(calls, list | None) and all(map(_is_call, as_list(calls)))
+    parts = [isinstance(p, dict) and isinstance(as_object(p).get("text"), _TEXT) for p in as_list(content)]
+    has_content = isinstance(content, (*_TEXT, list)) and all(parts)
+    has_calls = (calls is None or isinstance(calls, list)) and all(map(_is_call, as_list(calls)))
     return has_content and has_calls and _are(members.get("annotations"), _is_annotation)
 
 
@@ -207,7 +213,7 @@ def checked_reply(body: Any, request: httpx2.Request, *, logprobs: bool = True) 
     first, status = first_choice(members), members.get("status")
     reason = as_object(members.get("incomplete_details")).get("reason")  # why it says of itself that it was cut short
     unfinished = status in _NOT_DONE or (status == "incomplete" and not isinstance(reason, str))
-    failed = unfinished or not isinstance(status, str | None) or first.get("finish_reason") == "error"
+    failed = unfinished or not isinstance(status, _TEXT) or first.get("finish_reason") == "error"
     if failed or not has_form(members, logprobs=logprobs):
         why = f"with JSON that is no model's reply: {_shown(json.dumps(body))}"
         if error := first.get("error") or members.get("error"):

@@ -63,7 +63,7 @@ def _searches(reply: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _usage(counts: object) -> tuple[Usage, bool]:
@@ -94,6 +94,8 @@ def _count(counts: Mapping[str, Any], name: str) -> int | None:
 
 def _whole(count: object) -> int | None:
     """Return a count, however large; some gateways write it as 100.0 or "100"."""
+    if type(count) is int or count is None:
+        return count
     if isinstance(count, bool) or not isinstance(count, int | float | str):
         return None
     try:
@@ -109,9 +111,9 @@ def _believed(count: int | None) -> int | None:
 
 def sdk_counts(counts: object, *, of_chat: bool) -> dict[str, Any] | None:
     """Return a reply's JSON of usage as the SDK can read it; None where it counts no tokens in, or none out."""
-    if not isinstance(counts, Mapping):
+    if not isinstance(counts, dict):
         return None
-    given = cast("Mapping[str, Any]", counts)
+    given = _mapping(cast("object", counts))
     into, out = _OF_CHAT if of_chat else _OF_RESPONSES
     read, written, total = (_whole(given.get(name)) for name in (into, out, "total_tokens"))
     if read is None or written is None:

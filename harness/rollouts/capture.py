@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 from typing import Any, Literal
@@ -138,10 +138,14 @@ class _Before(SynchronousMultiTracingProcessor):
 
 
 def _even_time() -> Callable[[], str]:
-    began, began_s = now(), monotonic()
+    offset_s, second, written = now().timestamp() - monotonic(), -1, ""
 
     def time_iso() -> str:
-        return (began + timedelta(seconds=monotonic() - began_s)).isoformat()
+        nonlocal second, written
+        at, part_us = divmod(int((monotonic() + offset_s) * 1e6), 1_000_000)
+        if at != second:  # a second is written once: each span asks for several times
+            second, written = at, datetime.fromtimestamp(at, UTC).isoformat().removesuffix("+00:00")
+        return f"{written}.{part_us:06d}+00:00"
 
     return time_iso
 
