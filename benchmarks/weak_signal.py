@@ -1,4 +1,4 @@
-"""What the cut-off of signal `weak` catches: how often groups fall below it, and how well those are ranked.
+"""What signal `weak` catches: how many groups of equals, how many real ones, and how well those are ranked.
 
     python benchmarks/weak_signal.py [GROUPS] [--json FILE]
 
@@ -6,7 +6,8 @@ The simulated judge, every pair once in one order (`cyclic`). "equal" groups hav
 table is of `margins`, a group at a time. The second is of `pooled`: which share of equal groups is called `ok` in
 a pool of such groups, and scattered among real ones (one in eleven); and which share of the real ones is weak. The
 third is the same of `pooled` as the secondary fit beside `tiers`, on the calls of `arena`, which has another pairing
-in each group and judges each pair in both orders. FILE gets the last two tables.
+in each group and judges each pair in both orders; its last columns are of queries ranked alone. FILE gets the last two
+tables.
 """
 
 import argparse
@@ -20,10 +21,13 @@ from figures import add_json_option, renew
 from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
 from harness.ranking.comparisons import Comparisons, Fit
-from harness.ranking.conclusions import WEAK_BELOW, weak_below_pooled
+from harness.ranking.conclusions import MOST_OF_EQUALS, WEAK_BELOW
 from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
-from harness.ranking.pooled import fit_pooled
+from harness.ranking.pooled import fit_alone, fit_pooled
+
+ALONE = 300
+"""So many of a row's groups are ranked alone, too."""
 
 
 def fitted(groups: Groups) -> tuple[Array, Array]:
@@ -70,7 +74,7 @@ def arena_calls(regime: Regime, n: int, groups: int, seed: int, *, equal: bool) 
 
 def ok(fits: Sequence[Fit]) -> Array:
     """Return which of the groups have a signal of `ok` by `pooled`."""
-    return np.array([fit.reliability >= weak_below_pooled(len(fit.estimates)) for fit in fits])
+    return np.array([(fit.p_value or 0.0) <= MOST_OF_EQUALS for fit in fits])
 
 
 def pooled_row(regime: Regime, n: int, groups: int, calls_of: Callable[..., list[Comparisons]]) -> list[str]:
@@ -83,7 +87,10 @@ def pooled_row(regime: Regime, n: int, groups: int, calls_of: Callable[..., list
         fits = fit_pooled([*real, *equal[at : at + few]])
         fits_of_real = fits[:groups]
         scattered.append(ok(fits[groups:]))
-    shares = ok(fit_pooled(equal)).mean(), np.concatenate(scattered).mean(), 1 - ok(fits_of_real).mean()
+    shares = [ok(fit_pooled(equal)).mean(), np.concatenate(scattered).mean(), 1 - ok(fits_of_real).mean()]
+    if calls_of is arena_calls:
+        shares += [ok([fit_alone(calls) for calls in equal[:ALONE]]).mean()]
+        shares += [1 - ok([fit_alone(calls) for calls in real[:ALONE]]).mean()]
     return [str(n), regime.name, *(f"{share:.3f}" for share in shares)]
 
 
@@ -94,20 +101,21 @@ def main() -> None:
     add_json_option(parser)
     options = parser.parse_args()
     groups, rows = options.groups, list[list[str]]()
-    print(f"{groups:,} groups a row, rng 2; weak below a reliability of {WEAK_BELOW}")
+    print(f"{groups:,} groups a row, rng 2; `margins` weak below a reliability of {WEAK_BELOW}")
     print(f"{'   N group':24}{'weak':>8}{'rho weak':>10}{'rho else':>10}")
     for n in (4, 8, 16):
         for regime in REGIMES[:2]:
             for equal in (True, False):
                 print(row(regime, n, groups, equal=equal))
-    tables = (("pooled", drawn_calls, (4, 8, 16)), ("beside tiers, on arena's calls", arena_calls, (4, 8)))
+    tables = (("pooled", drawn_calls, (4, 8, 16)), ("beside tiers, on arena's calls", arena_calls, (3, 4, 5, 8, 16)))
     for title, calls_of, sizes in tables:
         print(f"\n{title}, {groups:,} groups a row")
-        print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}")
+        alone = f"{'alone: ok':>12}{'alone: weak':>12}" if calls_of is arena_calls else ""
+        print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}{alone}")
         for n in sizes:
             for regime in REGIMES:
                 size, judge, *shares = pooled_row(regime, n, groups, calls_of)
-                rows.append([title.partition(",")[0], size, judge, *shares])
+                rows.append([title.partition(",")[0], size, judge, *shares[:3]])
                 print(f"{size:>4} {judge:10}".ljust(24) + "".join(f"{share:>12}" for share in shares), flush=True)
     renew(options.json, ("fit", "N", "judge", "equal", "scattered", "weak"), rows)
 

@@ -69,6 +69,7 @@ def _rows(run: str, group: Group, ranking: GroupRanking | None) -> Iterator[Cell
             **_columns("rollout_metadata", rollout.metadata),
             **{name: getattr(place, name) for name in _PLACE},
             "signal": ranking.signal if ranking else None,
+            "p_value": ranking.p_value if ranking else None,
             "explanation": place.explanation,
         }
 

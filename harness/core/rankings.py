@@ -132,7 +132,12 @@ class GroupRanking(Record):
     sigma: float | None = None
     """Noise of one call's margin, in score points."""
     reliability: float | None = None
-    """1 - mean posterior variance / variance of that fit's estimates, at least 0; `signal` is weak where it is low."""
+    """1 - mean posterior variance / variance of that fit's estimates, at least 0."""
+    p_value: float | None = Field(default=None, exclude_if=is_none)
+    """How often rollouts that are all equally good would look at least as different to this judge in these matches.
+
+    `signal` is weak where it is high. None by `margins`, whose `signal` is weak where the reliability is low.
+    """
     verdicts: tuple[str, ...] = ()
     """Keys of the listwise verdicts it rests on; a match names its own."""
     absent_verdicts: tuple[str, ...] = ()

@@ -106,6 +106,11 @@ class Fit:
     """Degrees of freedom of the posterior, a multivariate Student t with the covariance as its scale; inf: a normal."""
     center: Floats | None = None
     """(n,) the posterior's mean where that is not the estimates."""
+    p_value: float | None = None
+    """How often rollouts that are all equally good would look at least as different to this judge.
+
+    None where the fit does not tell, and of one rollout.
+    """
     summary: "PosteriorSummary | None" = None
     """What its posterior says, where `with_chances` has summed up many fits at once."""
 

@@ -18,16 +18,20 @@ from harness.ranking.profile import lent_prior
 from harness.ranking.rewards import average_ranks, place
 from harness.ranking.topology import Standing, count_points
 
+MOST_OF_EQUALS = 0.04
+"""The p-value by `pooled` above which a group's signal is `weak`.
+
+Of groups of equals at most 5 % lie below (benchmarks/weak_signal.py): what a judge's model does not know, as marks that
+are rounded, makes 4 % into as much as 5.
+"""
+
 WEAK_BELOW = 0.5
-"""Reliability of the margins below which a group's signal is `weak`: chance explains more than half of the spread.
+"""Reliability below which the signal is `weak` by `margins`, which has no p-value: chance explains more than half.
 
 Chosen by simulation (benchmarks/weak_signal.py): N = 8, 28 calls, of groups whose rollouts are all equally good 98 to
 99 % fall below; of groups that differ, 0.8 % under a sharp judge and 50 % under a noisy one, and those are ranked worse
 (mean Spearman .71 against .82).
 """
-
-_WEAK_BELOW_OF_FEW = {3: 0.65, 4: 0.6, 5: 0.6}
-"""The same for `pooled` in groups of few: more of equally good rollouts seem to differ there."""
 
 _NOTHING = dict.fromkeys(Ranked.model_fields)
 _NOT_CONNECTED = "the matches do not connect all rollouts, so nothing is ranked"
@@ -71,7 +75,8 @@ class Conclusion:
         """The figures of `GroupRanking` that are the judge's, to six places; all None where no call was made."""
         fit = self.fit if self.fit and self.fit.calls else None
         names = ("first_side", "first_side_sd", "sigma", "reliability")
-        return {name: round(getattr(fit, name) or 0.0, 6) if fit else None for name in names}
+        figures = {name: round(getattr(fit, name) or 0.0, 6) if fit else None for name in names}
+        return figures | {"p_value": None if fit is None or fit.p_value is None else round(fit.p_value, 6)}
 
 
 def collect_calls(entrants: Sequence[int], matches: Sequence[Match]) -> Comparisons:
@@ -116,8 +121,6 @@ def conclude(
     places = place(estimate.keys, failed_last, tied=tied, values=values) if rankable else {}
     of_place = {entrant: placed._asdict() for entrant, placed in places.items()}
     figures = _figures(standings, estimate, beside, tied=tied)
-    by_pooled = "pooled" in {rule.estimator_now, rule.secondary_fit}
-    weak_below = weak_below_pooled(len(standings)) if by_pooled else WEAK_BELOW
     of_judge = estimate.fit if rule.estimator_now == "pooled" else beside.fit
     return Conclusion(
         # the placed entrants first; a rollout that ranks last for failing has no figures
@@ -125,7 +128,7 @@ def conclude(
             e: record_of(Ranked, {**_NOTHING, "index": e, **of_place.get(e, {}), **figures.get(e, {})})
             for e in dict.fromkeys([*of_place, *figures])
         },
-        signal=_signal(of_judge, len(failed_last), weak_below, tied=tied),
+        signal=_signal(of_judge, len(failed_last), tied=tied),
         fit=of_judge,
         note=_NOT_CONNECTED if judged and finished and not rankable else None,
     )
@@ -154,7 +157,7 @@ def conclude_again(
     figures = _figures(standings, None, beside, tied=tied)
     return Conclusion(
         ranked={r.index: r.model_copy(update=figures[r.index]) for r in ranked},
-        signal=_signal(fit, len(failed_last), weak_below_pooled(len(ranked)), tied=tied),
+        signal=_signal(fit, len(failed_last), tied=tied),
         fit=fit,
     )
 
@@ -192,21 +195,14 @@ def _evidence(
     return Evidence(standings, matches, collect_calls([s.entrant for s in standings], matches), pooled, prior)
 
 
-def weak_below_pooled(entrants: int) -> float:
-    """Return the reliability by `pooled` below which the signal is `weak`.
-
-    At most 5 % of groups of equally good rollouts lie above, also scattered among groups that differ.
-    """
-    return _WEAK_BELOW_OF_FEW.get(entrants, WEAK_BELOW)
-
-
-def _signal(fit: Fit | None, failed: int, weak_below: float, *, tied: bool) -> Signal:
+def _signal(fit: Fit | None, failed: int, *, tied: bool) -> Signal:
     """Tell whether the group teaches anything. A failure ranked below an entrant is a signal, whatever the scores."""
     if fit is not None and failed:
         return "ok"
     if fit is None or tied:
         return "none"
-    return "weak" if fit.reliability < weak_below else "ok"
+    unclear = fit.reliability < WEAK_BELOW if fit.p_value is None else fit.p_value > MOST_OF_EQUALS
+    return "weak" if unclear else "ok"
 
 
 def _figures(

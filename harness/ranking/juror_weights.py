@@ -223,6 +223,8 @@ class OnGroups(NamedTuple):
     """(G, n + 1): by how much standard deviations grow."""
     log_scale_var: Floats
     """(G,): the variance of the logarithm of the posterior's scale."""
+    of_steps: Floats
+    """(G, S): how probable each step of noise is."""
 
 
 class _Turned(NamedTuple):
@@ -266,7 +268,7 @@ def on_groups(sums: PoolSums, at: Parameters[float], widths: Floats) -> OnGroups
     turned, of, n = _turned(sums, at), sums.design, sums.n
     of_width = _likelihoods(turned)[:, None, :] * _SHARES
     of_width /= of_width.sum(axis=-1, keepdims=True)
-    weights = widths @ of_width  # how probable each step is for each group, (G, S)
+    weights = widths @ of_width
     basis = about_their_mean(turned.basis[:, : n + 1].swapaxes(-1, -2), n)
     gains = _PRECISIONS[:, None, None] * turned.shrunk
     away = ((gains - gains[_JUDGES_OWN])[:, of] * turned.collected).swapaxes(0, 1) @ basis[of]
@@ -278,6 +280,7 @@ def on_groups(sums: PoolSums, at: Parameters[float], widths: Floats) -> OnGroups
         between=(away * weights[:, :, None]).swapaxes(1, 2) @ away - moved[:, :, None] * moved[:, None, :],
         wider=np.sqrt((weights[:, None, :] @ variances)[:, 0] / variances[:, _JUDGES_OWN]),
         log_scale_var=(weights * logs**2).sum(axis=1) - (weights * logs).sum(axis=1) ** 2,
+        of_steps=weights,
     )
 
 

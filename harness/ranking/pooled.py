@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
+from harness.ranking.equals import p_values
 from harness.ranking.juror_weights import JuryVoices, LearntJuror, learn_voices, of_jurors, on_groups
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
@@ -106,11 +107,12 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
         shared * mean[:, :n],
         misfit * shared[:, :, None] ** 2 * covariance[:, :n, :n] + of_tastes,
         *(mean[:, n].tolist(), np.sqrt(covariance[:, n, n]).tolist(), dof.tolist()),
+        p_values(sums, judge, of_noise.of_steps, misfit).tolist(),
     )
     of_each = zip(*columns, strict=True)
     return {
-        place: Fit(estimates, spread, first_side, first_side_sd, sigma, groups[place], judge.converged, freedom)
-        for place, (estimates, spread, first_side, first_side_sd, freedom) in zip(places, of_each, strict=True)
+        place: Fit(estimates, spread, first, first_sd, sigma, groups[place], judge.converged, freedom, p_value=p_value)
+        for place, (estimates, spread, first, first_sd, freedom, p_value) in zip(places, of_each, strict=True)
     }
 
 

@@ -52,6 +52,11 @@ class JudgePoints(NamedTuple):
     linear: Floats
     """(2, 2): the covariance of level and first side about each point."""
 
+    @property
+    def is_known_well(self) -> bool:
+        """Whether these are the few points of a judge whom the groups have taught well."""
+        return len(self.weights) <= 2 * _LINEAR
+
 
 @dataclass(frozen=True, eq=False)
 class LearntJudge:

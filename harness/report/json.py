@@ -38,7 +38,7 @@ def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
 
 _OF_GROUP = (
     "topology estimator status signal provisional secondary_fit judged reused reward_from first_side first_side_sd "
-    "sigma reliability"
+    "sigma reliability p_value"
 ).split()
 _OF_RANKED = ("rank", "reward", "advantage", "score", "margin", "uncertainty", "p_best", "p_above_mean")
 _OF_ROLLOUT = ("origin", "origin_id", "given_reward")

@@ -11,14 +11,25 @@ from harness.core.records import percent_half_up
 from harness.transcripts.clean_text import clean
 
 if TYPE_CHECKING:  # `ls` does without numbers
+    from harness.core.rankings import GroupRanking
     from harness.ranking.judge_stats.side_by_side import QueryFigure
 
 
 _UNKNOWN = "unknown"
 SIGNAL_WORDS = {"ok": "clear", "weak": "unclear", "none": "no difference"}
 """What people read for a signal: whether the judging shows a difference among the rollouts of a group."""
+_LEAST_P = 0.001
+"""Smaller p-values are shown as below it."""
 EMPTY_ANSWER = "(empty answer)"
 """What stands where people look for the answer of a rollout that ended well without a text."""
+
+
+def signal_words(ranking: GroupRanking) -> str:
+    """Return what people read for the signal of a ranking, with its p-value where it has one."""
+    p, words = ranking.p_value, SIGNAL_WORDS[ranking.signal]
+    if p is None or ranking.signal == "none":
+        return words
+    return f"{words} (p < {_LEAST_P})" if p < _LEAST_P else f"{words} (p {p:.{3 if p < 0.1 else 2}f})"
 
 
 def readable_name(name: str) -> str:

@@ -52,7 +52,7 @@ def outcome(
     sure = rollouts.certainty(group, ranking)
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
     judged = ranking.status == "complete"
-    signal, meaning = (text.SIGNAL_WORDS[ranking.signal], SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
+    signal, meaning = (text.signal_words(ranking), SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
     parts = f"agent {text.dollars(agents.cost)}, verdicts {text.dollars(verdicts_cost)}"
     runs, missing = agents.failed.total(), len(ranking.failed_verdicts)
     failed = [counted(n, what) for n, what in ((runs, "rollout"), (missing, "verdict")) if n]

@@ -182,7 +182,7 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
     if sure := rollouts.certainty(group, ranking):
         lines.append(sure)
     calls = calls_by_judge(ranking, reader.verdict)
-    signal = text.SIGNAL_WORDS[ranking.signal] if any(r.rank is not None for r in ranking.rollouts) else "–"
+    signal = text.signal_words(ranking) if any(r.rank is not None for r in ranking.rollouts) else "–"
     lines += [
         _judge_line(judge_figures(ranking, chain.from_iterable(calls.values())), signal),
         *rollouts.jury_lines(ranking),
