@@ -47,7 +47,10 @@ def in_terminal(folder: Path, *keys: str, options: tuple[str, ...] = ()) -> tupl
     os.close(slave)
     screen, waiting, ends = b"", list(keys), time.monotonic() + 60
     while time.monotonic() < ends:
-        if not select.select([master], [], [], 0.2)[0]:
+        if not select.select([master], [], [], 5)[0]:
+            # A signal between the prompt and the read is seen only once the read returns: a person presses again.
+            if keys[-1] == "\x03" and not waiting:
+                os.write(master, b"\x03")
             continue
         try:
             part = os.read(master, 65536)
