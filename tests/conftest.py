@@ -3,9 +3,6 @@
 The marker `process` stands on every test that starts a process: on each that uses one of the fixtures of
 PROCESS_FIXTURES by itself, on others by hand. A test without the marker that starts a process fails.
 
-A test with that marker runs once more where it fails, because a machine that is full can be late with a process; the
-summary names it (RERUN). All other tests have one try.
-
 The marker `consumers` stands on every test of tests/consumers. These are collected only where `-m` names the marker.
 
 The marker `nightly` stands on tests that take seconds for a fact that seldom breaks: soaks, kills at random, cuts at
@@ -85,8 +82,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.process)
         if CONSUMERS in item.path.parents:
             item.add_marker(pytest.mark.consumers)
-        if item.get_closest_marker("process"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
     for late in cases_for_the_night(items):
         late.add_marker(pytest.mark.nightly)
     if config.option.markexpr == QUICK:

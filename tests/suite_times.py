@@ -28,7 +28,13 @@ HEAD = "| command, on two cores | tests | wall | CPU time of both cores |\n|---|
 def measured(command: str) -> dict[str, Any]:
     """Run a command of pytest; return how many tests passed and the seconds that they took."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    words = [sys.executable, *shlex.split(command)[1:], "--durations=0", "-o", "addopts=-n auto --dist worksteal"]
+    words = [
+        sys.executable,
+        *shlex.split(command)[1:],
+        "--durations=0",
+        "-o",
+        "addopts=-n auto --dist worksteal --reruns 1",
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stdout[-4000:] + done.stderr)

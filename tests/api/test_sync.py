@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from pathlib import Path
 
 import pytest
@@ -45,11 +46,19 @@ async def test_a_sync_twin_works_where_a_loop_is_running_in_a_thread_of_its_own(
 def test_ctrl_c_in_a_notebook_cancels_what_runs_in_the_thread_and_is_raised():
     ended: list[str] = []
 
+    main = threading.main_thread().ident or 0
+
+    def is_waited_for() -> bool:
+        frame = sys._current_frames()[main]
+        return {"wait", "result"} <= {waiting.f_code.co_name for waiting, _ in traceback.walk_stack(frame)}
+
     async def interrupted() -> None:
-        await asyncio.sleep(0.2)  # until the main thread waits
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while not is_waited_for():  # noqa: ASYNC110 - another thread's frames set no event
+            await asyncio.sleep(0.05)
         try:
-            await asyncio.sleep(60)
+            while True:  # a signal between the check and the wait is seen only once the wait ends
+                signal.pthread_kill(main, signal.SIGINT)
+                await asyncio.sleep(10)
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise
