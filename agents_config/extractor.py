@@ -12,8 +12,8 @@ from agents.items import TResponseInputItem
 from pydantic import BaseModel, Field
 
 from harness import AgentEnv
+from harness.rollouts.examples import AGENT_MODEL
 
-MODEL = "gpt-5.2"
 EXAMPLES = ["Please send 12 crates of Boskoop and 3 crates of Conference pears to Ms Aydin by Friday. Thanks, Jo"]
 
 INSTRUCTIONS = """\
@@ -62,8 +62,8 @@ def build(env: AgentEnv) -> Agent:
         name="extractor",
         instructions=INSTRUCTIONS,
         output_type=Order,
-        model=env.model or MODEL,
-        model_settings=env.model_settings(MODEL),
+        model=env.model or AGENT_MODEL,
+        model_settings=env.model_settings(AGENT_MODEL),
         input_guardrails=[has_an_amount],
         output_guardrails=[only_what_was_asked_for],
     )

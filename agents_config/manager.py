@@ -9,8 +9,8 @@ from agents import Agent
 
 from harness import AgentEnv
 from harness.offline.tool import search_tool
+from harness.rollouts.examples import AGENT_MODEL
 
-MODEL = "gpt-5.2"
 EXAMPLES = ["How did garbage collection reach everyday languages?"]
 
 RESEARCHER = """\
@@ -30,7 +30,7 @@ Your last message is the finished text, two or three paragraphs, and nothing bes
 
 def build(env: AgentEnv) -> Agent:
     """Return the manager."""
-    model, settings = env.model or MODEL, env.model_settings(MODEL)
+    model, settings = env.model or AGENT_MODEL, env.model_settings(AGENT_MODEL)
     researcher = Agent(
         name="researcher",
         instructions=RESEARCHER,

@@ -14,8 +14,8 @@ from agents import Agent
 from agents.mcp import MCPServerStdio
 
 from harness import AgentEnv
+from harness.rollouts.examples import AGENT_MODEL
 
-MODEL = "gpt-5.2"
 EXAMPLES = ["What is still open before the concert?"]
 
 SERVER = Path(__file__).with_name("_notes_server.py")
@@ -40,6 +40,6 @@ async def build(env: AgentEnv) -> AsyncGenerator[Agent]:
             name="mcp_notes",
             instructions=INSTRUCTIONS,
             mcp_servers=[server],
-            model=env.model or MODEL,
-            model_settings=env.model_settings(MODEL),
+            model=env.model or AGENT_MODEL,
+            model_settings=env.model_settings(AGENT_MODEL),
         )

@@ -7,8 +7,8 @@ from agents import Agent, Tool, WebSearchTool
 
 from harness import AgentEnv
 from harness.offline.tool import search_tool
+from harness.rollouts.examples import AGENT_MODEL
 
-MODEL = "gpt-5.2"
 EXAMPLES = ["Write an essay on the evolution of programming languages."]
 
 INSTRUCTIONS = """\
@@ -29,6 +29,6 @@ def build(env: AgentEnv) -> Agent:
         name="search",
         instructions=INSTRUCTIONS,
         tools=[tool],
-        model=env.model or MODEL,
-        model_settings=env.model_settings(MODEL),
+        model=env.model or AGENT_MODEL,
+        model_settings=env.model_settings(AGENT_MODEL),
     )

@@ -8,8 +8,8 @@ The embedded model cannot hand over, so with --offline the triage agent only say
 from agents import Agent, function_tool
 
 from harness import AgentEnv
+from harness.rollouts.examples import AGENT_MODEL
 
-MODEL = "gpt-5.2"
 EXAMPLES = [
     "My weather station shows E07 since this morning. What now?",
     "Why is invoice 2041 higher than the ones before?",
@@ -50,7 +50,7 @@ def find_fault(code: str) -> str:
 
 def build(env: AgentEnv) -> Agent:
     """Return the triage agent. The run's temperature and --model hold for the specialists as well."""
-    model, settings = env.model or MODEL, env.model_settings(MODEL)
+    model, settings = env.model or AGENT_MODEL, env.model_settings(AGENT_MODEL)
     billing = Agent(
         name="billing",
         handoff_description="Invoices, prices, plans.",

@@ -1,6 +1,6 @@
 """arena-harness: run an LLM agent many times, find out which runs were really better, keep the evidence.
 
-    run = await harness.run(agent, ["Why is the sky blue?", "Why is it dark at night?"], judge_model="gpt-5.2")
+    run = await harness.run(agent, ["Why is the sky blue?", "Why is it dark at night?"], judge_model="gpt-6.1-terra")
     best = await harness.best_of(agent, "Why is the sky blue?", n=8)
 
 Importing this imports nothing else: the Agents SDK takes over a second, and comes in when it is first needed.

@@ -52,6 +52,7 @@ from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.rollouts.engine import Engine
+from harness.rollouts.examples import AGENT_MODEL
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import Ranker
@@ -273,7 +274,6 @@ best_of_sync = in_step(best_of)
 _NOT_NEEDED = {"cli", "doctor", "__main__"}
 _OF_AN_EXTRA = "harness.pipeline.ray_"
 """Modules so named import Ray, which a plain install does not have, and which nobody needs who does not ask for it."""
-_MODEL = "gpt-5.2"
 _WALKS_BEFORE_A_FULL_ONE = 500
 """Ten by default. The walks before it find nearly all that is to be freed: what a call leaves behind is young."""
 
@@ -292,8 +292,9 @@ def preload() -> None:
                 if not module.name.startswith(_OF_AN_EXTRA):
                     importlib.import_module(module.name)
     build_records()
-    Priced(_MODEL, None).cost(Bill(agent_tokens(1)[0].usage()))  # the price library loads its data with the first price
-    counter_for(_MODEL)
+    # the price library loads its data with the first price
+    Priced(AGENT_MODEL, None).cost(Bill(agent_tokens(1)[0].usage()))
+    counter_for(AGENT_MODEL)
     in_step(_rehearse)()
     gc.collect()
     gc.freeze()

@@ -13,6 +13,7 @@ from agents import Agent
 from harness import AgentEnv, rollout
 from harness.core.records import Rollout
 from harness.core.settings import Api
+from harness.rollouts.examples import AGENT_MODEL
 from harness.rollouts.loading import load_agent
 from tests.agents_config.exchanges import N, by_rollout, flatten, marked, rolled_out, tools_in
 from tests.conftest import ROOT, Harness
@@ -154,7 +155,7 @@ async def test_every_agent_of_an_example_takes_the_model_asked_for(file: Path, t
         async with loaded.open(env) as agent:
             for one in (agent, *agent.handoffs):
                 assert isinstance(one, Agent)
-                assert one.model == (model or "gpt-5.2")
+                assert one.model == (model or AGENT_MODEL)
                 assert (one.model_settings.reasoning.effort if one.model_settings.reasoning else None) == effort
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.archive.reader import RunReader
+from harness.rollouts.examples import AGENT_MODEL
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Page, Refuse, Say, Seen, searching_agent, verdict
 
@@ -58,7 +59,7 @@ def test_the_responses_api_searches_the_web_and_its_call_is_a_step(
     assert {r.path for r in endpoint.requests} == {"/v1/responses"}
     assert sorted(r.body["temperature"] for r in endpoint.of_agent) == [0.0, 0.8, 0.8, 0.8]
     for request in endpoint.of_agent:
-        assert request.body["model"] == "gpt-5.2"
+        assert request.body["model"] == AGENT_MODEL
         assert request.body["reasoning"] == {"effort": "none"}
         assert [t["type"] for t in request.body["tools"]] == ["web_search"]
     for rollout in lines(tmp_path / done.json["path"], "rollouts"):

@@ -96,7 +96,7 @@ async def test_the_search_agent_uses_hosted_search_where_it_exists(
     async with load_agent("search", tmp_path).open(env) as agent:
         (tool,) = agent.tools
         assert isinstance(tool, WebSearchTool) is hosted
-        assert agent.model == "gpt-5.2"
+        assert agent.model == examples.AGENT_MODEL
         for asked in ("research", "two to three paragraphs", "300 words", "report"):
             assert asked in str(agent.instructions).lower()
 
