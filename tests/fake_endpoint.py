@@ -218,8 +218,10 @@ class FakeEndpoint:
         self.agent = agent or searching_agent()
         self.judge = judge or fair_judge()
         self.requests: list[Seen] = []
-        self.models: list[str] = []
-        """What GET /v1/models lists."""
+        self.models: list[str | dict[str, Any]] | Refuse | Page | Hang | str = []
+        """What GET /v1/models lists: names, or entries; or what it gives in place of a list."""
+        self.lists_read: list[str | None] = []
+        """The key of each GET /v1/models, in the order of arrival."""
         self._closing = threading.Event()
         self.ids = count(1)
         self._lock = threading.Lock()
@@ -297,9 +299,23 @@ class FakeEndpoint:
                 self._send(status, body if isinstance(body, str) else json.dumps(body), headers)
 
             def do_GET(self) -> None:
-                models = {"data": [{"id": m, "object": "model"} for m in endpoint.models]}
-                status, body = (200, models) if self.path == "/v1/models" else (404, {})
-                self._send(status, json.dumps(body), {})
+                if self.path != "/v1/models":
+                    self._send(404, "{}", {})
+                    return
+                endpoint.lists_read.append((self.headers.get("authorization") or "").removeprefix("Bearer ") or None)
+                match endpoint.models:
+                    case Hang(seconds):
+                        endpoint._closing.wait(seconds)
+                        self.close_connection = True
+                    case Refuse(status=status, message=message, headers=headers):
+                        self._send(status, json.dumps({"error": {"message": message}}), headers)
+                    case Page(text):
+                        self._send(200, text, {"content-type": "text/html"})
+                    case str(text):
+                        self._send(200, text, {})
+                    case names:
+                        entries = [name if isinstance(name, dict) else {"id": name} for name in names]
+                        self._send(200, json.dumps({"data": entries}), {})
 
             def _send(self, status: int, body: str, headers: dict[str, str]) -> None:
                 data = body.encode()

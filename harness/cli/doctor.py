@@ -104,7 +104,7 @@ async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, 
 def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Caller) -> ExitCode:
     """Ask the judge about every pair and print how often it is right; return the exit code."""
     labelled = read_pairs(pairs) if pairs else bundled_pairs()
-    spec, rubric = judge_to_check(anyio.run(run_free_checks, request, ()))
+    spec, rubric = judge_to_check(anyio.run(run_free_checks, request, None))
     calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
     console, pairs_asked = stderr(), counted(len(labelled), "pair")
     console.print(

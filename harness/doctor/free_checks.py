@@ -2,6 +2,7 @@
 
 import platform
 import random
+import shlex
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -12,15 +13,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 from agents import Agent, FunctionTool, Model
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY
 from harness.core.unicode import without_credentials
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
-from harness.doctor.local_servers import LOOPBACK, server_checks
+from harness.doctor.local_servers import LOOPBACK, server_checks, usual_model
 from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors
+from harness.endpoints.client import openai_client
 from harness.endpoints.credentials import AGENT_URL
+from harness.endpoints.model_list import ModelList, list_models
 from harness.judging.rubric import Rubric, load_rubric
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
 from harness.rollouts.capture import check_tracing
@@ -147,6 +151,54 @@ def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Ju
     return spec, checks
 
 
+async def model_list_checks(request: DoctorRequest, agent: CheckedAgent | None, judge: JudgeSpec | None) -> list[Check]:
+    """Look each model of a run up in the list that its endpoint gives, with the key that the model is asked with."""
+    asked: list[tuple[Endpoint, str | None, str]] = []
+    if agent and not agent.has_own_endpoint:
+        asked += [
+            (server, agent.spec.model, "--model") for server in agent.spec.servers or (agent.spec.endpoint,) if server
+        ]
+    for juror, seat in zip(judge.members, jurors(request.settings, request.credentials), strict=True) if judge else ():
+        if not juror.offline and (endpoint := judge_endpoint(*seat)):
+            asked.append((endpoint, juror.model, "--judge-model"))
+    lists: dict[tuple[str, str], ModelList | None] = {}
+
+    async def ask(endpoint: Endpoint) -> None:
+        async with openai_client(endpoint) as client:
+            lists[_place(endpoint)] = await list_models(client)
+
+    # OpenAI's own wants a key: where there is none, the check of the key says so
+    asked = [each for each in asked if each[0].host != OPENAI_HOST or each[0].has_key]
+    async with anyio.create_task_group() as tasks:
+        for endpoint in {_place(endpoint): endpoint for endpoint, _, _ in asked}.values():
+            tasks.start_soon(ask, endpoint)
+    checks: dict[tuple[str, str], Check] = {}
+    for endpoint, model, flag in asked:
+        if model is not None:
+            check = _listed_check(request, lists[_place(endpoint)], endpoint, model, flag)
+            checks.setdefault((endpoint.host, model), check)
+    return list(checks.values())
+
+
+def _place(endpoint: Endpoint) -> tuple[str, str]:
+    return endpoint.url, endpoint.key.get_secret_value()
+
+
+def _listed_check(request: DoctorRequest, listed: ModelList | None, endpoint: Endpoint, model: str, flag: str) -> Check:
+    host, name = endpoint.host, "model list"
+    if listed is None or not listed.names:
+        return Check(name, "skipped", f"{host} gives none")
+    if ends := listed.shutdown_soon(model, request.clock().date()):
+        return Check(name, "warn", f"{host} says that {ends}", f"name another with {flag}")
+    if listed.has(model):
+        return Check(name, "ok", f"{host} lists {model}")
+    if urlsplit(endpoint.base_url or "").hostname in LOOPBACK:
+        finding = f"{host} does not list {model!r}{listed.near(model)}"
+        return Check(name, "warn", finding, f"{flag} {shlex.quote(usual_model(listed.names))}")
+    # proxies and aliases
+    return Check(name, "ok", f"{host} does not list {model!r}, and may serve it all the same{listed.near(model)}")
+
+
 def run_check(
     request: DoctorRequest, failed: Sequence[str], agent: CheckedAgent | None, judge: JudgeSpec | None, *, unknown: bool
 ) -> Check:
@@ -246,10 +298,11 @@ class Findings:
     rubric: Rubric | None = None
 
 
-async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findings:
+async def run_free_checks(request: DoctorRequest, ports: Sequence[int] | None) -> Findings:
     """Check the machine, the agent, its endpoint and its judge, and look for model servers at `ports`.
 
-    Raises UsageError for settings that cannot be read; everything else that is wrong is a failed check.
+    With `ports` None no server is asked for its models, nor is that of the run. Raises UsageError for settings that
+    cannot be read; everything else that is wrong is a failed check.
     """
     checks = machine_checks()
     agent, judge, rubric, endpoint, is_unknown = None, None, None, None, False
@@ -277,8 +330,10 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int]) -> Findi
         else:
             checks.append(Check("key", "skipped", f"{AGENT_KEY} is {'set, and not used' if key else 'not set'}"))
         checks += [*of_judge, of_rubric]
+        if ports is not None:
+            checks += await model_list_checks(request, agent, judge)
     failed = [check.name for check in checks if check.status == "fail"]
     checks.append(run_check(request, failed, agent, judge, unknown=is_unknown))
-    checks += await server_checks(request, ports, endpoint, agent.spec.model if agent else None)
+    checks += await server_checks(request, ports or (), endpoint)
     printed = tuple(fit_to_print(check, request.secrets) for check in checks)
     return Findings(checks=printed, agent=agent, judge=judge, rubric=rubric)

@@ -65,7 +65,7 @@ async def check_judge(
     """
     labelled = bundled_pairs() if pairs is None else read_pairs(Path(pairs))
     request = _request("search", settings)
-    spec, rubric = judge_to_check(await run_free_checks(request, ()))
+    spec, rubric = judge_to_check(await run_free_checks(request, None))
     calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
     await calibrate(spec, rubric, request, calibration, progress or Silent())
     return calibration_json(calibration)

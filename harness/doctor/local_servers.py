@@ -1,6 +1,5 @@
 """Model servers on this machine, found at the ports where they usually are."""
 
-import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,24 +7,16 @@ from urllib.parse import urlsplit
 
 import anyio
 import openai
-from pydantic import BaseModel
 
 from harness.core.errors import UsageError, quoted
 from harness.doctor.checks import Check, DoctorRequest
 from harness.endpoints.address import Endpoint
+from harness.endpoints.model_list import read_list
 
 USUAL_PORTS = {8000: "vLLM", 8080: "llama.cpp", 11434: "Ollama", 1234: "LM Studio", 4000: "LiteLLM", 30000: "SGLang"}
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _PATIENCE_S = 1.0
 _LISTED = 8
-
-
-class _Model(BaseModel):
-    id: str
-
-
-class _Models(BaseModel):
-    data: list[_Model]
 
 
 @dataclass(frozen=True)
@@ -42,10 +33,10 @@ class Server:
         usual = USUAL_PORTS.get(self.port)
         return f"127.0.0.1:{self.port}" + (f" (usually {usual})" if usual else "")
 
-    @property
-    def best_model(self) -> str:
-        """The first model that is not for embeddings; NAME where none is listed."""
-        return next((m for m in self.models if "embed" not in m.lower()), "NAME")
+
+def usual_model(models: Sequence[str]) -> str:
+    """Return the first of some models that is not for embeddings; NAME where there is none."""
+    return next((m for m in models if "embed" not in m.lower()), "NAME")
 
 
 def parse_ports(text: str | None) -> tuple[int, ...]:
@@ -65,12 +56,11 @@ async def find_servers(ports: Sequence[int]) -> list[Server]:
     async def ask_port(port: int) -> None:
         # whatever answers otherwise is no model server
         with suppress(Exception), anyio.move_on_after(_PATIENCE_S):
-            response = await client.get(f"http://127.0.0.1:{port}/v1/models")
-            if response.status_code in {401, 403}:
-                servers[port] = Server(port, (), wants_key=True)
-                return
-            served = _Models.model_validate_json(response.content).data
-            servers[port] = Server(port, tuple(m.id for m in served if m.id.isprintable()))
+            async with client.stream("GET", f"http://127.0.0.1:{port}/v1/models") as response:
+                if response.status_code in {401, 403}:
+                    servers[port] = Server(port, (), wants_key=True)
+                elif listed := await read_list(response):
+                    servers[port] = Server(port, listed.names)
 
     async with (
         openai.DefaultAsyncHttpxClient(trust_env=False, follow_redirects=False) as client,
@@ -81,9 +71,7 @@ async def find_servers(ports: Sequence[int]) -> list[Server]:
     return [servers[port] for port in ports if port in servers]
 
 
-async def server_checks(
-    request: DoctorRequest, ports: Sequence[int], endpoint: Endpoint | None = None, model: str | None = None
-) -> list[Check]:
+async def server_checks(request: DoctorRequest, ports: Sequence[int], endpoint: Endpoint | None = None) -> list[Check]:
     """Return a check for each server found at `ports`, with the command that would use it."""
     servers = await find_servers(ports)
     if not servers:
@@ -95,17 +83,12 @@ async def server_checks(
         more = f" and {len(server.models) - _LISTED} more" if len(server.models) > _LISTED else ""
         serves = f"serves {', '.join(server.models[:_LISTED]) or 'none'}{more}"
         if used.hostname in LOOPBACK and used.port == server.port:
-            finding, status, advice = f"{server.label} is the endpoint in use", "ok", None
-            # an Ollama model answers without its tag too
-            names = {name.removesuffix(":latest") for name in server.models}
-            if model is not None and not server.wants_key and model.removesuffix(":latest") not in names:
-                finding = f"{finding}, and does not list {model!r}; it {serves}"
-                status, advice = "warn", f"--model {shlex.quote(server.best_model)}"
-            checks.append(Check("local server", status, finding, advice))
+            more = "" if server.wants_key else f"; it {serves}"
+            checks.append(Check("local server", "ok", f"{server.label} is the endpoint in use{more}"))
             continue
         api = "chat" if request.settings.api == "responses" else None
         address = f"http://127.0.0.1:{server.port}/v1"
-        command = request.command("run", base_url=address, model=server.best_model, api=api)
+        command = request.command("run", base_url=address, model=usual_model(server.models), api=api)
         finding = serves if server.models else "serves no model yet"
         if server.wants_key:
             finding, command = "wants a key before it tells what it serves", f"OPENAI_API_KEY=ITS-KEY {command}"

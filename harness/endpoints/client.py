@@ -67,6 +67,11 @@ class PlainClient(openai.AsyncOpenAI):
             raise self._make_status_error_from_response(response)
         return response
 
+    async def open_page(self, path: str) -> httpx2.Response:
+        """Ask for what is at a path below the address; return the open response, whose body is not read yet."""
+        asked: Any = {"method": "get", "url": path, "security": {"bearer_auth": True}}
+        return await self._client.send(self._build_request(FinalRequestOptions.construct(**asked)), stream=True)
+
     @cached_property
     def _templates(self) -> dict[str, httpx2.Request]:
         return {}

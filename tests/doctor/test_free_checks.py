@@ -31,7 +31,7 @@ async def test_a_judge_that_is_the_agents_own_model_is_said_to_favour_its_own(en
 
 
 async def test_a_judge_elsewhere_gets_no_key_of_the_agents(endpoint: FakeEndpoint):
-    elsewhere = ["https://judge.example/v1"]
+    elsewhere = ["http://0.0.0.0:9/v1"]  # where nobody listens
     checks = await found_for_free(a_request(environ=at(endpoint), judge_base_url=elsewhere, judge_model=["j"]))
     assert (checks["judge key"].status, checks["judge key"].do) == ("warn", "set HARNESS_JUDGE_API_KEY")
 

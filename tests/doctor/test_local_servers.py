@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from harness.core.errors import UsageError
-from harness.doctor.local_servers import USUAL_PORTS, Server, find_servers, parse_ports
+from harness.doctor.local_servers import USUAL_PORTS, Server, find_servers, parse_ports, usual_model
 from tests.doctor.examined import a_request, at, found_for_free
 from tests.fake_endpoint import FakeEndpoint
 
@@ -35,9 +35,9 @@ def test_what_is_no_port_is_a_usage_error(text: str):
         parse_ports(text)
 
 
-def test_a_server_names_the_first_model_that_is_no_embedding():
-    assert Server(8000, ("nomic-Embed-text", "qwen3")).best_model == "qwen3"
-    assert Server(8000, ("nomic-embed-text",)).best_model == Server(8000, ()).best_model == "NAME"
+def test_the_model_offered_is_the_first_that_is_no_embedding():
+    assert usual_model(("nomic-Embed-text", "qwen3")) == "qwen3"
+    assert usual_model(("nomic-embed-text",)) == usual_model(()) == "NAME"
 
 
 def test_a_server_s_usual_port_is_said():
@@ -65,13 +65,10 @@ async def test_a_local_server_is_shown_with_a_command_and_never_switched_to(endp
 
 
 @pytest.mark.anyio
-async def test_a_server_in_use_that_does_not_list_the_model_is_named_with_the_models_it_has(endpoint: FakeEndpoint):
+async def test_a_server_in_use_is_shown_with_the_models_it_has(endpoint: FakeEndpoint):
     endpoint.models = ["qwen3:latest"]
-    port = port_of(endpoint)
-    checks = await found_for_free(a_request(environ=at(endpoint), model="qwen3"), [port])
-    assert checks["local server"].status == "ok"
-    checks = await found_for_free(a_request(environ=at(endpoint), model="qwen2"), [port])
-    assert (checks["local server"].status, checks["local server"].do) == ("warn", "--model qwen3:latest")
+    check = (await found_for_free(a_request(environ=at(endpoint), model="qwen3"), [port_of(endpoint)]))["local server"]
+    assert (check.status, check.found) == ("ok", f"{endpoint.host} is the endpoint in use; it serves qwen3:latest")
 
 
 @pytest.mark.anyio

@@ -1,0 +1,95 @@
+"""The models that an endpoint lists at `GET /v1/models`, and when those shut down that have a date.
+
+Servers need not have a list, proxies and aliases serve names that no list has, and whatever a list holds is a
+stranger's: what cannot be read is left out, and no error of it is anybody's.
+"""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, cast
+
+import anyio
+import httpx2
+from pydantic_core import from_json
+
+from harness.core.errors import did_you_mean
+from harness.endpoints.client import PlainClient
+
+LIST_PATIENCE_S = 5.0
+"""For so long a list is waited for."""
+_SOON = timedelta(days=60)
+_MOST_BYTES = 4_000_000
+_MOST_MODELS = 5_000
+_LONGEST_NAME = 200
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True)
+class ModelList:
+    """The models of an endpoint, in its order, each with the day from which it is served no more, None if not told."""
+
+    shutdowns: Mapping[str, date | None]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the models."""
+        return tuple(self.shutdowns)
+
+    def has(self, model: str) -> bool:
+        """Return whether a model is listed. Ollama serves a model of the tag `latest` without the tag, too."""
+        bare = model.removesuffix(":latest")
+        return not self.shutdowns.keys().isdisjoint((model, bare, f"{bare}:latest"))
+
+    def near(self, model: str) -> str:
+        """Return `; did you mean 'x'?` for the name that is nearest to `model`, or an empty string."""
+        return "" if self.has(model) else did_you_mean(model, self.shutdowns)
+
+    def shutdown_soon(self, model: str, today: date) -> str | None:
+        """Return in words when a model shuts down, if that is within 60 days or past; else None."""
+        day = self.shutdowns.get(model)
+        if day is None or day - today > _SOON:
+            return None
+        return f"{model} {'shuts' if day >= today else 'shut'} down on {day.isoformat()}"
+
+
+async def list_models(client: PlainClient) -> ModelList | None:
+    """Ask an endpoint for its list, with its key; None where none comes in time, whatever comes instead."""
+    with suppress(Exception), anyio.move_on_after(LIST_PATIENCE_S):
+        response = await client.open_page("/models")
+        try:
+            return await read_list(response) if response.is_success else None
+        finally:
+            await response.aclose()
+    return None
+
+
+async def read_list(response: httpx2.Response) -> ModelList | None:
+    """Read a list out of an open response; None for what is no list of models, or above 4 MB."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            return None
+    try:
+        told: Any = from_json(bytes(body))
+    except ValueError:
+        return None
+    entries: Any = cast("dict[Any, Any]", told).get("data") if isinstance(told, dict) else None
+    if not isinstance(entries, list):
+        return None
+    models = dict(filter(None, map(_entry, cast("list[Any]", entries)[:_MOST_MODELS])))
+    return ModelList(models) if models or not entries else None
+
+
+def _entry(entry: Any) -> tuple[str, date | None] | None:
+    """Return a model's name and the day of its shutdown; None for what no name of a model can be."""
+    told: Mapping[Any, Any] = cast("dict[Any, Any]", entry) if isinstance(entry, dict) else {}
+    name, day = told.get("id"), told.get("shutdown_date")
+    if not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()):
+        return None
+    with suppress(ValueError):  # no day of the calendar
+        return name, date.fromisoformat(day) if isinstance(day, str) and _DATE.fullmatch(day) else None
+    return name, None
