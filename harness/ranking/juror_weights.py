@@ -10,7 +10,7 @@ of any judge. With margins of the variance v_k, and o_k of them to a rollout, th
 with kappa_k tau_k in the place of tau_k. What is put together counts as the calls of one judge, who is learnt in turn:
 where jurors err alike, the noise that is left says so, and no interval is too narrow for it. What tastes add to the
 qualities as the jury sees them is no part of z, and makes intervals wider. Jurors with the same parameters weigh the
-same, as in a plain mean.
+same, as in a plain mean. A juror all of whose scores are those of another says nothing more, and is not heard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ from harness.ranking.pooled_sums import PoolSums
 _BELIEVED_ALIKE, _BELIEF = 0.8, 30.0
 """What is believed of rho before the calls are seen, and how many calls by two jurors without noise outweigh it."""
 _LEAST_ALIKE = _LEAST_LEVEL_SHARE = 0.05
+_CLOSEST = 1 - 1e-9
 _LEAST_HEARD = 0.1
 """Of a call whose other jurors failed, no mark is blown up to more than so many times its share in the jury."""
 
@@ -65,7 +66,9 @@ class JuryVoices:
     voices: Mapping[int, Voice]
     """By the juror's seat."""
     alike: float
-    """rho."""
+    """rho; 1 where one juror alone is heard."""
+    echoes: frozenset[int] = frozenset()
+    """The seats of jurors all of whose scores are those of another."""
 
     @cached_property
     def shared(self) -> float:
@@ -76,7 +79,7 @@ class JuryVoices:
         """Return the same of a group by its calls: the fewer jurors judged it, the more is their own taste."""
         if calls.juror is None:
             return self.shared
-        seats, made = np.unique(calls.juror, return_counts=True)
+        seats, made = np.unique(calls.juror[~np.isin(calls.juror, list(self.echoes))], return_counts=True)
         voices = [self.voices.get(seat, self.mean) for seat in seats.tolist()]
         return self._shared(made * [voice.part for voice in voices])
 
@@ -97,6 +100,8 @@ class JuryVoices:
         margins = _Sum(n * n, _LEAST_HEARD * sum(voice.part for voice in every))
         levels = _Sum(n * n, _LEAST_HEARD * sum(voice.level_weight * voice.spread for voice in every))
         for seat, own in _by_seat(calls):
+            if seat in self.echoes:
+                continue
             voice, at = self.voices.get(seat, mean), own.first * n + own.second
             margin, level = own.score_first - own.score_second, (own.score_first + own.score_second) / 2
             margins.add(at, margin - voice.first_side, voice.margin_weight, voice.spread)
@@ -134,10 +139,24 @@ def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
     return dict(sorted(calls.items()))
 
 
-def learn_voices(groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror]) -> JuryVoices:
-    """Return how the jurors of groups weigh by what was `learnt` of each."""
-    alike = _alike(groups, learnt)
-    return JuryVoices({seat: _voice(juror, alike) for seat, juror in learnt.items()}, alike)
+def echoes_among(calls: Mapping[int, Sequence[Comparisons]]) -> frozenset[int]:
+    """Return the seats of jurors who judged the same calls as one before them, each with the same scores."""
+    seats: dict[bytes, int] = {}
+    return frozenset(seat for seat, own in calls.items() if seats.setdefault(_said(own), seat) != seat)
+
+
+def _said(calls: Sequence[Comparisons]) -> bytes:
+    """Return what a juror said in all of its calls, so that two can be told to have said the same."""
+    columns = ((of.first, of.second, of.score_first, of.score_second) for of in calls)
+    return b"".join(np.array([len(of[0]), *np.concatenate(of)], np.float64).tobytes() for of in columns)
+
+
+def learn_voices(
+    groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror], echoes: frozenset[int]
+) -> JuryVoices:
+    """Return how the jurors of groups weigh by what was `learnt` of each that is heard."""
+    alike = _alike(groups, learnt) if len(learnt) > 1 else 1.0
+    return JuryVoices({seat: _voice(juror, alike) for seat, juror in learnt.items()}, alike, echoes)
 
 
 def _by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:
@@ -177,7 +196,8 @@ def _weight(gain: float, noise: float, alike: float) -> float:
 def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> float:
     """Return rho: how far two jurors' margins on the same calls go together, over how far their spreads would.
 
-    A call counts by how much of both margins is quality: of jurors without any it says nothing.
+    A call counts by how much of both margins is quality: of jurors without any it says nothing. Margins cannot go
+    together more than what both jurors see, so rho is at least their correlation, less a standard error.
     """
     readings: dict[int, tuple[float, float]] = {}
     for seat, juror in jurors.items():
@@ -187,17 +207,38 @@ def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> 
         # give, as of a juror who always says the same, how small they are: the spread is believed then, and not seen.
         expected = 2 * spread * spread
         readings[seat] = spread, min(expected, seen) / max(expected, seen)
-    together, calls = _BELIEF * _BELIEVED_ALIKE, _BELIEF
+    together, calls, least = _BELIEF * _BELIEVED_ALIKE, _BELIEF, list[tuple[float, int]]()
+    for (seat, other), (margins, margins_other) in _both_judged(groups, jurors).items():
+        (spread, quality), (spread_other, quality_other) = readings[seat], readings[other]
+        counts = quality * quality_other
+        together += counts * float(margins @ margins_other) / (2 * spread * spread_other)
+        calls += counts * len(margins)
+        least.append((_least_correlation(margins, margins_other), len(margins)))
+    shared = sum(number for _, number in least)
+    bound = sum(low * number for low, number in least) / shared if shared else 0.0
+    return min(1.0, max(_LEAST_ALIKE, together / calls, bound))
+
+
+def _both_judged(
+    groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]
+) -> dict[tuple[int, int], tuple[Floats, Floats]]:
+    """Return for each two jurors their margins on the calls that both judged."""
+    parts: dict[tuple[int, int], list[Floats]] = {}
     for group in groups:
-        own = [(*_margins(of_seat, jurors[seat].parameters), *readings[seat]) for seat, of_seat in _by_seat(group)]
-        for (at, margins, spread, quality), (at_other, margins_other, spread_other, quality_other) in combinations(
-            own, 2
-        ):
+        own = [(s, *_margins(calls, jurors[s].parameters)) for s, calls in _by_seat(group) if s in jurors]
+        for (seat, at, margins), (other, at_other, margins_other) in combinations(own, 2):
             _, here, there = np.intersect1d(at, at_other, return_indices=True)
-            counts = quality * quality_other
-            together += counts * float(margins[here] @ margins_other[there]) / (2 * spread * spread_other)
-            calls += counts * len(here)
-    return min(1.0, max(_LEAST_ALIKE, together / calls))
+            parts.setdefault((seat, other), []).append(np.stack([margins[here], margins_other[there]]))
+    joined = {seats: np.concatenate(part, axis=1) for seats, part in parts.items()}
+    return {seats: (both[0], both[1]) for seats, both in joined.items()}
+
+
+def _least_correlation(a: Floats, b: Floats) -> float:
+    """Return the correlation of two jurors' margins about 0, less one standard error (Fisher's z)."""
+    size = float(np.sqrt((a @ a) * (b @ b)))
+    if not size:
+        return 0.0
+    return float(np.tanh(np.arctanh(np.clip(a @ b / size, -_CLOSEST, _CLOSEST)) - 1 / np.sqrt(len(a))))
 
 
 def _margins(calls: Comparisons, at: Parameters[float]) -> tuple[Ints, Floats]:

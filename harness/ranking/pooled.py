@@ -8,7 +8,14 @@ import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
 from harness.ranking.equals import p_values
-from harness.ranking.juror_weights import JuryVoices, LearntJuror, learn_voices, of_jurors, on_groups
+from harness.ranking.juror_weights import (
+    JuryVoices,
+    LearntJuror,
+    echoes_among,
+    learn_voices,
+    of_jurors,
+    on_groups,
+)
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
 from harness.ranking.pooled_sums import PoolSums, pool_sums
@@ -61,7 +68,9 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
     calls = of_jurors(groups)
     if len(calls) < _FEWEST_JURORS:
         return None
-    return learn_voices(groups, {seat: _learnt_juror(own, prior) for seat, own in calls.items()})
+    echoes = echoes_among(calls)
+    heard = {seat: _learnt_juror(own, prior) for seat, own in calls.items() if seat not in echoes}
+    return learn_voices(groups, heard, echoes)
 
 
 def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:

@@ -35,8 +35,10 @@ _LONGEST_MOVE = 1.0
 _ENOUGH = 1e-4
 """Of the rise that the slope promises, this share is asked for (Armijo's rule)."""
 _TOLERANCE = 1e-6
-_FLAT = 1e-2
-"""Converged, a step raises the value by less than the tolerance, and no slope is steeper than this."""
+_FLAT, _NEARLY_FLAT = 1e-2, 1.0
+"""Converged, a step raises the value by less than the tolerance, and no slope is steeper than the first of these. The
+second will do where the curvature promises no rise either: of a judge almost without noise, some slopes are steep a
+hair's breadth from the top, and rounding hides the way there."""
 
 
 ValueAndSlope = Callable[[Floats], tuple[float, Floats]]
@@ -126,16 +128,17 @@ def maximum(function: ValueAndSlope, start: Floats, inverse_curvature: Floats) -
                 break
             step /= 2
         else:
-            return at, _is_flat(slope)
+            return at, _is_flat(slope, curvature)
         curvature = _updated(curvature, new - at, slope - new_slope)
         rise, at, value, slope = new_value - value, new, new_value, new_slope
-        if rise < _TOLERANCE and _is_flat(slope):
+        if rise < _TOLERANCE and _is_flat(slope, curvature):
             return at, True
     return at, False
 
 
-def _is_flat(slope: Floats) -> bool:
-    return float(np.abs(slope).max()) < _FLAT
+def _is_flat(slope: Floats, inverse_curvature: Floats) -> bool:
+    steepest, promised = float(np.abs(slope).max()), float(slope @ inverse_curvature @ slope)
+    return steepest < _FLAT or (steepest < _NEARLY_FLAT and promised < _TOLERANCE)
 
 
 def _updated(curvature: Floats, move: Floats, bend: Floats) -> Floats:

@@ -24,7 +24,7 @@ class VoicesOfJurors:
     """What `pooled` makes of a jury."""
 
     shares: Mapping[str, float]
-    """By juror: its share of what the jury's marks say together. They sum to 1."""
+    """By juror: its share of what the jury's marks say together. They sum to 1; one who echoes another has 0."""
     shared: float
     """Share of the variance of the qualities as the jury sees them that all jurors see; the rest is their own taste."""
 
@@ -37,7 +37,7 @@ def voices_of_jurors(reader: RunReader, ranking: RankingFile) -> VoicesOfJurors 
     jury = learnt_judge(ranking).jury if seats else None
     if not jury:
         return None
-    parts = {seat: voice.part for seat, voice in jury.voices.items() if seat in seats}
+    parts = {seat: jury.voices[seat].part if seat in jury.voices else 0.0 for seat in sorted(seats)}
     verdicts = {seat: reader.verdict(seats[seat]) for seat in parts}
     shares = {verdict.judge: parts[seat] / sum(parts.values()) for seat, verdict in verdicts.items() if verdict}
     return VoicesOfJurors(shares, jury.shared)
@@ -47,11 +47,15 @@ def voice_words(voices: VoicesOfJurors, juror: str) -> list[str]:
     """Return in a sentence how much a juror says; nothing of one who gave no verdict."""
     if juror not in voices.shares:
         return []
+    if not voices.shares[juror]:
+        return ["all of its scores are those of another juror, so `pooled` does not hear it again"]
     return [f"`pooled` takes {percent_half_up(voices.shares[juror])} % of what the jury says from it"]
 
 
 def jury_words(voices: VoicesOfJurors) -> str:
     """Return in a sentence how far the jurors see the same."""
+    if len([share for share in voices.shares.values() if share]) == 1:
+        return "the jury: its jurors say the same, so it is as sure as one judge"
     share = percent_half_up(voices.shared)
     seen = f"{share} % of what it sees in the rollouts of a query all jurors see"
     return f"the jury: {seen}; the rest is a juror's own taste"

@@ -212,3 +212,39 @@ def test_where_a_juror_judged_nothing_the_others_taste_is_more_of_what_they_see(
     ]
     assert np.mean(within[:100]) > 0.86
     assert np.mean(within[100:]) > 0.86
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([0.2, 0.6, 1.0]), st.booleans())
+def test_a_juror_who_says_what_another_says_changes_nothing(seed: int, groups: int, noise: float, third: bool) -> None:
+    jurors = [Juror(noise=noise)] + [Juror(noise=0.5, first_side=0.3)] * third
+    _, calls = judged(jurors, groups, seed)
+    echoed = [with_echo(of) for of in calls]
+    judge, one = learnt_from(echoed), learnt_from(calls)
+    assert judge.parameters == pytest.approx(one.parameters, abs=1e-4)
+    assert judge.jury
+    assert judge.jury.shared == pytest.approx(one.jury.shared if one.jury else 1.0)
+    for fit, alone in zip(fit_by(judge, echoed), fit_by(one, calls), strict=True):
+        assert fit.p_best() == pytest.approx(alone.p_best(), abs=0.002)
+
+
+def with_echo(calls: Comparisons) -> Comparisons:
+    """Return a jury's calls with one juror more, who gives each score that the first one gives."""
+    first, seats = calls.juror == 0, calls.juror
+    assert seats is not None
+    sides = [np.r_[c, c[first]] for c in (calls.first, calls.second)]
+    a, b = (np.r_[c, c[first]] for c in (calls.score_first, calls.score_second))
+    return Comparisons.of(calls.n, sides[0], sides[1], a, b, np.r_[seats, np.full(first.sum(), 9)])
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_a_juror_who_says_nearly_what_another_says_lowers_no_certainty_by_more_than_two_points(groups: int) -> None:
+    _, calls = judged([Juror(noise=0.2)], 8, 3)
+    rng = np.random.default_rng(1)
+    for some in (calls[at : at + groups] for at in range(0, len(calls), groups)):
+        echoed = [with_echo(of) for of in some]
+        for of in echoed:
+            of.score_first[of.juror == 9] += rng.choice([-0.05, 0.0, 0.05], (of.juror == 9).sum())
+        for fit, alone in zip(fit_pooled(echoed), fit_pooled(some), strict=True):
+            best = int(np.argmax(alone.p_best()))
+            assert alone.p_best()[best] < 0.9 or fit.p_best()[best] > alone.p_best()[best] - 0.02

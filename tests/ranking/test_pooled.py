@@ -13,6 +13,7 @@ from scipy import optimize, stats
 
 import harness
 from harness.ranking.comparisons import PRIOR_MEAN, PRIOR_SD, Comparisons, Floats, Parameters
+from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from
 from harness.ranking.pooled_judge import learn_judge, maximum
@@ -309,6 +310,16 @@ def test_equal_scores_share_one_rank_and_what_never_met_has_none(estimator: str)
 def test_a_table_that_cannot_be_ranked_is_refused_by_name(tables: Any, estimator: str, complaint: str) -> None:
     with pytest.raises(harness.UsageError, match=complaint):
         rank_many(tables, estimator)
+
+
+def test_the_fit_of_a_judge_without_noise_comes_to_rest():
+    n, rng = 16, np.random.default_rng(1)
+    pairings = Cyclic(range(n), "both").pairings()
+    first, second = np.array([order for pairing in pairings for order in pairing.orders]).T
+    marks = [np.round(rng.normal(6, 1.5, n) / 0.1) * 0.1 for _ in range(32)]
+    margins = [(of[first] - of[second]) / 2 for of in marks]
+    calls = [Comparisons.of(n, first, second, np.clip(5 + m, 0, 10), np.clip(5 - m, 0, 10)) for m in margins]
+    assert learnt_from(calls).converged
 
 
 def test_a_judge_who_contradicts_nothing_is_within_what_can_be_computed_and_equal_entrants_share_a_rank():
