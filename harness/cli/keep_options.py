@@ -124,7 +124,7 @@ schema_command = options.declared(
 )
 
 
-_TOPOLOGIES = tuple(name for name in SETTINGS["topology"].choices if name != "none")
+_TOPOLOGIES = tuple(name for name in SETTINGS["topology"].choices if name not in {"none", "auto"})
 """`none` ranks nothing: that is for runs that are judged later."""
 
 rescore_command = options.declared(
@@ -169,7 +169,7 @@ rank_command = options.declared(
         shell_complete=completion.among(*_TOPOLOGIES),
         help="The tournament: who meets whom. [default: arena]",
     ),
-    options.setting_option("estimator", default="tiers"),
+    options.setting_option("estimator"),
     options.setting_option("order"),
     options.setting_option("seed"),
     options.caller("json", "wide"),

@@ -18,6 +18,8 @@ from harness.core.unicode import without_credentials
 
 Api = Literal["responses", "chat"]
 TopologyName = Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
+TopologyChoice = Literal[TopologyName, "auto"]
+"""What a user may say; settings that are loaded hold a name."""
 EstimatorName = Literal["tiers", "wins", "margins", "bt", "pooled"]
 OrderPolicy = Literal["both", "balanced", "single"]
 """The orders in which a match is judged: both; one, with the sides balanced; or always `a` first."""
@@ -123,12 +125,13 @@ class Settings:
     show_instructions: bool = declare(
         True, "Show the judge the agent's instructions.", default_text="show", off_flag="--hide-instructions"
     )
-    topology: TopologyName = declare(
+    topology: TopologyChoice = declare(
         "arena",
-        "The tournament: who meets whom. `none`: judge later with `rescore`.",
+        "The tournament: who meets whom. `auto`: cyclic from 6 rollouts on, else arena. `none`: judge later with "
+        "`rescore`.",
         default_text="arena; cyclic with --budget",
     )
-    estimator: EstimatorName = declare("tiers", "How matches become ranks.", default_text="tiers; pooled with --budget")
+    estimator: EstimatorName = declare("pooled", "How matches become ranks. `tiers` is ArenaRL's.")
     judge_profile: str | None = declare(
         None,
         "With `--estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest "
@@ -288,6 +291,13 @@ class Settings:
         None, "Search the .txt and .md files of this folder.", default_text="the packaged ones", metavar="DIR"
     )
     runs_dir: Path = declare(Path("runs"), "Where runs are kept.", metavar="DIR")
+
+    @property
+    def tournament(self) -> TopologyName:
+        """The topology's name. Raises ValueError where `auto` is not settled, as `load` does."""
+        if self.topology == "auto":
+            raise ValueError("these settings were not loaded")
+        return self.topology
 
 
 SETTINGS: Mapping[str, Setting] = {

@@ -142,10 +142,11 @@ class CommonSettings(ComparedSettings, ResumeSettings, total=False):
     judge_batch: bool
     """Judge by the provider's batches, at half the list price: the command ends when they are handed in, and `resume`
     goes on with what came back. [default: judge now]"""
-    topology: Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none"]
-    """The tournament: who meets whom. `none`: judge later with `rescore`. [default: arena; cyclic with budget]"""
+    topology: Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none", "auto"]
+    """The tournament: who meets whom. `auto`: cyclic from 6 rollouts on, else arena. `none`: judge later with
+    `rescore`. [default: arena; cyclic with budget]"""
     estimator: Literal["tiers", "wins", "margins", "bt", "pooled"]
-    """How matches become ranks. [default: tiers; pooled with budget]"""
+    """How matches become ranks. `tiers` is ArenaRL's. [default: pooled]"""
     judge_profile: str | JudgeProfile | None
     """With `estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest ranking or a
     FILE that `stats` wrote. [default: only what the groups ranked show]"""

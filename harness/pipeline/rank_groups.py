@@ -148,7 +148,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunE
     return RankingHead(
         id=f"{at:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
         created_at=at,
-        settings=as_written(settings) | {"order": settings.order or TOPOLOGIES[settings.topology].usual_order},
+        settings=as_written(settings) | {"order": settings.order or TOPOLOGIES[settings.tournament].usual_order},
         judge=plan.judge.model_dump(mode="json") | judge,
         rubric=plan.rubric.label,
         rubric_text=whole_text(plan.rubric.source, store.redact),

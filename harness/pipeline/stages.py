@@ -189,7 +189,7 @@ def describe_batches(settings: Settings) -> str | None:
     rng, most = random.Random(settings.seed), 0
     for _ in range(_DRAWS):  # tournaments of rollouts that all differ
         entry = Entry(range(settings.n), 0, settings.order, rng, settings.budget)
-        topology, rounds = make_topology(settings.topology, entry), 0
+        topology, rounds = make_topology(settings.tournament, entry), 0
         strength = [Fraction(place) for place in rng.sample(range(settings.n), settings.n)]
         while pairings := topology.pairings():
             rounds += 1

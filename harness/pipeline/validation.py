@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import anyio
@@ -29,7 +29,7 @@ from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
-from harness.tournament.group import rules_of
+from harness.tournament.group import Rules, rules_of
 from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.pairwise import CrossPair, TournamentRanker, play_cross
 from harness.tournament.ranker import METHODS
@@ -158,22 +158,38 @@ def wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
         return
     rules = replace(rules_of(settings, counter), one_of_many=True)
-    judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
+    replayed = partial(_played_again, reader, settings=settings, rules=rules)
+    of_all = rules.estimator == "pooled"
+    # A changed match changes the judge that is learnt from all, and with it all places: blame is its line's alone.
+    changed = {group.query for group in ranking.groups if of_all and not _same_matches(replayed(group), group)}
+    judge = learnt_from_all(ranking.queries, ranking.stored, rules) if of_all and not changed else None
     for stored in ranking.groups:
-        group = _ranked_group(reader, stored)
-        if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
+        again = replayed(stored)
+        if again is None or (changed and stored.query not in changed):
             continue
-        verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
-        of_jury = [match for match in stored.matches if match.jurors]
-        named = (pair for match in of_jury for pair in zip(match.verdicts, match.jurors, strict=True))
-        seats = {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
-        jury = _recorded_jury(verdicts, settings, seats)
-        again = anyio.run(rank_part, TournamentRanker(jury, rules), group, settings)
         if judge and not stored.provisional:
             (again,) = refit(judge, [again], rules)
-        if not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
+        if changed or not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
             line = ranking.line_of(stored.query)
             yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
+
+
+def _played_again(reader: RunReader, stored: GroupRanking, settings: Settings, rules: Rules) -> GroupRanking | None:
+    """Return what follows from a group's verdicts; None where there is nothing to compare."""
+    group = _ranked_group(reader, stored)
+    if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
+        return None
+    verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
+    of_jury = [match for match in stored.matches if match.jurors]
+    named = (pair for match in of_jury for pair in zip(match.verdicts, match.jurors, strict=True))
+    seats = {verdict.judge: seat for key, seat in named if (verdict := reader.verdict(key))}
+    return anyio.run(rank_part, TournamentRanker(_recorded_jury(verdicts, settings, seats), rules), group, settings)
+
+
+def _same_matches(again: GroupRanking | None, stored: GroupRanking) -> bool:
+    """Tell whether the same matches ended with the same scores; so it is where there is nothing to compare."""
+    met, stored_met = ([(m.a, m.b, m.score_a, m.score_b) for m in r.matches] for r in (again or stored, stored))
+    return met == stored_met
 
 
 def _same_places(again: GroupRanking, stored: GroupRanking, tolerance: float) -> bool:

@@ -126,7 +126,7 @@ class RankedScores(Record):
 def rank_scores(
     table: Table,
     topology: str = "arena",
-    estimator: str = "tiers",
+    estimator: str = "pooled",
     order: str = "both",
     rng: Sampler | int = 0,
     *,

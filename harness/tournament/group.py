@@ -86,7 +86,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
     one.
     """
     return Rules(
-        topology=settings.topology,
+        topology=settings.tournament,
         budget=settings.budget,
         order=settings.order,
         estimator=settings.estimator,

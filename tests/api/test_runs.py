@@ -93,7 +93,8 @@ async def test_a_frame_has_a_flat_row_a_rollout_with_the_same_keys_and_one_kind_
     assert {tuple(row) for row in rows} == {tuple(rows[0])}
     assert all(isinstance(value, str | int | float | bool | None) for row in rows for value in row.values())
     assert {row["metadata.difficulty"] for row in rows} == {"1", "hard"}
-    places = {place.index: place.rank for place in run.ranking().groups[0].rollouts}
+    (lisp,) = (group for group in run.ranking().groups if group.query == "lisp")
+    places = {place.index: place.rank for place in lisp.rollouts}
     assert [row["rank"] for row in rows[:3]] == [places[i] for i in range(3)]
 
 

@@ -58,7 +58,7 @@ def run(harness: Harness, tmp_path: Path) -> Path:
     """A run of three queries, ranked by `tiers`."""
     asked = [json.dumps({"id": f"q{i}", "query": query}) for i, query in enumerate(QUERIES)]
     (tmp_path / "q.jsonl").write_text("\n".join(asked))
-    done = harness(*"run --offline --queries q.jsonl -n 5 -q --json".split())
+    done = harness(*"run --offline --queries q.jsonl -n 5 -q --json --estimator tiers".split())
     assert done.code == 0, done.err
     return tmp_path / done.json["path"]
 
@@ -151,3 +151,18 @@ def test_a_final_line_that_is_gone_or_a_provisional_one_behind_the_footer_is_dam
     done = harness("validate", str(run))
     assert (done.code, "it counts 3 groups, and there are 2" in done.out) == (5, True), done.out
     assert "the ranks of" not in done.out
+
+
+def test_who_won_the_final_and_is_not_first_is_told_with_the_reason(harness: Harness):
+    shown = harness(*"run --agent search -n 8 --seed 3 -q".split())
+    assert shown.code == 0, shown.err
+    assert "note: rollout 1 won the final; pooled goes by the scores of all 12 matches: rollout 3 is first" in shown.out
+    tiers = harness(*"rescore --estimator tiers --free".split())
+    assert "won the final" not in tiers.out
+
+
+def test_a_dry_run_tells_what_the_better_design_takes_and_gains(harness: Harness):
+    of_arena, of_auto = (harness("run", "--offline", "--dry-run", *more) for more in ((), ("--topology", "auto")))
+    assert "--topology auto: cyclic, 28 judge calls a query; rank correlation .79" in of_arena.out
+    assert "cyclic: each of the 28 pairs in one order" in of_auto.out
+    assert "--topology auto" not in harness(*"run --offline --dry-run -n 5".split()).out

@@ -22,7 +22,7 @@ def test_a_table_is_ranked_as_by_the_function(harness: Harness, tmp_path: Path):
     assert {"ranks", "rewards", "advantages", "uncertainty", "matches"} <= done.json.keys()
     shown = harness("rank", "table.json")
     assert shown.code == 0, shown.err
-    assert "arena with tiers" in shown.out
+    assert "arena with pooled" in shown.out
 
 
 @pytest.mark.parametrize(

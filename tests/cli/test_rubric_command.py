@@ -110,7 +110,7 @@ def test_by_a_rubric_without_path_the_judge_sees_answers_alone_and_its_marks_are
     )
     endpoint.judge = lambda seen: Say(json.dumps({"answer_scores": {"LLM_A": {"solved": 9}, "LLM_B": {"solved": 9}}}))
     done = harness(
-        *"run --agent search -n 2 --rubric own.md --base-url".split(),
+        *"run --agent search -n 2 --estimator tiers --rubric own.md --base-url".split(),
         endpoint.base_url,
         "--model",
         "m",

@@ -12,7 +12,7 @@ def test_the_matches_and_each_one_with_its_marks_words_and_transcripts_can_be_sh
     assert harness("run", "Tell me about Lisp.", "--agent", "search", "-n", "3", "-q").code == 0
     listed = harness("show", "last", "--matches")
     assert listed.code == 0, listed.err
-    assert "arena, ranked by tiers" in listed.out
+    assert "arena, ranked by pooled" in listed.out
     assert "Seeding" in listed.out
     assert "Final" in listed.out
     every = harness("show", "last", "--matches", "--json").json

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Harness
 
-RUN = ("run", "--offline", "-n", "4", "-q")
+RUN = ("run", "--offline", "-n", "4", "-q", "--estimator", "tiers")
 
 
 def test_resume_does_not_buy_what_free_left_unbought(harness: Harness):

@@ -92,14 +92,16 @@ def test_settings_written_down_are_the_settings_read_back() -> None:
     assert load(as_written(found)) == found
 
 
-def test_a_budget_picks_pooled_unless_an_estimator_is_named_and_forgets_it_with_the_budget() -> None:
-    of_budget = as_written(load({"budget": 28}))
-    assert load({"budget": 28}).estimator == "pooled"
+def test_pooled_ranks_unless_an_estimator_is_named_which_a_budget_does_not_change() -> None:
+    assert load({}).estimator == load({"budget": 28}).estimator == "pooled"
     assert load({"budget": 28, "estimator": "wins"}).estimator == "wins"
-    assert (
-        load({"topology": "cyclic"}).estimator == load(changed(of_budget, {"topology": "arena"})).estimator == "tiers"
-    )
-    assert load(changed({"topology": "arena", "estimator": "tiers"}, {"budget": 28})).estimator == "pooled"
+    assert load(changed({"topology": "arena", "estimator": "tiers"}, {"budget": 28})).estimator == "tiers"
+
+
+def test_auto_is_cyclic_from_six_rollouts_on_or_with_a_budget_and_else_arena() -> None:
+    auto = [load({"topology": "auto", "n": n}).topology for n in (2, 5, 6, 16)]
+    assert auto == ["arena", "arena", "cyclic", "cyclic"]
+    assert load({"topology": "auto", "n": 4, "budget": 6}).topology == "cyclic"
 
 
 def test_a_budget_picks_the_cyclic_design_unless_a_topology_is_named() -> None:

@@ -9,8 +9,9 @@ from harness.core.errors import counted
 from harness.core.rankings import Agreement, AnyVerdict, GroupRanking, Match, Ranked, Unjudged, Unscored
 from harness.core.records import Group, Rollout, Step
 from harness.ranking.rewards import split_by_reward
+from harness.report.summary.match_details import draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, opponent_of, score_of
-from harness.report.text import probability
+from harness.report.text import enumeration, probability
 
 
 def numbered_steps(path: Iterable[Step], within: str = "") -> Iterator[tuple[str, Step]]:
@@ -247,7 +248,8 @@ def notes(group: Group, ranking: GroupRanking) -> list[str]:
     """Return what has to be known of a group before its ranks are believed."""
     lines = [_PROVISIONAL[_part(ranking.estimator)]] if ranking.provisional else []
     lines += ranking.notes
-
+    if behind := _behind_the_champion(group, ranking):
+        lines.append(behind)
     if anchor_is_greedy(group) is False:
         lines.append("the anchor was not greedy: the endpoint, or the agent, did not take temperature 0")
     lines += [
@@ -258,6 +260,18 @@ def notes(group: Group, ranking: GroupRanking) -> list[str]:
     if ranking.matches and ranking.signal in _NOISE and sum(r.rank is not None for r in ranking.rollouts) > 1:
         lines.append(_NOISE[ranking.signal])
     return lines
+
+
+def _behind_the_champion(group: Group, ranking: GroupRanking) -> str | None:
+    """Return why the winner of a bracket is not first, where an estimator other than ArenaRL's ranks; else None."""
+    drawn = draw_bracket(group, ranking) if ranking.estimator != "tiers" else None
+    ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
+    if drawn is None or drawn.champion not in ranks or ranks[drawn.champion] == min(ranks.values()):
+        return None
+    first = enumeration([f"rollout {index}" for index, rank in ranks.items() if rank == min(ranks.values())])
+    matches = counted(len([m for m in ranking.matches if not m.repeated]), "match", "matches")
+    won = f"rollout {drawn.champion} won the final"
+    return f"{won}; {ranking.estimator} goes by the scores of all {matches}: {first} is first"
 
 
 def own_models(rollout: Rollout) -> list[str]:
