@@ -1,18 +1,22 @@
 """What a further rollout costs in CPU with `--isolate process`, against one in the command's own process.
 
-    python benchmarks/isolated_cpu.py [PAIRS]
+    python benchmarks/isolated_cpu.py [PAIRS] [fresh]
 
 Both sides are the command `harness run --topology none` with the packaged search agent, which searches three times and
 answers, at a server in another process; as in marginal_cpu.py start-up falls out, and the sides take turns (shared,
-isolated, isolated, shared). CPU is that of the command and of all its processes, user and system.
+isolated, isolated, shared). CPU is that of the command and of all its processes, user and system. With `fresh` the
+agent is a copy of the packaged one, so that no process makes a second rollout.
 """
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 from marginal_cpu import compare, marginal_ms
 from overhead import CONCURRENCY, TURNS
+
+from harness.rollouts.examples import examples_folder
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
@@ -36,7 +40,10 @@ def serve(pipe: Any) -> None:
 def cost(side: str, base_url: str, folder: Path) -> float:
     """Return the CPU milliseconds of a further rollout."""
     isolate = "process" if side == "isolated" else "none"
-    return marginal_ms("command", base_url, folder, agent="search", model="m", isolate=isolate)
+    agent = "search"
+    if "fresh" in sys.argv:
+        agent = str(shutil.copy(examples_folder() / "search.py", folder / "copied.py"))
+    return marginal_ms("command", base_url, folder, agent=agent, model="m", isolate=isolate)
 
 
 def main() -> None:

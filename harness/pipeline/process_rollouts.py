@@ -19,9 +19,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from harness.core.cost import total_cost
 from harness.core.errors import UsageError, option
 from harness.core.progress import Progress
-from harness.core.records import Failure
+from harness.core.records import Failure, ModelCall
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline import process_server
@@ -33,6 +34,7 @@ from harness.pipeline.workers import MadeRollout, News, Relay, WorkerNote
 from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
+from harness.rollouts.model_calls import total_usage
 
 _PARTING_S = 10.0
 """A rollout that is stopped has so long to come back with what it has done."""
@@ -68,7 +70,8 @@ async def open_rollouts_in_processes(
     server = _Server(job)
     try:
         await server.start(run_context.progress)
-        yield _RolloutsInProcesses(run_context, server, Relay(run_context.progress, run_env.gates))
+        yield _RolloutsInProcesses(run_context, server, Relay(run_context.progress, run_env.gates, "processes"))
+        await server.dismiss()
     finally:
         server.end()
         with anyio.CancelScope(shield=True):
@@ -84,6 +87,43 @@ def _oom_kills() -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
+@dataclass(eq=False)
+class _Process:
+    """A process that makes rollouts, one at a time."""
+
+    number: int
+    line: socket.socket
+    ended: "asyncio.Future[int | None]"
+    """What `waitpid` says of it; None where the server ended itself."""
+    unpacker: worker.Unpacker = field(default_factory=worker.Unpacker)
+    _untold: bytearray = field(default_factory=bytearray)
+
+    def tell(self, news: object) -> None:
+        """Tell the process, once it has room; what is told to one that has ended is lost."""
+        if self.line.fileno() >= 0:
+            self._untold += worker.packed(news)
+            self._send()
+
+    def _send(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            del self._untold[: self.line.send(self._untold)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._untold.clear()
+        if self._untold:
+            loop.add_writer(self.line, self._send)
+        else:
+            loop.remove_writer(self.line)
+
+    def close(self) -> None:
+        """Hang up: a process that is at work is killed, one that waits ends."""
+        if self.line.fileno() >= 0:
+            asyncio.get_running_loop().remove_writer(self.line)
+            self.line.close()
+
+
 @dataclass
 class _Server:
     """The process that has the agent loaded, and forks."""
@@ -93,6 +133,9 @@ class _Server:
     """What `waitpid` says of the process of a rollout; None where the server ended itself."""
     oom_kills: int = field(default_factory=_oom_kills)
     """How many processes the system had ended for want of memory before."""
+    idle: list[_Process] = field(default_factory=list[_Process])
+    """Processes that have made a rollout and take another."""
+    _numbers: "count[int]" = field(default_factory=count)
 
     async def start(self, progress: Progress) -> None:
         """Have the agent loaded. Raises UsageError where it cannot be."""
@@ -137,14 +180,30 @@ class _Server:
             waiting.set_result(None)
         self.ended.clear()
 
-    def fork(self, number: int, line: socket.socket) -> "asyncio.Future[int | None]":
-        """Have a process forked that makes a rollout, and return how it will have ended."""
+    def process(self) -> _Process:
+        """Return a process that waits for a rollout to make: an idle one, or have one forked."""
+        while self.idle:
+            if not (idle := self.idle.pop()).ended.done():
+                return idle
+            idle.close()
+        line, theirs = socket.socketpair()
+        line.setblocking(False)  # noqa: FBT003 - its only parameter
+        number = next(self._numbers)
         self.ended[number] = ended = self._loop.create_future()
-        if self._listening.done():
-            self.ended.pop(number).set_result(None)
-        else:
-            socket.send_fds(self._control, [process_server.REQUEST.pack(process_server.FORK, number)], [line.fileno()])
-        return ended
+        with theirs:
+            if self._listening.done():
+                self.ended.pop(number).set_result(None)
+            else:
+                request = process_server.REQUEST.pack(process_server.FORK, number)
+                socket.send_fds(self._control, [request], [theirs.fileno()])
+        return _Process(number, line, ended)
+
+    async def dismiss(self) -> None:
+        """Let idle processes end, in which the user's trace processors send what they have."""
+        for process in self.idle:
+            process.close()
+        if ending := [process.ended for process in self.idle]:
+            await asyncio.wait(ending, timeout=_PARTING_S)
 
     def kill(self, number: int) -> None:
         """End the process of a rollout, and all that it started."""
@@ -171,18 +230,18 @@ class _RolloutsInProcesses:
     under_way: "set[_RolloutElsewhere]" = field(default_factory=set[Any])
 
     async def make(self, begun: BegunRollout) -> None:
-        rollout = _RolloutElsewhere(self, begun, next(self.numbers))
+        rollout = _RolloutElsewhere(self, begun, next(self.numbers), self.server.process())
         self.under_way.add(rollout)
         ending = asyncio.ensure_future(rollout.end())
         try:
             self._keep(rollout, await asyncio.shield(ending))
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                rollout.tell(worker.StopRollout(begun.is_late(), self.gate.last_error))
+                rollout.process.tell(worker.StopRollout(begun.is_late(), self.gate.last_error))
                 await asyncio.wait([ending], timeout=_PARTING_S)
                 if not ending.done():
                     rollout.is_killed = True
-                    self.server.kill(rollout.number)
+                    self.server.kill(rollout.process.number)
                 self._keep(rollout, await ending)
             raise
         finally:
@@ -207,7 +266,7 @@ class _RolloutsInProcesses:
         self.relay.receive("", news)
         if isinstance(news, SettingLesson):
             for rollout in self.under_way:
-                rollout.tell(news)
+                rollout.process.tell(news)
 
 
 @dataclass(eq=False)
@@ -215,44 +274,39 @@ class _RolloutElsewhere:
     maker: _RolloutsInProcesses
     begun: BegunRollout
     number: int
+    process: _Process
     is_killed: bool = False
-    so_far: worker.MadeSoFar | None = None
-
-    def __post_init__(self) -> None:
-        self._line, self._theirs = socket.socketpair()
-        self._line.setblocking(False)  # noqa: FBT003 - its only parameter
-
-    def tell(self, news: object) -> None:
-        """Tell the process; what it has no room for is lost, as to one that has ended."""
-        with suppress(OSError):
-            self._line.send(worker.packed(news))
+    so_far: list[ModelCall] = field(default_factory=list[ModelCall])
 
     async def end(self) -> MadeRollout | Failure:
         """Return what the process made, or of what it ended."""
-        ended = self.maker.server.fork(self.number, self._theirs)
-        self._theirs.close()
-        with self._line, suppress(ConnectionError):
+        process, server = self.process, self.maker.server
+        try:
             order = self.maker.relay.order(self.number, self.begun)
-            told = worker.ProcessOrder(order, self.maker.gate.has_answered, self.begun.before)
-            await asyncio.get_running_loop().sock_sendall(self._line, worker.packed(told))
+            process.tell(worker.ProcessOrder(order, self.maker.gate.has_answered, self.begun.before))
             if made := await self._listen():
+                if isinstance(made, MadeRollout) and made.goes_on:
+                    server.idle.append(process)
                 return made
-        return self._why_ended(await ended)
+        finally:
+            if process not in server.idle:
+                process.close()
+        return self._why_ended(await process.ended)
 
     async def _listen(self) -> MadeRollout | Failure | None:
-        loop, unpacker, gate = asyncio.get_running_loop(), worker.Unpacker(), self.maker.gate
+        loop, process, gate = asyncio.get_running_loop(), self.process, self.maker.gate
         async with anyio.create_task_group() as tasks:
-            calls = CallsElsewhere({gate.name: gate}, self.tell, tasks)
+            calls = CallsElsewhere({gate.name: gate}, process.tell, tasks)
             with suppress(ConnectionError):
-                while data := await loop.sock_recv(self._line, _MOST):
-                    for news in unpacker.feed(data):
+                while data := await loop.sock_recv(process.line, _MOST):
+                    for news in process.unpacker.feed(data):
                         if isinstance(news, MadeRollout | Failure):
                             tasks.cancel_scope.cancel()
                             return news
                         if isinstance(news, CallWaits | CallEnded | CallLeft | ReplyHeaders):
                             calls.receive(news)
                         elif isinstance(news, worker.MadeSoFar):
-                            self.so_far = news
+                            self.so_far[news.first :] = news.calls
                         elif isinstance(news, worker.KeptOnTheWay):
                             store = self.maker.run_context.store
                             for text in news.texts.values():
@@ -267,10 +321,11 @@ class _RolloutElsewhere:
 
     def told_in_record(self) -> dict[str, Any]:
         """Return what the record of a rollout whose process ended says of the calls that had a reply."""
-        if self.so_far is None:
+        if not self.so_far:
             return {}
         gap = "its process ended before it could tell requests, replies and steps"
-        cost = {"calls": self.so_far.calls, "usage": self.so_far.usage, **self.so_far.cost.named("price_usd")}
+        price = total_cost([call.cost for call in self.so_far]).named("price_usd")
+        cost = {"calls": tuple(self.so_far), "usage": total_usage(self.so_far), **price}
         return {**cost, "capture": "partial", "capture_gaps": (gap,)}
 
     def _why_ended(self, status: int | None) -> Failure:

@@ -28,6 +28,9 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.loading import AgentEnv, from_object
 from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere
 
+_TIMES = 8
+"""Python makes code faster that has run some times; each fork would have to do so for itself."""
+
 
 def warm_up(spec: AgentSpec, settings: Settings) -> bool:
     """Make a rollout of a stand-in on models such as those of `spec`; return whether it ended well.
@@ -64,7 +67,8 @@ async def _roll_out(spec: AgentSpec, settings: Settings) -> bool:
     async with open_run_context(spec, settings, MemoryStore(), RunEnvironment({})) as run_context:
         done = dict[int, Rollout]()
         query = Query(id="q", text="Why?")
-        await RolloutsHere(run_context).make(BegunRollout(query, 1, FirstCall(), done, lambda: False, leads=False))
+        for _ in range(_TIMES):
+            await RolloutsHere(run_context).make(BegunRollout(query, 1, FirstCall(), done, lambda: False, leads=False))
         return done[1].status == "ok" and len(done[1].trajectory.path) > 0
 
 

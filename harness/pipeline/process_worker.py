@@ -8,6 +8,7 @@ import ctypes
 import os
 import pickle  # noqa: TID251 - between processes of one run; nothing of it is kept
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -16,8 +17,9 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,21 +28,21 @@ from agents.tracing import get_trace_provider
 
 from harness.archive.checkpoints import KeptOutput, KeptReply
 from harness.archive.store import MemoryStore
-from harness.core.cost import Cost
 from harness.core.errors import HarnessError, on_a_line, option
 from harness.core.progress import Deadline
-from harness.core.records import Failure, ModelCall, Rollout, Step, Usage
+from harness.core.records import Failure, ModelCall, Rollout, Step
 from harness.core.redaction import Redactor
 from harness.core.settings import Settings
 from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline import workers
 from harness.pipeline.engines import open_run_context
-from harness.pipeline.process_gate import CallGoes, CallOver, GateElsewhere, GatesElsewhere
+from harness.pipeline.process_gate import GateElsewhere, GatesElsewhere
 from harness.pipeline.resolve import AgentSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
-from harness.rollouts.attempt import Attempt
+from harness.rollouts.attempt import Attempt, RunContext
 from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.maker import BegunRollout, RolloutsHere
+from harness.rollouts.recorder import RecordedCall
 
 CALLERS_FOLDER = "HARNESS_STARTED_IN"
 """The environment variable that tells an agent where the command was typed: a rollout's own folder is empty."""
@@ -81,11 +83,10 @@ class ProcessOrder:
 
 @dataclass(frozen=True)
 class MadeSoFar:
-    """What the replies so far cost: it stands in the record if the process ends before it can tell more."""
+    """The calls so far from the `first` on: they stand in the record if the process ends before it can tell more."""
 
+    first: int
     calls: tuple[ModelCall, ...]
-    usage: Usage
-    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socket, server: int) -> NoReturn:
-    """Make a rollout in this process, which has just been forked, and end the process."""
+    """Make rollouts in this process, which has just been forked, and end the process."""
     code = 1
     try:
         os.setsid()
@@ -185,7 +186,7 @@ def be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socke
             numpy.seed()
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_Rollout(job, spec, line).make())
+        loop.run_until_complete(_Rollouts(job, spec, line).make())
         code = 0
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else 0 if exc.code is None else 1
@@ -198,17 +199,22 @@ def be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socke
         os._exit(code & 0xFF)
 
 
+def _is_over(call: RecordedCall) -> bool:
+    return bool(call.response or call.error)
+
+
 class _Told(workers.AnsweredFirst):
     """Tells the run what the replies so far cost, as each comes in."""
 
     def begin(self, attempt: Attempt) -> None:
-        self._attempt = attempt
+        self._attempt, self._over = attempt, 0
 
     def reply(self) -> None:
         super().reply()
-        totals = self._attempt.calls_so_far()
-        calls = tuple(call.model_copy(update={"raw": None, "within_raw": None}) for call in totals.calls)
-        self._post(MadeSoFar(calls, totals.usage, totals.cost))
+        calls = self._attempt.calls_from(self._over)
+        told = tuple(call.model_copy(update={"raw": None, "within_raw": None}) for call in calls)
+        self._post(MadeSoFar(self._over, told))
+        self._over += sum(1 for _ in takewhile(_is_over, self._attempt.recorder.calls[self._over :]))
 
 
 def _note_lost_files(here: Path, note: Callable[[str], None]) -> None:
@@ -244,16 +250,20 @@ class _ToldStore(MemoryStore):
         return True
 
 
-class _Rollout:
-    """The one rollout of this process."""
+class _Rollouts:
+    """The rollouts of this process: one, or one after another where the agent's file allows that."""
 
     def __init__(self, job: ProcessJob, spec: AgentSpec, line: socket.socket) -> None:
-        self._job, self._spec, self._line = job, spec, line
+        self._job, self._spec, self._line, self._work = job, spec, line, Path.cwd()
         self._lock, self._unpacker = threading.Lock(), Unpacker()
-        self._late = False
-        self._early: list[Any] = []
-        """What came before it was listened to."""
-        self._receive: Callable[[Any], None] = self._early.append
+        self._progress = workers.PassedOn(self._tell)
+        self._gates = GatesElsewhere(self._progress, self._tell)
+        self._orders = asyncio.Queue[ProcessOrder | None]()
+        self._stop: StopRollout | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._is_idle = True
+        self._lessons: list[SettingLesson] = []
+        self._opened, self._run_context = AsyncExitStack(), None
 
     def _tell(self, news: object) -> None:
         """Tell the run; any thread may."""
@@ -263,66 +273,102 @@ class _Rollout:
 
     def _read(self) -> None:
         data = self._line.recv(1 << 16, socket.MSG_DONTWAIT)
-        if not data:  # the run has ended
+        if not data and not self._is_idle:  # the run has ended
             os.killpg(0, signal.SIGKILL)
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._line)
+            self._orders.put_nowait(None)
         for news in self._unpacker.feed(data):
             self._receive(news)
 
+    def _receive(self, news: Any) -> None:
+        match news:
+            case ProcessOrder():
+                self._stop, self._is_idle = None, False
+                self._orders.put_nowait(news)
+            case StopRollout():
+                self._stop = news
+                if self._run_context:
+                    self._run_context.models.state.gate.last_error = news.last_error
+                if self._scope:
+                    self._scope.cancel()
+            case SettingLesson():
+                self._lessons.append(news)
+                if self._run_context:
+                    self._run_context.models.state.refused.note(news)
+            case _:
+                self._gates.receive(news)
+
     async def make(self) -> None:
-        """Wait for the order, make the rollout, tell what became of it."""
-        while not self._early and (data := self._line.recv(1 << 16)):
-            self._early += self._unpacker.feed(data)
-        asked: ProcessOrder = self._early.pop(0)
+        """Make the rollouts that are ordered, and tell what became of each."""
         asyncio.get_running_loop().add_reader(self._line, self._read)
-        try:
-            made: workers.MadeRollout | Failure = await self._made(asked)
-        except HarnessError as exc:
-            made = workers.MadeRollout.refused(exc)
-        except MemoryError:
-            made = self._out_of_memory()
-        except Exception:  # noqa: BLE001 - a fault of the harness's own ends the run, as in the run's process
-            made = workers.MadeRollout(refusal=traceback.format_exc(), refused_by="RuntimeError")
-        get_trace_provider().shutdown()  # as at the end of a run: the user's own processors send what they have
-        self._tell(made)
+        while asked := await self._orders.get():
+            try:
+                made: workers.MadeRollout | Failure = await self._made(asked)
+            except HarnessError as exc:
+                made = workers.MadeRollout.refused(exc)
+            except MemoryError:
+                made = self._out_of_memory()
+            except Exception:  # noqa: BLE001 - a fault of the harness's own ends the run, as in the run's process
+                made = workers.MadeRollout(refusal=traceback.format_exc(), refused_by="RuntimeError")
+            self._is_idle = True
+            if not (isinstance(made, workers.MadeRollout) and made.goes_on):
+                get_trace_provider().shutdown()  # as at the end of a run: the user's own processors send what they have
+                return self._tell(made)
+            get_trace_provider().force_flush()
+            self._tell(made)
+        await self._opened.aclose()
+        return get_trace_provider().shutdown()
+
+    async def _open(self, *, leads: bool) -> RunContext:
+        job = self._job
+        deadline = job.deadline if leads else replace(job.deadline, alone_s=0.0)
+        run_env = RunEnvironment(job.environ, progress=self._progress, deadline=deadline)
+        vars(run_env)["gates"] = self._gates
+        store = _ToldStore(make_redactor(self._spec.loaded, job.settings, job.environ), self._tell)
+        opening = open_run_context(self._spec, job.settings, store, run_env, run_id=job.run_id)
+        run_context = await self._opened.enter_async_context(opening)
+        run_context.models.state.refused.share = self._tell
+        _note_lost_files(job.spec.loaded.here or Path(os.environ[CALLERS_FOLDER]), self._progress.note)
+        return replace(run_context, on_write=self._wrote, own_state=_files_here)
 
     async def _made(self, asked: ProcessOrder) -> workers.MadeRollout:
-        order, job, progress = asked.order, self._job, workers.PassedOn(self._tell)
-        deadline = job.deadline if order.leads else replace(job.deadline, alone_s=0.0)
-        run_env = RunEnvironment(job.environ, progress=progress, deadline=deadline)
-        vars(run_env)["gates"] = gates = GatesElsewhere(progress, self._tell)
-        redact = make_redactor(self._spec.loaded, job.settings, job.environ)
-        store, done = _ToldStore(redact, self._tell), dict[int, Rollout]()
-        opening = open_run_context(self._spec, job.settings, store, run_env, run_id=job.run_id)
-        async with opening as run_context:
-            state = run_context.models.state
-            for lesson in order.refused:
-                state.refused.note(lesson)
-            state.refused.share = self._tell
-            assert isinstance(state.gate, GateElsewhere), "the gates are elsewhere"  # noqa: S101 - for the type checker
-            state.gate.answered = asked.answered
+        order = asked.order
+        shared = self._run_context = self._run_context or await self._open(leads=order.leads)
+        state = shared.models.state
+        for lesson in (*order.refused, *self._lessons):
+            state.refused.note(lesson)
+        assert isinstance(state.gate, GateElsewhere), "the gates are elsewhere"  # noqa: S101 - for the type checker
+        state.gate.answered |= asked.answered
+        store, done = _ToldStore(shared.store.redact, self._tell), dict[int, Rollout]()
+        first_call = _Told(self._tell, order)
+        begun = BegunRollout(order.query, order.index, first_call, done, self._is_late, leads=order.leads)
+        begun.before = asked.before
+        with anyio.CancelScope() as self._scope:
+            if self._stop:
+                self._scope.cancel()
+            here = replace(shared, store=store)
+            vars(here)["prices"] = shared.prices  # with what it has looked up
+            await RolloutsHere(here, on_begin=first_call.begin).make(begun)
+        rollout = self._within_limit(done.get(order.index))
+        goes_on = self._spec.loaded.reuses_process and rollout is not None and rollout.status == "ok"
+        if goes_on:
+            self._clear()
+        else:
+            await self._opened.aclose()
+        return workers.MadeRollout(rollout, store.blobs, goes_on=goes_on)
 
-            scope = anyio.CancelScope()
+    def _is_late(self) -> bool:
+        return self._stop is not None and self._stop.late
 
-            def receive(news: Any) -> None:
-                if isinstance(news, StopRollout):
-                    self._late, state.gate.last_error = news.late, news.last_error
-                    scope.cancel()
-                elif isinstance(news, SettingLesson):
-                    state.refused.note(news)
-                elif isinstance(news, CallGoes | CallOver):
-                    gates.receive(news)
-
-            self._receive = receive
-            _note_lost_files(job.spec.loaded.here or Path(os.environ[CALLERS_FOLDER]), progress.note)
-            for news in self._early:
-                receive(news)
-            first_call = _Told(self._tell, order)
-            begun = BegunRollout(order.query, order.index, first_call, done, lambda: self._late, leads=order.leads)
-            begun.before = asked.before
-            with scope:
-                watched = replace(run_context, on_write=self._wrote, own_state=_files_here)
-                await RolloutsHere(watched, on_begin=first_call.begin).make(begun)
-            return workers.MadeRollout(self._within_limit(done.get(order.index)), store.blobs)
+    def _clear(self) -> None:
+        """Give the next rollout of this process empty folders."""
+        os.chdir(self._work)
+        for path in _files_here() or ():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def _wrote(self, path: str, rollout: str) -> None:
         if not Path(path).is_relative_to(self._job.folder):

@@ -95,7 +95,7 @@ async def _at_work(
         cpus = int(_RAY.cluster_resources().get("CPU", 1))
         workers = [starting.remote(job, name, f"worker {n}") for n in range(max(1, min(cpus, concurrency)))]
         line = ray_worker.TrafficLine(traffic, "driver", everything=True)
-        relay = Relay(run_context.progress, run_env.gates)
+        relay = Relay(run_context.progress, run_env.gates, "Ray workers")
         listening = asyncio.create_task(line.listen(relay.receive))
         run_env.gates.share = line.post
         try:

@@ -57,6 +57,8 @@ class MadeRollout:
     """Large texts under their sha256, redacted."""
     refusal: str | None = None
     refused_by: str = ""
+    goes_on: bool = False
+    """Whether the worker's process takes a further order."""
 
     @classmethod
     def refused(cls, error: HarnessError) -> "MadeRollout":
@@ -158,6 +160,8 @@ class Relay:
 
     progress: Progress
     gates: Gates
+    who: str
+    """What the workers are called."""
     leading: dict[int, FirstCall] = field(default_factory=dict[int, FirstCall])
     refused: tuple[SettingLesson, ...] = ()
     """What models have refused in any worker: a rollout that begins later does not ask again."""
@@ -186,7 +190,7 @@ class Relay:
             case WaitingCalls(place, calls):
                 self._waiting[source, place] = calls
                 everywhere = sum(n for (_, of_place), n in self._waiting.items() if of_place == place)
-                self.progress.waiting(f"{place} (Ray workers)", everywhere)
+                self.progress.waiting(f"{place} ({self.who})", everywhere)
             case FirstReply(order):
                 if first_call := self.leading.get(order):
                     first_call.reply()

@@ -17,7 +17,7 @@ from harness.archive.store import Store
 from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import Refused, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, StopSign
-from harness.core.records import Bill, Failure, Query, Role, Rollout, Sampling, Trajectory
+from harness.core.records import Bill, Failure, ModelCall, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
@@ -211,9 +211,9 @@ class Attempt:
         most_s = min(REWARD_S, max(0.0, self.run_context.deadline.at - anyio.current_time()))
         return self._keep(await verified(self.run_context.loaded, self._build(outcome), self.query, most_s))
 
-    def calls_so_far(self) -> CallTotals:
-        """Return the calls so far, as far as they are known without spans."""
-        return self._calls((), witnessed_calls((), self.recorder.calls))
+    def calls_from(self, first: int) -> Sequence[ModelCall]:
+        """Return the calls so far but for the `first` ones, as far as they are known without spans."""
+        return self._calls((), witnessed_calls((), self.recorder.calls[first:])).calls
 
     def _calls(self, spans: Sequence[Span[Any]], replies: Sequence[WitnessedCall]) -> CallTotals:
         models, prices = self.run_context.models, self.run_context.prices

@@ -107,6 +107,8 @@ class LoadedAgent:
     """`SHARED_MCP = True`: one connection to each of the agent's MCP servers serves the whole run."""
     replayable: bool = True
     """`REPLAYABLE = False`: a rollout that was cut off begins anew; the replies that it had cannot be given again."""
+    reuses_process: bool = False
+    """`REUSES_PROCESS = True`, and packaged: a process of `--isolate process` makes one rollout after another."""
     rubric: str | None = None
     """`RUBRIC = "research"`: what a run is judged by where its user names nothing; a file's path is absolute."""
     instructions: str | None = None
@@ -325,6 +327,7 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
     switches = {
         "shared_mcp": bool(getattr(module, "SHARED_MCP", False)),
         "replayable": bool(getattr(module, "REPLAYABLE", True)),
+        "reuses_process": packaged or bool(getattr(module, "REUSES_PROCESS", False)),
     }
     return LoadedAgent(name, source, file, packaged, examples, rubric=_rubric(module, file), **switches, **hooks)
 

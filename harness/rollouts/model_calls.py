@@ -106,13 +106,18 @@ class CallTotals:
     @property
     def usage(self) -> Usage:
         """The usage of all calls."""
-        first, *others = [call.usage for call in self.calls if call.usage] or [Usage()]
-        return sum(others, first)
+        return total_usage(self.calls)
 
     @property
     def cost(self) -> Cost:
         """The price of all calls."""
         return total_cost([call.cost for call in self.calls])
+
+
+def total_usage(calls: Sequence[ModelCall]) -> Usage:
+    """Return the usage of some calls."""
+    first, *others = [call.usage for call in calls if call.usage] or [Usage()]
+    return sum(others, first)
 
 
 Pricing = Callable[[Bill, Sequence[str | None]], Cost]

@@ -143,6 +143,29 @@ def test_no_rollout_sees_the_files_the_module_or_the_sessions_of_another(agent: 
     assert not (agent.parent / "scratch.txt").exists()
 
 
+def test_a_process_that_may_be_reused_keeps_the_module_but_no_file(agent: Path):
+    def tracing(seen: Seen) -> Say:
+        return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(("trace", {}),))
+
+    agent.write_text(AGENT + "REUSES_PROCESS = True\n")
+    with FakeEndpoint(agent=tracing).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Trace."], n=3, concurrency=1))
+    answers = [rollout.trajectory.answer.split("]")[0] for rollout in rollouts(run)["Trace."]]
+    assert sorted(answers) == [f"[{number}, 1, 1, 1" for number in (1, 2, 3)]
+
+
+def test_a_process_in_which_a_rollout_failed_is_not_reused(agent: Path):
+    def ending(seen: Seen) -> Say:
+        how = "os._exit(7)" if seen.user == "Exit." else "go on"
+        return Say("Done.") if seen.tool_outputs else Say(calls=(("end", {"how": how}),))
+
+    agent.write_text(AGENT + "REUSES_PROCESS = True\n")
+    with FakeEndpoint(agent=ending).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Go on.", "Exit.", "Then."], n=2, concurrency=1))
+    found = {text: [r.failure and r.failure.type for r in each] for text, each in rollouts(run).items()}
+    assert found == {"Go on.": [None] * 2, "Exit.": ["ProcessExit"] * 2, "Then.": [None] * 2}
+
+
 ENDS = {
     "os._exit(7)": ("agent_code", "ProcessExit", "exit code 7"),
     "os._exit(0)": ("agent_code", "ProcessExit", "exit code 0"),
