@@ -11,7 +11,7 @@ from harness.core.rankings import GroupRanking, Match, Ranked, SecondOpinion, Si
 from harness.core.records import record_of
 from harness.core.settings import EstimatorName, RewardFrom
 from harness.ranking.comparisons import WEAK, Comparisons, Fit, Prior
-from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, OF_A_GROUP, Estimate, Evidence, secondary_fit
+from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, Estimate, Evidence, secondary_fit
 from harness.ranking.margins import fit_margins
 from harness.ranking.posteriors import probability_above_zero, rounded
 from harness.ranking.profile import lent_prior
@@ -169,16 +169,16 @@ def is_level(matches: Sequence[Match]) -> bool:
 
 
 def ranks_by_estimator(
-    standings: Sequence[Standing], matches: Sequence[Match]
+    standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit
 ) -> dict[EstimatorName, dict[int, float]]:
-    """Return the ranks of a tournament's entrants, 0 best, by each estimator that needs no other group.
+    """Return the ranks of a tournament's entrants, 0 best, by each estimator; `pooled` is what it makes of this group.
 
     All are tied where it cannot rank them.
     """
-    evidence = _evidence(standings, matches)
+    evidence = _evidence(standings, matches, pooled)
     tied = is_level(matches)
     ranks = dict[EstimatorName, dict[int, float]]()
-    for name in OF_A_GROUP if evidence else ():
+    for name in ESTIMATORS if evidence else ():
         estimate = ESTIMATORS[name](evidence) if evidence else NO_ESTIMATE
         level = tied or (estimate.fit is not None and not estimate.fit.connected)
         places = average_ranks(dict.fromkeys(estimate.scores, 0) if level else estimate.keys)

@@ -13,13 +13,16 @@ from itertools import combinations
 
 from harness.core.rankings import Match
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
-from harness.ranking.conclusions import ranks_by_estimator
-from harness.ranking.estimators import OF_A_GROUP
+from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.conclusions import collect_calls, ranks_by_estimator
+from harness.ranking.estimators import ESTIMATORS
 from harness.ranking.judge_stats.agreement import Preference, count_right
 from harness.ranking.judge_stats.side_by_side import QueryFigure, mean_over_queries, over_queries, quotient
+from harness.ranking.pooled import fit_by, learnt_from
+from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.score_table import Drawn, OrderedPair, ScorePair, play_table
 from harness.ranking.topologies import NEED_ANCHOR, TOPOLOGIES, Entry, make_topology
-from harness.ranking.topology import standings_in_units
+from harness.ranking.topology import Standing, standings_in_units
 
 _SHARES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3, 2), Fraction(2))
 """Judge calls of `cyclic`, as shares of the number of pairs: above 1 pairs are judged in both orders."""
@@ -103,10 +106,22 @@ class VerdictTable:
 class DesignPlayed:
     """A design played once on a table."""
 
-    ranks: Mapping[EstimatorName, Mapping[int, float]]
-    """0 is best, by estimator and entrant."""
+    seats: tuple[int, ...]
+    """The table's entrants, by the numbers that they have in the matches."""
+    standings: tuple[Standing, ...]
+    matches: tuple[Match, ...]
     orders: frozenset[OrderedPair]
     """The orders of which the verdict was used."""
+
+    @property
+    def calls(self) -> Comparisons:
+        """What the design bought."""
+        return collect_calls([standing.entrant for standing in self.standings], self.matches)
+
+    def ranks(self, pooled: Fit) -> dict[EstimatorName, dict[int, float]]:
+        """Return the ranks, 0 best, by estimator and entrant; `pooled` is the fit of these calls."""
+        by_seat = ranks_by_estimator(self.standings, self.matches, pooled)
+        return {name: {self.seats[seat]: rank for seat, rank in ranks.items()} for name, ranks in by_seat.items()}
 
 
 def verdict_scores(matches: Iterable[Match]) -> tuple[dict[OrderedPair, ScorePair], int]:
@@ -142,12 +157,9 @@ def play_design(table: VerdictTable, design: CurveDesign, *seed: int) -> DesignP
         return order if (seats[order[0]], seats[order[1]]) in table.scores else _turned(order)
 
     matches = play_table(topology, lambda i, j: table.scores[seats[i], seats[j]], stored)
-    ranks = ranks_by_estimator(standings_in_units(topology), matches)
     judged = [(match.a, match.b, first) for match in matches for first in match.shown_first]
-    return DesignPlayed(
-        {name: {seats[seat]: rank for seat, rank in of_seats.items()} for name, of_seats in ranks.items()},
-        frozenset((seats[i], seats[b if i == a else a]) for a, b, i in judged),
-    )
+    orders = frozenset((seats[i], seats[b if i == a else a]) for a, b, i in judged)
+    return DesignPlayed(tuple(seats), tuple(standings_in_units(topology)), tuple(matches), orders)
 
 
 def held_out(table: VerdictTable, used: frozenset[OrderedPair], *seed: int) -> list[Preference]:
@@ -223,12 +235,15 @@ def verdict_curve(
 
     A table whose truth prefers nothing takes no part. None without a table that takes part.
     """
-    keys: list[tuple[CurveDesign, EstimatorName]] = [(design, name) for design in designs for name in OF_A_GROUP]
-    rows = [row for at, table in enumerate(tables) if (row := _row(table, designs, (abs(seed), at, plays), held=held))]
+    keys: list[tuple[CurveDesign, EstimatorName]] = [(design, name) for design in designs for name in ESTIMATORS]
+    judge = learnt_from([_whole(table) for table in tables])
+    measured = [_measured(tables, design, judge, (abs(seed), plays), held=held) for design in designs]
+    rows = [[row for row in of_table if row] for of_table in zip(*measured, strict=True)]
+    rows = [of_table for of_table in rows if len(of_table) == len(measured)]
     if not rows or not keys:
         return None
-    taus = [[row[0][at] for row in rows] for at in range(len(keys))]
-    calls = [sum(row[1][at // len(OF_A_GROUP)] for row in rows) / len(rows) for at in range(len(keys))]
+    taus = [[of_table[at // len(ESTIMATORS)][0][name] for of_table in rows] for at, (_, name) in enumerate(keys)]
+    calls = [sum(of_table[at // len(ESTIMATORS)][1] for of_table in rows) / len(rows) for at in range(len(keys))]
     means = [sum(column) / len(column) for column in taus]
     most = max(range(len(keys)), key=lambda at: (round(calls[at], 9), means[at]))
     points = [
@@ -254,27 +269,40 @@ def frontier(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     return best
 
 
-def _row(
-    table: VerdictTable, designs: Sequence[CurveDesign], drawing: tuple[int, int, int], *, held: bool
-) -> tuple[list[float], list[float]] | None:
-    """Return the mean tau of each design and estimator, and the mean calls of each design; None without any truth."""
-    seed, at, plays = drawing
-    taus, calls = list[float](), list[float]()
-    for design in designs:
-        sums: dict[EstimatorName, float] = dict.fromkeys(OF_A_GROUP, 0.0)
-        used = counted = 0
-        for play in range(plays):
-            played = play_design(table, design, seed, at, play)
-            truth = held_out(table, played.orders, seed, at, play, 1) if held else table.truth
-            used += len(played.orders) * table.calls
-            counts = {name: count_right(truth, ranks) for name, ranks in played.ranks.items()}
+_Row = tuple[dict[EstimatorName, float], float]
+"""Of a table: the mean tau by estimator, and the mean calls."""
+_Counts = dict[EstimatorName, tuple[float, int]]
+
+
+def _whole(table: VerdictTable) -> Comparisons:
+    """Return all calls of a table."""
+    sides = [[table.entrants.index(order[side]) for order in table.scores] for side in (0, 1)]
+    scores = [[of_order[side] for of_order in table.scores.values()] for side in (0, 1)]
+    return Comparisons.of(len(table.entrants), sides[0], sides[1], scores[0], scores[1])
+
+
+def _measured(
+    tables: Sequence[VerdictTable], design: CurveDesign, judge: LearntJudge, drawing: tuple[int, int], *, held: bool
+) -> list[_Row | None]:
+    """Return what a design comes to on each table; None where the truth tells nothing.
+
+    `pooled` knows the judge as the whole round robin shows it, so as a profile of that judge would tell it.
+    """
+    seed, plays = drawing
+    every = [[play_design(table, design, seed, at, play) for play in range(plays)] for at, table in enumerate(tables)]
+    fits = iter(fit_by(judge, [one.calls for played in every for one in played], tell_p_value=False))
+    rows = list[_Row | None]()
+    for at, (table, played) in enumerate(zip(tables, every, strict=True)):
+        sums: dict[EstimatorName, float] = dict.fromkeys(ESTIMATORS, 0.0)
+        counted = 0
+        for play, one in enumerate(played):
+            ranks = one.ranks(next(fits))
+            truth = held_out(table, one.orders, seed, at, play, 1) if held else table.truth
+            counts: _Counts = {name: count_right(truth, of_name) for name, of_name in ranks.items()}
             if all(of for _, of in counts.values()):
                 counted += 1
-                for name in OF_A_GROUP:
-                    right, of = counts[name]
+                for name, (right, of) in counts.items():
                     sums[name] += 2 * right / of - 1
-        if not counted:
-            return None
-        taus += [total / counted for total in sums.values()]
-        calls.append(used / plays)
-    return taus, calls
+        used = sum(len(one.orders) for one in played) * table.calls / plays
+        rows.append(({name: total / counted for name, total in sums.items()}, used) if counted else None)
+    return rows

@@ -179,8 +179,6 @@ ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
     "pooled": lambda evidence: _by_fit(evidence, evidence.pooled, least_apart=1000),
 }
 """Every estimator by the name that users give it."""
-OF_A_GROUP: tuple[EstimatorName, ...] = ("tiers", "wins", "margins", "bt")
-"""Those that need no other group than the one that they rank."""
 
 
 def secondary_fit(estimator: EstimatorName) -> SecondOpinion:

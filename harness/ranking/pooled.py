@@ -82,9 +82,12 @@ def _heard(groups: Sequence[Comparisons], jury: JuryVoices | None) -> Sequence[C
     return [jury.as_one(calls) for calls in groups] if jury else groups
 
 
-def fit_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> list[Fit]:
-    """Return the fit of each group under a judge who is learnt already, from these groups or from others."""
-    return _fits_by(judge, pool_sums(_heard(groups, judge.jury)), groups)
+def fit_by(judge: LearntJudge, groups: Sequence[Comparisons], *, tell_p_value: bool = True) -> list[Fit]:
+    """Return the fit of each group under a judge who is learnt already, from these groups or from others.
+
+    The p-value takes most of the time.
+    """
+    return _fits_by(judge, pool_sums(_heard(groups, judge.jury)), groups, tell_p_value=tell_p_value)
 
 
 def without_level(judge: LearntJudge) -> LearntJudge:
@@ -94,14 +97,16 @@ def without_level(judge: LearntJudge) -> LearntJudge:
     return replace(judge, parameters=judge.parameters._replace(level_share=0.0), points=judge.points._replace(at=at))
 
 
-def _fits_by(judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comparisons]) -> list[Fit]:
+def _fits_by(
+    judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comparisons], *, tell_p_value: bool = True
+) -> list[Fit]:
     fits: dict[int, Fit] = {}
     for sums in pool:
-        fits |= _fits(sums, groups, judge)
+        fits |= _fits(sums, groups, judge, tell_p_value=tell_p_value)
     return [fits[place] for place in range(len(groups))]
 
 
-def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> dict[int, Fit]:
+def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge, *, tell_p_value: bool) -> dict[int, Fit]:
     """Return the fits of the groups of one size, by their places."""
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
     of_points, of_noise = _over_points(sums, judge), on_groups(sums, at, judge.noise_widths)
@@ -116,7 +121,7 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge) -> 
         shared * mean[:, :n],
         misfit * shared[:, :, None] ** 2 * covariance[:, :n, :n] + of_tastes,
         *(mean[:, n].tolist(), np.sqrt(covariance[:, n, n]).tolist(), dof.tolist()),
-        p_values(sums, judge, of_noise.of_steps, misfit).tolist(),
+        p_values(sums, judge, of_noise.of_steps, misfit).tolist() if tell_p_value else [None] * len(places),
     )
     of_each = zip(*columns, strict=True)
     return {

@@ -84,7 +84,7 @@ def _number(figure: QueryFigure | None, decimals: int = 2) -> str:
     return number_interval(figure, decimals) if figure else "\N{EN DASH}"
 
 
-_ESTIMATORS = ("tiers", "wins", "margins", "bt")
+_ESTIMATORS = ("tiers", "wins", "margins", "bt", "pooled")
 _COLUMNS = (
     table.Column("calls", 1, right=True),
     table.Column("topology", 2),
