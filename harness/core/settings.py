@@ -214,8 +214,9 @@ class Settings:
     )
     isolate: Literal["none", "process"] = declare(
         "none",
-        "process: make each rollout in a process, a working folder and a temporary folder of its own. Else rollouts "
-        "share the process, its files and the agent's module.",
+        "process: make each rollout in a process, a working folder and a temporary folder of its own; a file with "
+        "REUSES_PROCESS, or a packaged agent, shares the process with earlier rollouts. Else rollouts share the "
+        "process, its files and the agent's module.",
         default_text="rollouts share a process",
     )
     memory: int | None = declare(

@@ -53,8 +53,9 @@ class ResumeSettings(LaterSettings, total=False):
     """Send the Ray cluster only these files beside the agent's: a pattern such as `tools/**/*.py`. Repeatable.
     [default: the folder of the agent's file]"""
     isolate: Literal["none", "process"]
-    """process: make each rollout in a process, a working folder and a temporary folder of its own. Else rollouts
-    share the process, its files and the agent's module. [default: rollouts share a process]"""
+    """process: make each rollout in a process, a working folder and a temporary folder of its own; a file with
+    REUSES_PROCESS, or a packaged agent, shares the process with earlier rollouts. Else rollouts share the process,
+    its files and the agent's module. [default: rollouts share a process]"""
     memory: int | None
     """With `isolate process`: megabytes that the process of a rollout may take, the loaded agent included. [default:
     no limit; 1 to 1e+09]"""
