@@ -32,6 +32,8 @@ def rank(
     noise = "" if ranked.signal == "ok" else f" · signal {ranked.signal}"
     matches = counted(len(ranked.matches), "match", "matches")
     stdout().print(f"{matches}, {ranked.topology} with {ranked.estimator}{noise}")
+    for note in ranked.notes:
+        stdout().print(f"note: {note}", soft_wrap=True, markup=False)
 
 
 def _read_table(path: Path) -> tuple[int | None, dict[tuple[int, int], Any]]:

@@ -12,8 +12,9 @@ from harness.core.judge_profile import JudgeProfile, profile_in
 from harness.core.rankings import Match, Signal
 from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
-from harness.ranking.comparisons import Fit
+from harness.ranking.comparisons import Fit, ceiling_note, share_at_ends
 from harness.ranking.conclusions import Conclusion, Rule, collect_calls, conclude, is_level
+from harness.ranking.estimators import secondary_fit
 from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
 from harness.ranking.profile import lent_prior
@@ -121,6 +122,8 @@ class RankedScores(Record):
     signal: Signal
     topology: str
     estimator: str
+    notes: tuple[str, ...] = ()
+    """What has to be known before the probabilities are believed, as of a run's groups."""
 
 
 def rank_scores(
@@ -155,13 +158,19 @@ def rank_scores(
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
     matches = play_table(tournament, look_up)
     conclusion = conclude(standings_in_units(tournament), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
-    return ranked_scores(conclusion, matches, n, tournament.name, estimator)
+    calls = collect_calls(range(n), matches)
+    return ranked_scores(conclusion, matches, n, tournament.name, estimator, share_at_ends([calls]))
 
 
 def ranked_scores(
-    conclusion: Conclusion, matches: tuple[Match, ...], n: int, topology: str, estimator: str
+    conclusion: Conclusion, matches: tuple[Match, ...], n: int, topology: str, estimator: str, at_ends: float
 ) -> RankedScores:
-    """Return the record of what was concluded on entrants 0..n-1."""
+    """Return the record of what was concluded on entrants 0..n-1.
+
+    `at_ends`: the share of the judge's scores at an end of the scale, of which the intervals of `pooled` know nothing.
+    """
+    by_pooled = "pooled" in {estimator, secondary_fit(estimator)}  # pyright: ignore[reportArgumentType] - checked before
+    ceiling = ceiling_note(at_ends) if by_pooled else None
     ranked = [conclusion.ranked[i] for i in range(n)]
     return RankedScores(
         ranks=tuple(r.rank for r in ranked),
@@ -176,6 +185,7 @@ def ranked_scores(
         signal=conclusion.signal,
         topology=topology,
         estimator=estimator,
+        notes=tuple(filter(None, (conclusion.note, ceiling))),
     )
 
 
@@ -288,15 +298,16 @@ def rank_many(
         for place, table in enumerate(tables)
     ]
     fits: Sequence[Fit | None] = [None] * len(played)
+    calls = [collect_calls(range(n), matches) for matches, n in played]
     if estimator in {"pooled", "wins"}:
-        fits = fit_pooled([collect_calls(range(n), matches) for matches, n in played], lent_prior(profile))
+        fits = fit_pooled(calls, lent_prior(profile))
     rule = Rule(estimator)  # pyright: ignore[reportArgumentType] - checked above
-    rankings: list[RankedScores] = []
+    rankings, at_ends = list[RankedScores](), share_at_ends(calls)
     for (matches, n), fit in zip(played, fits, strict=True):
         # `wins`, unlike the fits, would rank entrants whom no calls connect; where no scores differ all share one rank
         finished = estimator != "wins" or is_level(matches) or fit is None or fit.connected
         conclusion = conclude(count_points(range(n), matches), matches, rule=rule, finished=finished, fit=fit)
-        rankings.append(ranked_scores(conclusion, matches, n, "given", estimator))
+        rankings.append(ranked_scores(conclusion, matches, n, "given", estimator, at_ends))
     return rankings
 
 

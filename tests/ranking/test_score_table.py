@@ -112,3 +112,14 @@ def test_what_cannot_be_ranked_is_refused_in_a_sentence(table: Any, told: Any, s
 def test_one_entrant_stands_alone() -> None:
     found = rank_scores({}, n=1)
     assert (found.ranks, found.rewards, found.advantages, found.matches, found.signal) == ((0,), (0,), (0,), (), "none")
+
+
+def test_a_judge_at_the_ends_of_its_scale_is_noted_as_a_run_notes_it() -> None:
+    table = {(0, 1): (10.0, 9.0), (1, 0): (8.0, 10.0), (0, 2): (10.0, 5.0), (2, 0): (0.0, 10.0)}
+    (many,), one = harness.rank_many([table]), harness.rank_scores(table, "anchor")
+    assert many.notes == one.notes
+    assert one.notes[0].startswith("ceiling: 62 % of the judge's scores stand at an end of the scale")
+    assert not harness.rank_scores(table, "anchor", "margins").notes
+    assert not harness.rank_scores({(0, 1): (7.0, 6.0), (1, 0): (6.0, 8.0)}).notes
+    apart = harness.rank_many([{(0, 1): (7.0, 6.0), (2, 3): (6.0, 8.0)}])[0]
+    assert apart.notes == ("the matches do not connect all rollouts, so nothing is ranked",)
