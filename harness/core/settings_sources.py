@@ -138,7 +138,7 @@ def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     unlike = changes.get("topology") not in (None, "cyclic")  # no set: a config file may hold a list there
     now_other = unlike and "budget" not in changes
     if now_budget or (now_other and kept.get("budget") is not None):
-        kept = {k: v for k, v in kept.items() if k not in {"budget", *_FOR_A_BUDGET}}
+        kept = {k: v for k, v in kept.items() if k not in {"budget", "topology", "estimator"}}
     return kept | dict(changes)
 
 

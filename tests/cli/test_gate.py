@@ -98,7 +98,7 @@ def test_a_gate_that_cannot_tell_fails_unless_it_may_pass_and_says_so(desk: Desk
     assert desk("gate", *alike, *FAR).code == 0, "twenty ties are no worse than 30 %"
     noisy = desk("gate", runs[0], same)
     assert (noisy.code, noisy.out) == (2, b"")
-    assert "the judge tells nothing apart" in noisy.err_text
+    assert "of different transcripts does the judge name a winner" in noisy.err_text
 
 
 def test_markdown_and_junit_say_what_the_gate_says(desk: Desk, runs: tuple[str, str], tmp_path: Path):

@@ -92,10 +92,10 @@ def test_settings_written_down_are_the_settings_read_back() -> None:
     assert load(as_written(found)) == found
 
 
-def test_pooled_ranks_unless_an_estimator_is_named_which_a_budget_does_not_change() -> None:
+def test_pooled_ranks_unless_an_estimator_is_named_and_a_budget_given_later_picks_it_anew() -> None:
     assert load({}).estimator == load({"budget": 28}).estimator == "pooled"
     assert load({"budget": 28, "estimator": "wins"}).estimator == "wins"
-    assert load(changed({"topology": "arena", "estimator": "tiers"}, {"budget": 28})).estimator == "tiers"
+    assert load(changed({"topology": "arena", "estimator": "tiers"}, {"budget": 28})).estimator == "pooled"
 
 
 def test_auto_is_cyclic_from_six_rollouts_on_or_with_a_budget_and_else_arena() -> None:

@@ -130,12 +130,12 @@ def test_all_28_pairs_of_a_round_robin_agree_with_the_verdict_records(runs: Runs
 
 
 @pytest.mark.nightly
-def test_difference_and_probability_are_those_of_the_group_s_margins(runs: Runs, by_topology: dict[str, str]) -> None:
+def test_difference_and_probability_are_those_of_the_fit_that_ranks(runs: Runs, by_topology: dict[str, str]) -> None:
     run, ranking = runs.newest(), by_topology["round_robin"]
-    margins = {r["index"]: r["margin"] for r in ranked_group(run, ranking)["rollouts"]}
+    scores = {r["index"]: r["score"] for r in ranked_group(run, ranking)["rollouts"]}
     for a, b in combinations(range(8), 2):
         there, back = explained(run, ranking, a, b), explained(run, ranking, b, a)
-        assert there["difference"] == pytest.approx(margins[a] - margins[b], abs=2e-6)
+        assert there["difference"] == pytest.approx(scores[a] - scores[b], abs=2e-6)
         assert there["difference"] == -back["difference"]
         assert there["p_above"] + back["p_above"] == pytest.approx(1, abs=2e-6)
         assert there["sd"] == back["sd"] > 0
