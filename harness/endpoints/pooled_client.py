@@ -37,7 +37,8 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
         return response
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        for pool in self._pools:
+        """Close all connections, and let the pools go: the client of a call that was cut off is in a cycle."""
+        pools, self._pools, self._free = self._pools, [], []
+        for pool in pools:
             await pool.aclose()
         await super().aclose()
