@@ -1,6 +1,7 @@
 """What commands print before they spend: the cost of the work, the limits of its results, idle options."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -18,7 +19,6 @@ from harness.pipeline.plan import Prepared, describe_calls
 from harness.pipeline.rescoring import Quote
 from harness.pipeline.resolve import prices_by_name
 from harness.pipeline.stages import describe_batches
-from harness.ranking.topologies import calls_bounds
 from harness.report.text import dollars
 from harness.tournament.ranker import METHODS
 
@@ -121,7 +121,7 @@ def note_idle_prices(console: Console, prepared: Prepared, words: Iterable[str] 
 def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
     """Say what a run would take: the result of --dry-run."""
     if not as_json:
-        say("\n".join([*plan_lines(prepared, queries), *_better_design(prepared.settings)]))
+        say("\n".join([*plan_lines(prepared, queries), *_better_design(prepared)]))
     else:
         plan = {
             "queries": queries,
@@ -153,11 +153,13 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     ]
 
 
-def _better_design(settings: Settings) -> list[str]:
+def _better_design(prepared: Prepared) -> list[str]:
     """Return which design ranks better for about as many calls; the figures are those of benchmarks/ranking.py."""
+    settings = prepared.settings
     if settings.topology != "arena" or settings.n < CYCLIC_FROM or settings.judge != "pairwise":
         return []
-    calls = counted(calls_bounds("cyclic", settings.n)[1], "judge call")
+    cyclic = replace(prepared, settings=replace(settings, topology="cyclic"))
+    calls = counted(cyclic.judge_calls(1)[1], "judge call")
     gain = "rank correlation .79 in place of .73 under a usual judge (8 rollouts)"
     return [f"--topology auto: cyclic, {calls} a query; {gain}"]
 
