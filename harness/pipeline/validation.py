@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import anyio
@@ -147,31 +147,38 @@ def wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         return
     path = ranking.path or reader.folder
     counter = str(ranking.head.judge.get("counter", ESTIMATE))
-    if not can_count_by(counter):
-        yield Finding("notice", path, f"ranks not compared: {counter} of its transcripts is not on this machine")
-        return
-    rendering = ranking.head.rendering
-    if rendering > RENDERING:
-        yield Finding("notice", path, f"ranks not compared: only a later version writes transcripts in way {rendering}")
-        return
-    if ranking.head.fit_version != FIT_VERSION:
-        yield Finding("notice", path, "ranks not compared: only a later version fits as this ranking was fitted")
+    if reason := _incomparable(ranking, counter):
+        yield Finding("notice", path, f"ranks not compared: {reason}")
         return
     rules = replace(rules_of(settings, counter), one_of_many=True)
-    replayed = partial(_played_again, reader, settings=settings, rules=rules)
-    of_all = rules.estimator == "pooled"
-    # A changed match changes the judge that is learnt from all, and with it all places: blame is its line's alone.
-    changed = {group.query for group in ranking.groups if of_all and not _same_matches(replayed(group), group)}
-    judge = learnt_from_all(ranking.queries, ranking.stored, rules) if of_all and not changed else None
+    judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
+    changed, moved = list[str](), list[str]()
     for stored in ranking.groups:
-        again = replayed(stored)
-        if again is None or (changed and stored.query not in changed):
+        again = _played_again(reader, stored, settings, rules)
+        if again is None:
+            continue
+        if judge and not _same_matches(again, stored):
+            changed.append(stored.query)
             continue
         if judge and not stored.provisional:
             (again,) = refit(judge, [again], rules)
-        if changed or not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
-            line = ranking.line_of(stored.query)
-            yield Finding("damage", path, f"the ranks of {stored.query!r} do not follow from its matches", line)
+        if not _same_places(again, stored, _OF_A_SEARCH if judge else _OF_ROUNDING):
+            moved.append(stored.query)
+    # A changed match changes the judge that is learnt from all, and with it all places: blame is its line's alone.
+    for query in changed or moved:
+        line = ranking.line_of(query)
+        yield Finding("damage", path, f"the ranks of {query!r} do not follow from its matches", line)
+
+
+def _incomparable(ranking: RankingFile, counter: str) -> str | None:
+    """Return why a ranking cannot be played again here; None where it can."""
+    if not can_count_by(counter):
+        return f"{counter} of its transcripts is not on this machine"
+    if ranking.head.rendering > RENDERING:
+        return f"only a later version writes transcripts in way {ranking.head.rendering}"
+    if ranking.head.fit_version != FIT_VERSION:
+        return "only a later version fits as this ranking was fitted"
+    return None
 
 
 def _played_again(reader: RunReader, stored: GroupRanking, settings: Settings, rules: Rules) -> GroupRanking | None:
@@ -186,9 +193,9 @@ def _played_again(reader: RunReader, stored: GroupRanking, settings: Settings, r
     return anyio.run(rank_part, TournamentRanker(_recorded_jury(verdicts, settings, seats), rules), group, settings)
 
 
-def _same_matches(again: GroupRanking | None, stored: GroupRanking) -> bool:
-    """Tell whether the same matches ended with the same scores; so it is where there is nothing to compare."""
-    met, stored_met = ([(m.a, m.b, m.score_a, m.score_b) for m in r.matches] for r in (again or stored, stored))
+def _same_matches(again: GroupRanking, stored: GroupRanking) -> bool:
+    """Tell whether the same matches ended with the same scores."""
+    met, stored_met = ([(m.a, m.b, m.score_a, m.score_b) for m in r.matches] for r in (again, stored))
     return met == stored_met
 
 
