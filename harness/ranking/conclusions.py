@@ -175,11 +175,10 @@ def ranks_by_estimator(
 
     All are tied where it cannot rank them.
     """
-    evidence = _evidence(standings, matches, pooled)
-    tied = is_level(matches)
+    evidence, tied = Evidence(standings, matches, pooled.of, pooled), is_level(matches)
     ranks = dict[EstimatorName, dict[int, float]]()
-    for name in ESTIMATORS if evidence else ():
-        estimate = ESTIMATORS[name](evidence) if evidence else NO_ESTIMATE
+    for name in ESTIMATORS:
+        estimate = ESTIMATORS[name](evidence)
         level = tied or (estimate.fit is not None and not estimate.fit.connected)
         places = average_ranks(dict.fromkeys(estimate.scores, 0) if level else estimate.keys)
         ranks[name] = {entrant: float(rank) for entrant, rank in places.items()}

@@ -184,3 +184,8 @@ ESTIMATORS: Mapping[EstimatorName, Callable[[Evidence], Estimate]] = {
 def secondary_fit(estimator: EstimatorName) -> SecondOpinion:
     """Return which fit stands beside an estimator: `pooled` beside one without a fit of its own."""
     return "pooled" if estimator in {"tiers", "wins"} else "margins"
+
+
+def is_by_pooled(estimator: EstimatorName) -> bool:
+    """Tell whether `pooled` ranks, or gives the probabilities beside what ranks."""
+    return "pooled" in {estimator, secondary_fit(estimator)}

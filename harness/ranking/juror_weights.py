@@ -141,14 +141,14 @@ def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
 
 def echoes_among(calls: Mapping[int, Sequence[Comparisons]]) -> frozenset[int]:
     """Return the seats of jurors who judged the same calls as one before them, each with the same scores."""
-    seats: dict[bytes, int] = {}
+    seats: dict[tuple[bytes, ...], int] = {}
     return frozenset(seat for seat, own in calls.items() if seats.setdefault(_said(own), seat) != seat)
 
 
-def _said(calls: Sequence[Comparisons]) -> bytes:
+def _said(calls: Sequence[Comparisons]) -> tuple[bytes, ...]:
     """Return what a juror said in all of its calls, so that two can be told to have said the same."""
-    columns = ((of.first, of.second, of.score_first, of.score_second) for of in calls)
-    return b"".join(np.array([len(of[0]), *np.concatenate(of)], np.float64).tobytes() for of in columns)
+    columns = (column for of in calls for column in (of.first, of.second, of.score_first, of.score_second))
+    return tuple(column.tobytes() for column in columns)
 
 
 def learn_voices(

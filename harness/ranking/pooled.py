@@ -8,14 +8,7 @@ import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
 from harness.ranking.equals import p_values
-from harness.ranking.juror_weights import (
-    JuryVoices,
-    LearntJuror,
-    echoes_among,
-    learn_voices,
-    of_jurors,
-    on_groups,
-)
+from harness.ranking.juror_weights import JuryVoices, LearntJuror, echoes_among, learn_voices, of_jurors, on_groups
 from harness.ranking.pooled_judge import LearntJudge, learn_judge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
 from harness.ranking.pooled_sums import PoolSums, pool_sums

@@ -14,7 +14,7 @@ from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.ranking.comparisons import Fit, ceiling_note, share_at_ends
 from harness.ranking.conclusions import Conclusion, Rule, collect_calls, conclude, is_level
-from harness.ranking.estimators import secondary_fit
+from harness.ranking.estimators import is_by_pooled
 from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
 from harness.ranking.profile import lent_prior
@@ -158,8 +158,8 @@ def rank_scores(
     tournament = make_topology(topology, Entry(range(n), 0, order, sampler))  # pyright: ignore[reportArgumentType] - checked above
     matches = play_table(tournament, look_up)
     conclusion = conclude(standings_in_units(tournament), matches, rule=Rule(estimator))  # pyright: ignore[reportArgumentType]
-    calls = collect_calls(range(n), matches)
-    return ranked_scores(conclusion, matches, n, tournament.name, estimator, share_at_ends([calls]))
+    at_ends = share_at_ends([conclusion.fit.of] if conclusion.fit else [])
+    return ranked_scores(conclusion, matches, n, tournament.name, estimator, at_ends)
 
 
 def ranked_scores(
@@ -169,8 +169,7 @@ def ranked_scores(
 
     `at_ends`: the share of the judge's scores at an end of the scale, of which the intervals of `pooled` know nothing.
     """
-    by_pooled = "pooled" in {estimator, secondary_fit(estimator)}  # pyright: ignore[reportArgumentType] - checked before
-    ceiling = ceiling_note(at_ends) if by_pooled else None
+    ceiling = ceiling_note(at_ends) if is_by_pooled(estimator) else None  # pyright: ignore[reportArgumentType] - checked before
     ranked = [conclusion.ranked[i] for i in range(n)]
     return RankedScores(
         ranks=tuple(r.rank for r in ranked),

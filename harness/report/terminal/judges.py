@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
+from typing import get_args
 
 from rich.text import Text
 
 from harness.core.errors import counted
+from harness.core.settings import EstimatorName
 from harness.core.unicode import visible
 from harness.ranking.curve import CurvePoint, frontier
 from harness.ranking.judge_stats.side_by_side import QueryFigure
@@ -84,7 +86,7 @@ def _number(figure: QueryFigure | None, decimals: int = 2) -> str:
     return number_interval(figure, decimals) if figure else "\N{EN DASH}"
 
 
-_ESTIMATORS = ("tiers", "wins", "margins", "bt", "pooled")
+_ESTIMATORS = get_args(EstimatorName)
 _COLUMNS = (
     table.Column("calls", 1, right=True),
     table.Column("topology", 2),
