@@ -181,10 +181,15 @@ def first_places(group: Group, ranking: GroupRanking, verdicts: VerdictLookup) -
     match = last_meeting(ranking, *(p.rollout.index for p in best[:2])) if len(best) > 1 else None
     return FirstPlaces(
         ranked=tuple(p.rollout for p in best),
-        leaders=tuple(p.rollout for p in best if p.ranked.rank == best[0].ranked.rank),
+        leaders=_leaders(best),
         match=_deciding_match(match, best[0].rollout.index, ranking.estimator, verdicts) if match else None,
         list_scores=(scores[0], scores[1]) if ranking.verdicts and len(scores) == 2 else None,
     )
+
+
+def _leaders(best: Sequence[PlacedRollout]) -> tuple[Rollout, ...]:
+    """Return who shares first place, of those that have a rank, best first."""
+    return tuple(p.rollout for p in best if p.ranked.rank == best[0].ranked.rank)
 
 
 def last_meeting(ranking: GroupRanking, first: int, second: int) -> Match | None:
@@ -265,10 +270,10 @@ def notes(group: Group, ranking: GroupRanking) -> list[str]:
 def _behind_the_champion(group: Group, ranking: GroupRanking) -> str | None:
     """Return why the winner of a bracket is not first, where an estimator other than ArenaRL's ranks; else None."""
     drawn = draw_bracket(group, ranking) if ranking.estimator != "tiers" else None
-    ranks = {r.index: r.rank for r in ranking.rollouts if r.rank is not None}
-    if drawn is None or drawn.champion not in ranks or ranks[drawn.champion] == min(ranks.values()):
+    best = with_a_rank(group, ranking)
+    if drawn is None or drawn.champion not in {p.rollout.index for p in best} - {r.index for r in _leaders(best)}:
         return None
-    first = enumeration([f"rollout {index}" for index, rank in ranks.items() if rank == min(ranks.values())])
+    first = enumeration([f"rollout {rollout.index}" for rollout in _leaders(best)])
     matches = counted(len([m for m in ranking.matches if not m.repeated]), "match", "matches")
     won = f"rollout {drawn.champion} won the final"
     return f"{won}; {ranking.estimator} goes by the scores of all {matches}: {first} is first"
