@@ -41,6 +41,11 @@ def page_name(query: str) -> str:
     return f"{safe}-{hashlib.sha256(query.encode()).hexdigest()[:12]}.html"
 
 
+def pages_folder(target: Path) -> Path:
+    """Return the folder of the queries' pages that belongs to an index."""
+    return target.with_suffix("") if target.suffix else target.with_name(f"{target.name}-pages")
+
+
 class PageFolder:
     """The folder RUN/report, open for writing."""
 

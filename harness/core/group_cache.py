@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from harness.core.cost import Cost, cost
 from harness.core.rankings import GroupRanking, PairJudgment
-from harness.core.records import Group, Query, Role, Rollout
+from harness.core.records import Group, Role, Rollout
 
 TITLE = 300
 """Characters of a query's text, and of what came with it, that a cached group keeps."""
@@ -125,7 +125,7 @@ def cached_group(group: Group, ranking: GroupRanking, judged: Callable[[str], Pa
     return CachedGroup(
         query=group.query.id,
         title=group.query.text[:TITLE],
-        metadata=brief_metadata(group.query),
+        metadata=brief_metadata(group.query.metadata),
         basis=group.basis,
         rollouts=tuple(_rollout(rollout, *shown.get(rollout.index, (None, False))) for rollout in group.rollouts),
         verdicts={
@@ -134,9 +134,9 @@ def cached_group(group: Group, ranking: GroupRanking, judged: Callable[[str], Pa
     )
 
 
-def brief_metadata(query: Query) -> dict[str, float | str]:
+def brief_metadata(metadata: Mapping[str, JsonValue]) -> dict[str, float | str]:
     """Return what came with a query: numbers, and the beginnings of all else as text."""
-    return {name: _brief(value) for name, value in query.metadata.items() if value is not None}
+    return {name: _brief(value) for name, value in metadata.items() if value is not None}
 
 
 def _brief(value: JsonValue) -> float | str:

@@ -186,6 +186,6 @@ def secondary_fit(estimator: EstimatorName) -> SecondOpinion:
     return "pooled" if estimator in {"tiers", "wins"} else "margins"
 
 
-def is_by_pooled(estimator: EstimatorName) -> bool:
+def rests_on_pooled(estimator: EstimatorName) -> bool:
     """Tell whether `pooled` ranks, or gives the probabilities beside what ranks."""
     return "pooled" in {estimator, secondary_fit(estimator)}

@@ -14,7 +14,7 @@ from harness.core.records import Record
 from harness.core.settings import EstimatorName, OrderPolicy, TopologyName
 from harness.ranking.comparisons import Fit, ceiling_note, share_at_ends
 from harness.ranking.conclusions import Conclusion, Rule, collect_calls, conclude, is_level
-from harness.ranking.estimators import is_by_pooled
+from harness.ranking.estimators import rests_on_pooled
 from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.pooled import fit_pooled
 from harness.ranking.profile import lent_prior
@@ -169,7 +169,7 @@ def ranked_scores(
 
     `at_ends`: the share of the judge's scores at an end of the scale, of which the intervals of `pooled` know nothing.
     """
-    ceiling = ceiling_note(at_ends) if is_by_pooled(estimator) else None  # pyright: ignore[reportArgumentType] - checked before
+    ceiling = ceiling_note(at_ends) if rests_on_pooled(estimator) else None  # pyright: ignore[reportArgumentType] - checked before
     ranked = [conclusion.ranked[i] for i in range(n)]
     return RankedScores(
         ranks=tuple(r.rank for r in ranked),

@@ -15,7 +15,7 @@ from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settin
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import Averaging
 from harness.ranking.conclusions import Rule
-from harness.ranking.estimators import is_by_pooled
+from harness.ranking.estimators import rests_on_pooled
 from harness.ranking.margins import EarlyStop, fit_margins
 from harness.ranking.pooled import fit_alone
 from harness.ranking.profile import lent_prior
@@ -57,7 +57,7 @@ class Rules:
     @property
     def by_pooled(self) -> bool:
         """Whether `pooled` ranks, or gives the probabilities beside what ranks."""
-        return is_by_pooled(self.estimator)
+        return rests_on_pooled(self.estimator)
 
     @property
     def provisional(self) -> bool:

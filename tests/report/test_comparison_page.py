@@ -1,11 +1,14 @@
 """The page of a comparison: what is on it, and that hostile texts stay texts."""
 
+import base64
+import hashlib
 import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from harness.archive.page_folder import page_name
 from harness.report.html.comparison_page import forest, render_comparison_page, write_comparison_page
 from harness.report.html.diffs import instruction_diff
 from tests.comparisons_by_hand import MadeComparison, Writer, a_comparison, a_side, make, stored
@@ -19,7 +22,7 @@ def source_of(folder: Path, made: MadeComparison) -> str:
     return render_comparison_page(reader, made.comparison)
 
 
-def test_the_sentence_stands_first_then_the_figures_then_the_losses_worst_first(tmp_path):
+def test_the_sentence_stands_first_then_the_figures_then_all_queries_worst_first(tmp_path):
     made = make(12, failed=True)
     page = ParsedPage(source_of(tmp_path, made))
     text = page.text()
@@ -30,24 +33,27 @@ def test_the_sentence_stands_first_then_the_figures_then_the_losses_worst_first(
             "All pairs",
             "$0.0123 [0.0100, 0.0150]",
             "Then answer in",
-            "open one for its transcripts",
-            "All queries the worst",
+            "the worst for B first. Open a query",
+            "open a query for its transcripts",
             "Made from the archive",
         )
     ]
     assert places == sorted(places)
     outcomes = {query.ids[0]: query.outcome((0, 1)) or 0.0 for query in made.queries}
-    lost = re.findall(r"Query (q\d+) , topic", text)
-    assert set(lost) == {name for name, outcome in outcomes.items() if outcome < 0.5}
-    assert lost == sorted(lost, key=lambda name: outcomes[name])
+    in_full = re.findall(r"Query (q\d+) , topic", text)
+    assert set(in_full) == set(outcomes)
+    assert in_full == sorted(in_full, key=lambda name: outcomes[name])
+    ways = ((lambda one: one < 0.5), (lambda one: one == 0.5), (lambda one: one > 0.5))
+    lost, tied, won = (sum(map(way, outcomes.values())) for way in ways)
+    assert f"Of 12 queries B lost {lost}, tied {tied} and won {won}" in text
 
 
-def test_a_loss_shows_both_transcripts_the_scores_of_both_orders_and_whom_the_judge_calls_a(tmp_path):
+def test_a_query_shows_both_transcripts_the_scores_of_both_orders_and_whom_the_judge_calls_a(tmp_path):
     writer = Writer()
     queries = (writer.query(0, (-2.0, -1.0)), writer.query(1, (-0.5, 0.5), failed="max_turns"))
     made = MadeComparison(a_comparison(queries), queries, writer.verdicts, writer.blobs)
     page = ParsedPage(source_of(tmp_path, made))
-    worst, second = page.text("lost-ba-1"), page.text("lost-ba-2")
+    worst, second = (page.text(f"ba-{page_name(name).removesuffix('.html')}") for name in ("q0", "q1"))
     assert "2 of side A to query 0" in worst
     assert "2 of side B to query 0" in worst
     assert (
@@ -96,7 +102,13 @@ def test_the_foot_says_which_task_the_judge_was_shown(tmp_path, differing: int, 
 
 def test_three_sides_have_a_line_for_each_two_and_what_each_lost_to_each(tmp_path):
     page = ParsedPage(source_of(tmp_path, make(5, sides=3)))
-    for words in ("B against A", "C against A", "C against B", "Strength by Bradley and Terry", "C lost to B"):
+    for words in (
+        "B against A",
+        "C against A",
+        "C against B",
+        "Strength by Bradley and Terry",
+        "C against B, pair by pair",
+    ):
         assert words in page.text()
     assert page.faults == []
     assert len(page.ids()) == len(set(page.ids()))
@@ -115,9 +127,11 @@ def test_a_line_is_coloured_by_the_rule_of_the_sentence():
 
 
 def test_links_lead_somewhere_and_headings_go_down_one_level_at_a_time(tmp_path):
-    for number, made in enumerate((make(60, seed=3), make(4, sides=4), make(1))):
-        page = ParsedPage(source_of(tmp_path / str(number), made))
-        assert set(page.links()) <= {f"#{name}" for name in page.ids()}
+    made_pages = [ParsedPage(source_of(tmp_path / str(i), made)) for i, made in enumerate((make(60), make(4, sides=4)))]
+    with stored(tmp_path, many := make(40, sides=3)) as reader:
+        own = write_comparison_page(reader, many.comparison, tmp_path / "many.html")
+    for page in (*made_pages, ParsedPage((own.with_suffix("") / page_name("q7")).read_text("utf-8"))):
+        assert {link for link in page.links() if link.startswith("#")} <= {f"#{name}" for name in page.ids()}
         levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
         assert levels[0] == 1
         assert all(below <= above + 1 for above, below in pairwise(levels))
@@ -125,10 +139,13 @@ def test_links_lead_somewhere_and_headings_go_down_one_level_at_a_time(tmp_path)
 
 
 def test_hostile_texts_become_text_and_nothing_else(tmp_path):
-    source = source_of(tmp_path, make(4, evil=EVIL, failed=True))
+    whole = source_of(tmp_path, make(4, evil=EVIL, failed=True))
+    (script,) = re.findall(r"<script>.*?</script>", whole, re.DOTALL)
+    source = whole.replace(script, "")
     page = ParsedPage(source)
     assert page.faults == []
-    assert {tag for tag, _ in page.elements} <= TAGS | {"del", "ins"}
+    of_forms = {"form", "label", "input", "select", "option", "button", "output", "kbd"}
+    assert {tag for tag, _ in page.elements} <= TAGS | {"del", "ins"} | of_forms
     names = {name for _, attributes in page.elements for name in attributes}
     assert not {name for name in names if name.startswith("on")} | (names & {"src", "srcset", "action", "formaction"})
     for raw in ("<img", "<svg", "</script", "<script", "javascript:window.pwned='a'\">"):
@@ -136,7 +153,9 @@ def test_hostile_texts_become_text_and_nothing_else(tmp_path):
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", source)
     assert not re.search(r"url\(|@import|//", page.style)
     policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    digest = base64.b64encode(hashlib.sha256(script[8:-9].encode()).digest()).decode()
     assert "default-src 'none'" in policy
+    assert policy.endswith(f"script-src 'sha256-{digest}'")
 
 
 def test_it_is_written_to_the_folder_and_the_same_archive_gives_the_same_bytes(tmp_path):
@@ -148,6 +167,27 @@ def test_it_is_written_to_the_folder_and_the_same_archive_gives_the_same_bytes(t
         assert (
             write_comparison_page(reader, made.comparison, tmp_path / "other.html").read_bytes() == target.read_bytes()
         )
+
+
+def test_above_a_hundred_queries_each_has_a_page_of_its_own_with_the_pairs_of_all_sides(tmp_path):
+    made = make(40, sides=3)  # three pairings of 40 queries
+    with stored(tmp_path, made) as reader:
+        target = write_comparison_page(reader, made.comparison, tmp_path / "index.html")
+        pages = {path.name: path.read_text("utf-8") for path in (tmp_path / "index").iterdir()}
+        index = ParsedPage(target.read_text("utf-8"))
+        assert set(pages) == {page_name(query.ids[0]) for query in made.queries}
+        linked = {link.partition("#") for link in index.links() if link.startswith("index/")}
+        assert len(linked) == 120
+        for path, _, fragment in linked:
+            assert fragment in ParsedPage(pages[path.removeprefix("index/")]).ids()
+        page = ParsedPage(pages[page_name("q7")])
+        assert page.faults == []
+        for words in ("B against A", "C against A", "C against B", "1 of side C to query 7", "All queries"):
+            assert words in page.text()
+        fewer = make(3)
+        with stored(tmp_path / "fewer", fewer) as few:
+            write_comparison_page(few, fewer.comparison, target)
+    assert not (tmp_path / "index").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from harness.archive.reader import RunReader
 from harness.archive.store import RunStore
 from harness.core.records import Query
 from harness.report.html.run_page import render_page
-from harness.report.summary.ranking import summarize
+from harness.report.summary.ranking import summarize, winners_sentence
 from harness.report.text import SIGNAL_WORDS, dollars, fixed, seconds
 from tests.report.archives_by_hand import EVIL, START, QuerySketch, RolloutSketch, a_rollout, build, crowd
 from tests.report.parsed_page import ParsedPage
@@ -74,6 +75,19 @@ def test_the_spread_shows_each_score_and_the_anchors(tmp_path):
     assert f'aria-label="5 scores from {min(scores):.2f} to {max(scores):.2f}"' in drawings[0]
     assert drawings[0].count("M") == len(set(scores))
     assert drawings[0].count("<circle") == 1
+
+
+def test_the_headline_says_who_wins_how_many_queries(tmp_path):
+    level = QuerySketch([RolloutSketch(answer=f"{i}") for i in range(4)])
+    built = build(tmp_path, *(crowd(8) for _ in range(3)), level)
+    lines = list(summarize(built.reader, built.ranking).lines)
+    assert [(line.signal, line.first_role) for line in lines] == [("ok", "sample")] * 3 + [("none", "anchor")]
+    said = "A sample wins 3 of 4 queries, the anchor 0; 1 shows no clear winner"
+    assert ParsedPage(render_page(built.reader, built.ranking)).text().count(said) == 1
+    by_anchor = [replace(lines[0], first_role="anchor"), *lines[1:3], replace(lines[1], complete=False)]
+    assert winners_sentence(by_anchor) == "A sample wins 2 of 4 queries, the anchor 1; 1 shows no clear winner"
+    none = [replace(line, anchor_score=None) for line in lines[:3]]
+    assert winners_sentence(none) == "One rollout wins on 3 of 3 queries"
 
 
 def test_the_policy_admits_just_the_one_script_by_its_hash_and_queries_pages_none(tmp_path):

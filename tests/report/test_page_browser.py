@@ -194,6 +194,36 @@ def test_the_index_is_filtered_and_sorted_by_keyboard(pages, visit):
     assert seen.complaints == []
 
 
+def test_filters_stand_in_the_address_and_come_back_with_it(pages, visit):
+    page = visit(pages["comparison"], 1280).page
+    page.locator("select[name=outcome]").select_option("won")
+    page.locator("th button", has_text="Margin").click()
+    won, state = shown_rows(page), page.url.partition("#")[2]
+    assert state == "ba.outcome=won&ba.sort=2-"
+    assert 1 < len(won) < 30
+    again = visit(pages["comparison"], 1280).page
+    again.goto(f"{pages['comparison'].as_uri()}#{state}")
+    assert shown_rows(again) == won
+    again.locator("form.filter button[type=reset]").click()
+    again.wait_for_function("!location.hash.includes('=')")
+    assert len(shown_rows(again)) == 30
+
+
+def test_slash_finds_and_j_and_k_go_through_the_rows_that_are_shown(pages, visit):
+    page = visit(pages["comparison"], 1280).page
+    page.keyboard.press("/")
+    page.keyboard.type("planet 1?")
+    page.keyboard.press("Escape")
+    assert len(shown_rows(page)) == 3  # 1, 11 and 21
+    for key in "jjkj":
+        page.keyboard.press(key)
+    link = page.evaluate("document.activeElement.hash")
+    body = page.locator(link)
+    assert not body.is_visible()
+    page.keyboard.press("Enter")
+    body.wait_for(state="visible", timeout=5000)
+
+
 def test_on_a_phone_the_index_is_sorted_by_a_list(pages, visit):
     page = visit(pages["many"], 375).page
     page.locator("select.sorting").select_option("0-")

@@ -1,143 +1,21 @@
-"""A comparison's page, drawn from its archive, with the queries that a side lost, and written to a file."""
+"""A comparison's page, and above 100 queries a page for each of them, drawn from its archive."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.page_folder import opened_pages, pages_folder, remove_pages
 from harness.archive.run_files import write_file
 from harness.core import comparisons
 from harness.core.errors import counted
-from harness.report.html.diffs import BESIDE_A_MATCH, DiffLine, ExcerptText, cut_excerpt, instruction_diff
-from harness.report.html.facts import Fact, versions_fact
-from harness.report.summary.comparison import (
-    MetQuery,
-    chance_words,
-    met_queries,
-    method_words,
-    rate,
-    result_figures,
-    sides_rows,
-    win_rate,
-)
-from harness.report.summary.match_details import JudgedOrder, MarkRow, judged_order, mark_rows
+from harness.report.html.compared_queries import QueryRow, TwoSides, pairings, shown_queries
+from harness.report.html.diffs import DiffLine, instruction_diff
+from harness.report.html.facts import Fact, page_template, versions_fact
+from harness.report.html.filtered_index import script_hash
+from harness.report.summary.comparison import chance_words, method_words, rate, result_figures, sides_rows, win_rate
 from harness.report.text import date
-from harness.transcripts.clean_text import clean
-
-_ANSWER = 4_000
-"""Characters of an answer that are shown on the largest page too."""
-
-
-@dataclass(frozen=True)
-class PairedSide:
-    """One rollout of a pair, with what the judge read of it."""
-
-    label: str
-    rollout: comparisons.ComparedRollout
-    score: float | None
-    won: bool
-    answer: ExcerptText
-    path: ExcerptText
-
-
-@dataclass(frozen=True)
-class LostPair:
-    """A pair of rollouts of two sides."""
-
-    title: str
-    match: comparisons.CrossMatch
-    outcome: str
-    sides: tuple[PairedSide, PairedSide]
-    marks: tuple[MarkRow, ...]
-    judged: tuple[JudgedOrder[str], ...]
-    """The orders whose verdicts are in the archive: one for each pair of columns of `marks`."""
-    orders: tuple[JudgedOrder[str], ...]
-
-
-@dataclass(frozen=True)
-class LostQuery:
-    """A query that the second side lost."""
-
-    met: MetQuery
-    pairs: tuple[LostPair, ...]
-
-    @property
-    def metadata(self) -> list[tuple[str, str]]:
-        """The query's metadata in words; what is no text as JSON."""
-        members = self.met.query.metadata.items()
-        return [(key, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for key, v in members]
-
-
-def lost_queries(
-    lost: Sequence[MetQuery], sides: tuple[int, int], labels: tuple[str, str], reader: ComparisonReader
-) -> list[LostQuery]:
-    """Return the queries with their pairs; the more pairs, the less room each transcript has. Raises ArchiveDamaged."""
-
-    def worst_first(match: comparisons.CrossMatch) -> tuple[bool, float, float]:
-        return match.outcome is None, match.outcome or 0.0, (match.score_second or 0.0) - (match.score_first or 0.0)
-
-    matches = [[*sorted(met.query.pairs(sides), key=worst_first), *met.query.pairs(sides, "anchor")] for met in lost]
-    room = BESIDE_A_MATCH.each(2 * sum(map(len, matches)))
-    return [
-        LostQuery(met, tuple(_pair(at, met.query, match, labels, reader, room) for at, match in enumerate(of, 1)))
-        for met, of in zip(lost, matches, strict=True)
-    ]
-
-
-def _pair(
-    number: int,
-    query: comparisons.ComparedQuery,
-    match: comparisons.CrossMatch,
-    labels: tuple[str, str],
-    reader: ComparisonReader,
-    room: int,
-) -> LostPair:
-    first, second = labels
-    orders = tuple(
-        judged_order(first, second, reader.verdict(key), left_first=True)
-        if shown_first == "first"
-        else judged_order(second, first, reader.verdict(key), left_first=False)
-        for key, shown_first in zip(match.verdicts, match.shown_first, strict=True)
-    )
-    verdicts = [(order, order.verdict) for order in orders if order.verdict]
-    scores = [(v.a, v.b) if order.first == first else (v.b, v.a) for order, v in verdicts]
-    outcome = {"first": f"{first} won", "second": f"{second} won", "tie": "a tie"}.get(match.winner or "")
-    if match.forfeit:
-        outcome = f"{first if match.forfeit == 'first' else second} failed, and so lost without being judged"
-    return LostPair(
-        title="Anchors, not in the win rate" if match.role == "anchor" else f"Pair {number}",
-        match=match,
-        outcome="both failed: a tie" if match.forfeit == "both" else outcome or "not judged: a verdict is missing",
-        sides=(_side(query, match, 0, first, reader, room), _side(query, match, 1, second, reader, room)),
-        marks=tuple(mark_rows(scores)),
-        judged=tuple(order for order, _ in verdicts),
-        orders=orders,
-    )
-
-
-def _side(
-    query: comparisons.ComparedQuery,
-    match: comparisons.CrossMatch,
-    at: int,
-    label: str,
-    reader: ComparisonReader,
-    room: int,
-) -> PairedSide:
-    index = (match.first, match.second)[at]
-    rollout = next(r for r in query.rollouts[match.sides[at]] if r.index == index)
-    answer, path = (
-        clean(reader.blobs.get(blob)).strip() if blob else "" for blob in (rollout.answer_blob, rollout.path_blob)
-    )
-    return PairedSide(
-        label=label,
-        rollout=rollout,
-        score=(match.score_first, match.score_second)[at],
-        won=match.outcome == float(at),
-        answer=cut_excerpt(ExcerptText("Answer", answer), max(room, _ANSWER)),
-        path=cut_excerpt(ExcerptText("Path", path), room),
-    )
 
 
 @dataclass(frozen=True)
@@ -206,26 +84,8 @@ _TASKS = {
     "nothing": "the query alone, because instructions are not shown (--hide-instructions)",
 }
 _QUERY_ALONE = "the query alone, because the sides' instructions or tools differ"
-_DETAILED = 40
-"""Lost queries of two sides that are shown with their transcripts."""
-_LISTED = 1_000
-"""Queries in the table of all."""
-
-
-@dataclass(frozen=True)
-class LossSection:
-    """What a side lost to another one."""
-
-    result: comparisons.SideResult
-    lost: int
-    shown: list[LostQuery]
-    met: list[MetQuery]
-    """All queries on which the two met, the second side's worst first."""
-
-    @property
-    def id(self) -> str:
-        """The name of the section in links of the page."""
-        return f"{self.result.sides[1]}{self.result.sides[0]}".lower()
+_IN_ONE = 100
+"""Queries above which each has a page of its own, as a run's have."""
 
 
 @dataclass(frozen=True)
@@ -243,51 +103,94 @@ def write_comparison_page(
 ) -> Path:
     """Write the page (mode 0600), whole or not at all, by default as report.html of the comparison's folder.
 
-    Raises CannotWrite, and ArchiveDamaged if a folder stands there, or a text of a transcript is missing.
+    Above 100 queries a folder beside it, named for it (`report/`), holds a page for each query. Raises CannotWrite, and
+    ArchiveDamaged if something else stands at the place of either, or a text of a transcript is missing.
     """
     target = target or reader.folder / "report.html"
-    write_file(target, render_comparison_page(reader, comparison))
+    drawing, folder = _Drawing(reader, comparison), pages_folder(target)
+    if drawing.in_one:
+        remove_pages(folder)
+    else:
+        with opened_pages(folder, remember=False) as pages:
+            for name, text in drawing.query_pages(target.name):
+                pages.write(name, "", text)
+    write_file(target, drawing.page(folder.name))
     return target
 
 
-def render_comparison_page(reader: ComparisonReader, comparison: comparisons.Comparison) -> str:
-    """Return the page: the same archive gives the same text, with the first 40 lost queries of two sides in full."""
-    from harness.report.html.facts import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
+def render_comparison_page(reader: ComparisonReader, comparison: comparisons.Comparison, folder: str = "report") -> str:
+    """Return the page: the same archive gives the same text. Above 100 queries it has links to pages in `folder`."""
+    return _Drawing(reader, comparison).page(folder)
 
-    info, queries = reader.info, list(reader.queries())
-    task, differ = _TASKS[info.task_from], sum(query.task_differs for query in queries)
-    if differ:
-        on_some = f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {task}"
-        task = _QUERY_ALONE if differ == len(queries) else on_some
-    several = len(comparison.results) > 1
-    labels = [side.label for side in comparison.sides]
-    lost_sections: list[LossSection] = []
-    for result in comparison.results:
-        places = labels.index(result.sides[0]), labels.index(result.sides[1])
-        met = met_queries(queries, places)
-        lost = [query for query in met if query.outcome < 0.5]
-        shown = lost_queries(lost[: max(1, _DETAILED // len(comparison.results))], places, result.sides, reader)
-        lost_sections.append(LossSection(result, len(lost), shown, met))
-    return page_template(
-        "comparison_page.html.j2"
-    ).render(
-        info=info,
-        comparison=comparison,
-        forest=forest(comparison),
-        figures=[
-            (result, [figure for figure in result_figures(result) if several or not figure.is_rate])  # else plotted
-            for result in comparison.results
-        ],
-        rows=sides_rows(comparison.figures),
-        labels=[side.label for side in comparison.figures],
-        instructions=[
-            InstructionSection(first, second, instruction_diff(first.instructions, second.instructions))
-            for first, second in pairwise(comparison.sides)
-            if first.instructions is not None and second.instructions is not None
-        ],
-        losses=lost_sections,
-        listed=_LISTED,
-        about=[
+
+class _Drawing:
+    """What a comparison's page and the pages of its queries are drawn from."""
+
+    def __init__(self, reader: ComparisonReader, comparison: comparisons.Comparison) -> None:
+        self._reader, self._comparison, self._queries = reader, comparison, list(reader.queries())
+        self._pairings = pairings(comparison, self._queries)
+
+    @property
+    def in_one(self) -> bool:
+        """Whether one page shows all queries in full."""
+        return sum(len(pairing.rows) for pairing in self._pairings) <= _IN_ONE
+
+    def page(self, folder: str) -> str:
+        """Return the page of the whole."""
+        reader, comparison, of_pairings = self._reader, self._comparison, self._pairings
+        several = len(comparison.results) > 1
+        return page_template("comparison_page.html.j2").render(
+            info=reader.info,
+            comparison=comparison,
+            forest=forest(comparison),
+            figures=[
+                (result, [figure for figure in result_figures(result) if several or not figure.is_rate])  # else plotted
+                for result in comparison.results
+            ],
+            rows=sides_rows(comparison.figures),
+            labels=[side.label for side in comparison.figures],
+            instructions=[
+                InstructionSection(first, second, instruction_diff(first.instructions, second.instructions))
+                for first, second in pairwise(comparison.sides)
+                if first.instructions is not None and second.instructions is not None
+            ],
+            pairings=of_pairings,
+            shown=[shown_queries(comparison, p, p.rows, reader) if self.in_one else [] for p in of_pairings],
+            folder=None if self.in_one else folder,
+            script_hash=script_hash(),
+            about=self._about(),
+        )
+
+    def query_pages(self, index: str) -> Iterator[tuple[str, str]]:
+        """Yield the file name and the text of each query's page, in the order of the first two sides' table."""
+        by_page: dict[str, list[tuple[TwoSides, QueryRow]]] = {}
+        for pairing in self._pairings:
+            for row in pairing.rows:
+                by_page.setdefault(row.page, []).append((pairing, row))
+        names = [None, *by_page, None]
+        for before, (name, rows), after in zip(names, by_page.items(), names[2:], strict=False):
+            shown = [(p, shown_queries(self._comparison, p, [row], self._reader)[0]) for p, row in rows]
+            yield (
+                name,
+                page_template("compared_query_page.html.j2").render(
+                    info=self._reader.info,
+                    comparison=self._comparison,
+                    query=rows[0][1],
+                    shown=shown,
+                    before=before,
+                    after=after,
+                    index=index,
+                    about=self._about(),
+                ),
+            )
+
+    def _about(self) -> list[Fact]:
+        info, comparison = self._reader.info, self._comparison
+        task, differ = _TASKS[info.task_from], sum(query.task_differs for query in self._queries)
+        if differ:
+            on_some = f"on {counted(differ, 'query', 'queries')} {_QUERY_ALONE}; on the others {task}"
+            task = _QUERY_ALONE if differ == len(self._queries) else on_some
+        return [
             Fact("Comparison", info.id, date(info.created_at)),
             Fact("Judge", comparison.judge),
             Fact("Rubric", comparison.rubric),
@@ -296,5 +199,4 @@ def render_comparison_page(reader: ComparisonReader, comparison: comparisons.Com
             Fact("Drawn again", f"clusters of equal {info.cluster}" if info.cluster else "queries"),
             *(Fact(f"Side {side.label}", side.run, f"run.json {side.sha256[:12]}") for side in comparison.sides),
             versions_fact(info.versions),
-        ],
-    )
+        ]

@@ -8,7 +8,7 @@ from harness.archive.result_files import RankingFile
 from harness.core.rankings import GroupRanking
 from harness.core.records import Rollout
 from harness.report.html.diffs import Excerpt, ExcerptStep, ExcerptText, PageRoom, Pieces, excerpt, word_diff
-from harness.report.html.facts import Fact, versions_fact
+from harness.report.html.facts import Fact, page_template, versions_fact
 from harness.report.summary.match_details import detail_matches, draw_bracket
 from harness.report.summary.pair_table import cycles_sentence
 from harness.report.summary.rankings import judge_of
@@ -75,8 +75,6 @@ class LeadBar:
 
 def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: PairExplanation) -> str:
     """Return the page: the same archive gives the same text, and no path of this machine. Raises ArchiveDamaged."""
-    from harness.report.html.facts import page_template  # noqa: PLC0415 - only drawing a page loads jinja2
-
     rollouts, head = {r.index: r for r in pair.group.rollouts}, ranking.head
     both = rollouts[pair.a], rollouts[pair.b]
     models = dict.fromkeys(model for rollout in both for model in rollout.effective.models)

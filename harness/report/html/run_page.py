@@ -2,33 +2,27 @@
 
 import hashlib
 import json
-from base64 import b64encode
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.archive.page_folder import opened_pages, page_name, remove_pages
+from harness.archive.page_folder import opened_pages, page_name, pages_folder, remove_pages
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_files import write_file
 from harness.core.errors import counted
-from harness.report.html.facts import query_page_facts, run_facts, summary_facts
+from harness.report.html.facts import page_template, query_page_facts, run_facts, sources_digest, summary_facts
+from harness.report.html.filtered_index import Filter, RowMetadata, index_filters, row_metadata, script_hash
 from harness.report.html.query_section import SectionMaker
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.group import QueryLine
-from harness.report.summary.ranking import RankingSummary, is_offline, ranked_queries, summarize
+from harness.report.summary.ranking import RankingSummary, is_offline, ranked_queries, summarize, winners_sentence
 from harness.report.summary.rankings import earlier_rounds
 from harness.report.text import fixed
 
 _OF_ONE_RANKING = {"judged", "reused", "judge_usage", "judge_usd", "judge_usd_at_least", "saved_calls"}
 """What a ranking says of a group that no page shows: it differs between rankings that are otherwise the same."""
-
-
-def pages_folder(target: Path) -> Path:
-    """Return the folder of the queries' pages that belongs to an index."""
-    return target.with_suffix("") if target.suffix else target.with_name(f"{target.name}-pages")
 
 
 def _write_query_pages(
@@ -40,8 +34,6 @@ def _write_query_pages(
     anew: bool,
     on_page: Callable[[int, int], None] | None,
 ) -> None:
-    from harness.report.html.facts import page_template, sources_digest  # noqa: PLC0415 - only drawing needs jinja2
-
     head, shared = ranking.head, {"offline": is_offline(reader, ranking), "index": target.name}
     about = query_page_facts(reader, ranking)
     most = max((line.runs for line in summary.lines), default=0)
@@ -72,12 +64,6 @@ def _hashed(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-_FIELDS = 5
-"""Fields of the metadata that the index can be filtered by."""
-_VALUES = 20
-"""Different values of a field above which nobody picks one of them from a list."""
-_SHOWN = 6
-"""Fields of the metadata that a row shows."""
 _WIDTH, _EDGE = 96, 4
 """Of the drawing of the scores, in its own units."""
 
@@ -99,26 +85,7 @@ class IndexRow:
     page: str
     """The file name of its page."""
     spread: Spread | None
-    chosen: Mapping[str, str]
-    """Its values in the fields that the index can be filtered by, each under the name of an attribute."""
-    metadata: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Filter:
-    """A field of the metadata that rows can be filtered by."""
-
-    attribute: str
-    label: str
-    values: Sequence[str]
-
-
-def index_filters(lines: Sequence[QueryLine]) -> list[Filter]:
-    """Return the fields of the metadata that have few different values, the most common fields first."""
-    named = Counter(name for line in lines for name in line.metadata)
-    values = {name: {_words(line.metadata[name]) for line in lines if name in line.metadata} for name in named}
-    picked = [name for name, _ in named.most_common() if 1 < len(values[name]) <= _VALUES][:_FIELDS]
-    return [Filter(f"m{i}", name, sorted(values[name])) for i, name in enumerate(picked)]
+    metadata: RowMetadata
 
 
 def index_rows(lines: Sequence[QueryLine], filters: Sequence[Filter]) -> list[IndexRow]:
@@ -132,15 +99,10 @@ def index_rows(lines: Sequence[QueryLine], filters: Sequence[Filter]) -> list[In
             line=line,
             page=page_name(line.id),
             spread=_spread(line, *scales[line.score_name]) if line.scores else None,
-            chosen={f.attribute: _words(line.metadata[f.label]) for f in filters if f.label in line.metadata},
-            metadata=[(name, _words(value)) for name, value in line.metadata.items()][:_SHOWN],
+            metadata=row_metadata(line.metadata, filters),
         )
         for line in lines
     ]
-
-
-def _words(value: float | str) -> str:
-    return value[:40] if isinstance(value, str) else f"{value:g}"
 
 
 def _spread(line: QueryLine, low: float, high: float) -> Spread:
@@ -188,8 +150,6 @@ def render_page(
     reader: RunReader, ranking: RankingFile, summary: RankingSummary | None = None, folder: str = "report"
 ) -> str:
     """Return the page: the same archive gives the same text. Above 3 queries it is an index with links to `folder`."""
-    from harness.report.html.facts import page_template  # noqa: PLC0415 - `show`, `ls` and `stats` draw no page
-
     summary = _whole(reader, ranking, summary)
     whole: dict[str, Any] = {
         "info": reader.info,
@@ -201,11 +161,13 @@ def render_page(
         "judges": judge_qualities(reader, ranking, summary),
     }
     if len(summary.lines) > _INDEX_ABOVE:
-        script = page_template("index_controls.js").render().encode()
-        script_hash, filters = b64encode(hashlib.sha256(script).digest()).decode(), index_filters(summary.lines)
+        filters = index_filters([line.metadata for line in summary.lines])
         rows = index_rows(summary.lines, filters)
         index = page_template("index_page.html.j2")
-        return index.render(**whole, filters=filters, rows=rows, folder=folder, script_hash=script_hash)
+        said = winners_sentence(summary.lines)
+        return index.render(
+            **whole, headline=said, filters=filters, rows=rows, folder=folder, script_hash=script_hash()
+        )
     queries = list(ranked_queries(reader, ranking, owed=True))
     runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in queries)
     maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs)

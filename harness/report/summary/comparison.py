@@ -20,6 +20,8 @@ class MetQuery:
     """Their mean outcome: 1 if the second side won all of them."""
     margin: float | None
     """Mean score of the second side above the first one's; None without scores."""
+    flipped: bool
+    """Whether the order shown decided one of the pairs."""
 
     @property
     def won(self) -> str:
@@ -45,7 +47,8 @@ def met_queries(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> lis
             pairs = [match for match in query.pairs(sides) if match.outcome is not None]
             scores = [(match.score_first, match.score_second) for match in pairs]
             margins = [second - first for first, second in scores if first is not None and second is not None]
-            met.append(MetQuery(query, len(pairs), outcome, sum(margins) / len(margins) if margins else None))
+            margin = sum(margins) / len(margins) if margins else None
+            met.append(MetQuery(query, len(pairs), outcome, margin, any(match.flipped for match in pairs)))
     return sorted(met, key=lambda m: (m.outcome, float("-inf") if m.margin is None else m.margin))
 
 

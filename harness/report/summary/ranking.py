@@ -7,7 +7,7 @@ read one by one, and of each group only a line and the sums are kept.
 import shlex
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
@@ -15,7 +15,7 @@ from typing import get_args
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import ArchiveDamaged
+from harness.core.errors import ArchiveDamaged, counted
 from harness.core.group_cache import CachedGroup, Packed, cached_group
 from harness.core.rankings import Agreement, GroupRanking, Signal
 from harness.core.records import Group, Query
@@ -113,6 +113,17 @@ class RankingSummary:
         self.failed_verdicts.update(ranking.failed_verdicts)
         self.absent_verdicts.update(ranking.absent_verdicts)
         self.listwise |= bool(ranking.verdicts)
+
+
+def winners_sentence(lines: Sequence[QueryLine]) -> str:
+    """Return in a sentence who wins how many queries: one rollout is first, and the signal is `ok`."""
+    told = [line for line in lines if line.complete and line.signal == "ok" and len(line.first) == 1]
+    queries, unclear = counted(len(lines), "query", "queries"), len(lines) - len(told)
+    rest = f"; {unclear:,} {'shows' if unclear == 1 else 'show'} no clear winner" if unclear else ""
+    if all(line.anchor_score is None for line in lines):
+        return f"One rollout wins on {len(told):,} of {queries}{rest}"
+    by_anchor = sum(line.first_role == "anchor" for line in told)
+    return f"A sample wins {len(told) - by_anchor:,} of {queries}, the anchor {by_anchor:,}{rest}"
 
 
 def by_signal(groups: Mapping[str, int]) -> dict[str, int]:
