@@ -1,12 +1,16 @@
 """docs/ci.md and action.yml work as they stand: every shell block is run, against a served endpoint."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -20,6 +24,7 @@ pytestmark = pytest.mark.process
 PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
 WORKFLOW, USE, GITLAB = (yaml.load(text, yaml.BaseLoader) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
 ACTION = yaml.load((ROOT / "action.yml").read_text("utf-8"), yaml.BaseLoader)
+PUSHED = {"github.event_name": "push"}
 POET = "from agents import Agent\n\nagent = Agent(name='poet', instructions='{}')\n"
 QUERIES = "".join(f'{{"id": "q{n}", "query": "Write verse number {n}."}}\n' for n in range(20))
 
@@ -133,7 +138,7 @@ def test_every_shell_block_works_and_the_gate_lets_a_better_agent_pass_and_holds
     values = {f"inputs.{name}": value for name, value in inputs.items()}
     outputs = runner.folder.parent / "outputs.txt"
     env = {"GITHUB_ACTION_PATH": str(ROOT), "GITHUB_OUTPUT": str(outputs)}
-    assert runner.steps(ACTION["runs"]["steps"], env, values) == [0, 0, 1]
+    assert runner.steps(ACTION["runs"]["steps"], env, values | PUSHED) == [0, 0, 1]
     assert outputs.read_text("utf-8").startswith("exit-code=1\nverdict=worse\nrate=0.0\ninterval=[0.0, ")
 
 
@@ -162,7 +167,7 @@ def test_the_action_says_verdict_rate_and_interval_and_hands_its_inputs_on(
     told = runner.folder.parent / "outputs.txt"
     env = {"GITHUB_ACTION_PATH": str(ROOT), "GITHUB_OUTPUT": str(told)}
     values = {f"inputs.{name}": value for name, value in inputs.items()}
-    assert runner.steps(ACTION["runs"]["steps"], env, values) == [0, 0, code]
+    assert runner.steps(ACTION["runs"]["steps"], env, values | PUSHED) == [0, 0, code]
     said = dict(line.split("=", 1) for line in told.read_text("utf-8").splitlines())
     assert said.keys() == ACTION["outputs"].keys()
     assert [said["exit-code"], said["verdict"], said["rate"]] == [str(code), *outputs]
@@ -170,6 +175,72 @@ def test_the_action_says_verdict_rate_and_interval_and_hands_its_inputs_on(
     run, gate = (runner.folder.parent / "asked.txt").read_text("utf-8").splitlines()
     assert run == "http://localhost/v1 run --agent poet.py --queries queries.jsonl --model gpt-5 -n 4 --topology none"
     assert gate.startswith("http://localhost/v1 gate ")
+
+
+@dataclass
+class GitHub:
+    """GitHub as far as comments need it: strangers wrote 100 on each of two pull requests, one as ours begin."""
+
+    comments: dict[int, dict[str, Any]]
+    status: int = 200
+
+    def reply(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        """Return status and content of a reply."""
+        if self.status != 200 or path == "/user":
+            return self.status if self.status != 200 else 403, {}
+        if method == "GET":
+            page = int(path.rpartition("=")[2])
+            return 200, list(self.comments.values())[100 * (page - 1) : 100 * page]
+        number = int(path.rpartition("/")[2]) if method == "PATCH" else len(self.comments)
+        self.comments[number] = {"id": number, "user": {"login": "github-actions[bot]"}, **body}
+        return 200, {}
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        """Yield the address at which it answers."""
+        github = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                assert self.headers["Authorization"] == "Bearer of-the-job"
+                status, content = github.reply(self.command, self.path, json.loads(self.rfile.read(length) or "null"))
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(json.dumps(content).encode())
+
+            do_GET = do_POST = do_PATCH = do  # noqa: N815 - as http.server names them
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+            server.shutdown()
+
+
+def test_each_push_brings_the_one_comment_up_to_date_and_no_strangers(runner: Runner):
+    stranger = {"user": {"login": "somebody"}, "body": "<!-- arena-harness gate -->\n### Passed"}
+    github = GitHub({number: {"id": number, **stranger} for number in range(100)})
+    (step,) = (s for s in ACTION["runs"]["steps"] if "comment.py" in s.get("run", ""))
+    values = {"inputs.token": "of-the-job", "github.event.pull_request.number": "7"}
+    values |= {"github.event_name": "pull_request"}
+    with github.serving() as address:
+        env = {"GITHUB_ACTION_PATH": str(ROOT), "GITHUB_API_URL": address, "GITHUB_REPOSITORY": "me/agents"}
+        for verdict in ("Failed", "Passed"):
+            (runner.folder / "gate.md").write_text(f"### {verdict}: é\n")
+            assert runner.steps([step], env, values) == [0]
+            assert github.comments[100]["body"] == f"<!-- arena-harness gate -->\n### {verdict}: é\n"
+        assert len(github.comments) == 101
+        assert all(github.comments[number]["body"] == stranger["body"] for number in range(100))
+        assert runner.steps([step], env, values | {"inputs.token": ""}) == [0]
+        github.status = 403
+        command = [sys.executable, str(ROOT / "action" / "comment.py"), "gate.md", "7"]
+        env |= {"GITHUB_TOKEN": "of-the-job"}
+        refused = subprocess.run(command, check=False, cwd=runner.folder, env=env, capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "pull-requests: write" in refused.stderr
 
 
 def test_the_workflows_are_short():
