@@ -12,6 +12,11 @@ with the marker `few(n)` all but n are `nightly`.
 
 import os
 import sys
+
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # before numpy: on our small matrices threads only wait for each other
+
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -43,9 +48,12 @@ def wants(config: pytest.Config, marker: str) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Set hypothesis up: no deadline (a slow machine is no fault), no example database (no files).
 
-    Where a test does not state its own number of examples, the quick loop tries few and the night many, others in each
-    run, to find what nobody thought of. The whole suite tries the same in each run: a change is judged by its own.
+    Where a test does not state its own number of examples, the night tries many. Quick loop and night try others in
+    each run, to find what nobody thought of. The whole suite tries the same in each run: a change is judged by its own.
     """
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # numpy comes later; on small matrices threads wait for each other
     quick, night = config.option.markexpr == QUICK, wants(config, "nightly")
     slow = [HealthCheck.too_slow]
     settings.register_profile(
@@ -53,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
         deadline=None,
         database=None,
         suppress_health_check=slow,
-        max_examples=25 if quick else 300 if night else 50,
+        max_examples=300 if night else 20,
         derandomize=not (quick or night),
     )
     settings.load_profile("harness")

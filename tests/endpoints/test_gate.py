@@ -10,7 +10,7 @@ import anyio
 import httpx2
 import openai
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -135,7 +135,6 @@ def test_after_an_outage_of_429s_the_calls_are_soon_as_fast_as_before_though_som
     assert after >= before / 1.2
 
 
-@settings(max_examples=30)
 @given(
     rate=st.floats(0.2, 100),
     burst=st.integers(1, 30),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from harness.core.records import Step
 from harness.offline.judge import TranscriptParts, answer_features, judge_pair, path_features
@@ -241,7 +241,6 @@ OK, POOR = (
 
 
 @given(trajectories, trajectories)
-@settings(max_examples=50)
 def test_swapping_the_sides_swaps_the_marks(one: Any, other: Any) -> None:
     first, second = a_transcript(one.answer, one.path), a_transcript(other.answer, other.path)
     assert _swapped(marks(first, second)) == {b: m for b, m in marks(second, first).items() if b != "analysis"}
@@ -254,7 +253,6 @@ def test_swapping_a_good_and_a_poor_one_swaps_the_marks_and_equal_ones_get_equal
 
 
 @given(trajectories, trajectories)
-@settings(max_examples=50)
 def test_every_mark_is_an_integer_from_0_to_10(one: Any, other: Any) -> None:
     reply = marks(a_transcript(one.answer, one.path), a_transcript(other.answer, other.path))
     found = [m for b in ("path_scores", "answer_scores") for side in reply[b].values() for m in side.values()]

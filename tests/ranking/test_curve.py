@@ -48,7 +48,7 @@ def all_designs(table: VerdictTable, *, held: bool = False) -> list[CurveDesign]
     return list(designs([len(table.entrants)], both_orders=table.both_orders, held_out=held, anchored=anchored))
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(SIZES, SEEDS, st.booleans(), st.booleans())
 def test_every_design_plays_on_what_is_there_for_as_many_calls_as_it_is_said_to_take(
     n: int, seed: int, both: bool, anchored: bool
@@ -66,7 +66,7 @@ def test_every_design_plays_on_what_is_there_for_as_many_calls_as_it_is_said_to_
         assert play_design(table, design, seed) == played
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(SIZES, SEEDS, st.sampled_from(["wins", "margins", "bt", "pooled"]))
 def test_a_round_robin_in_both_orders_ranks_as_rank_scores_does_whatever_the_seed(n: int, seed: int, estimator: str):
     table = a_table(n, seed)
@@ -77,7 +77,7 @@ def test_a_round_robin_in_both_orders_ranks_as_rank_scores_does_whatever_the_see
     assert [by_estimator[estimator][entrant] for entrant in table.entrants] == list(ranks)  # pyright: ignore[reportArgumentType]
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(SIZES, SEEDS)
 def test_held_out_verdicts_are_one_a_pair_and_none_that_the_design_used(n: int, seed: int):
     table = a_table(n, seed)

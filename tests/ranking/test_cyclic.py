@@ -4,7 +4,7 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.ranking.fixed_pairs import (
@@ -79,7 +79,6 @@ def test_in_a_round_of_the_round_robin_everyone_plays_once(n: int) -> None:
 
 
 @given(arenas(12), st.data())
-@settings(max_examples=60)
 def test_what_is_left_when_all_pairs_have_met_goes_to_the_other_order_of_the_closest(
     field: Field, data: st.DataObject
 ) -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from harness.ranking.knockout import Double
 from harness.ranking.topology import Played
@@ -23,7 +23,6 @@ def _played(field: Field) -> Double:
 
 
 @given(singles())
-@settings(max_examples=60)
 def test_n_entrants_have_two_n_minus_1_matches_and_no_one_loses_more_than_twice(field: Field) -> None:
     double, n = _played(field), len(field.entrants)
     assert len(double.matches) == 2 * (n - 1)
@@ -39,7 +38,6 @@ def test_n_entrants_have_two_n_minus_1_matches_and_no_one_loses_more_than_twice(
 
 
 @given(singles())
-@settings(max_examples=60)
 def test_who_is_thrown_out_later_has_got_further(field: Field) -> None:
     double = _played(field)
     last = {e: p.pairing.round for p in double.matches for e in (p.pairing.a, p.pairing.b)}
@@ -50,7 +48,6 @@ def test_who_is_thrown_out_later_has_got_further(field: Field) -> None:
 
 
 @given(singles())
-@settings(max_examples=60)
 def test_the_byes_of_the_upper_bracket_fall_to_the_best_seeds(field: Field) -> None:
     double, n = _played(field), len(field.entrants)
     in_round_one = {e for p in double.matches if p.pairing.round == 1 for e in (p.pairing.a, p.pairing.b)}
@@ -58,7 +55,6 @@ def test_the_byes_of_the_upper_bracket_fall_to_the_best_seeds(field: Field) -> N
 
 
 @given(singles())
-@settings(max_examples=60)
 def test_two_meet_at_most_twice_and_from_5_entrants_on_not_again_in_the_first_two_lower_rounds(field: Field) -> None:
     double = _played(field)
     pairs = Counter(frozenset((p.pairing.a, p.pairing.b)) for p in double.matches)

@@ -103,7 +103,7 @@ def share_right(quality: Floats, calls: Sequence[Comparisons]) -> Claims:
 
 
 @given(st.integers(0, 999))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_seats_have_no_order_and_rollouts_no_numbers(seed: int) -> None:
     _, calls = judged([Juror(noise=0.5), Juror(noise=2.0, taste=0.2), Juror(level=3.0)], 6, seed)
     plain, rng = fit_pooled(calls), np.random.default_rng(seed)
@@ -117,7 +117,7 @@ def test_seats_have_no_order_and_rollouts_no_numbers(seed: int) -> None:
 
 
 @given(st.integers(0, 999))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_sides_swapped_and_scores_turned_round_say_the_same(seed: int) -> None:
     _, calls = judged([Juror(noise=0.5), Juror(noise=2.0, first_side=0.7)], 6, seed)
     swapped = [
@@ -182,7 +182,7 @@ def test_a_juror_who_always_says_the_same_or_nothing_but_noise_does_not_take_the
 
 
 @given(st.integers(0, 99), st.sampled_from([1e-4, 0.02, 50.0, 1e4]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_how_wide_a_juror_s_scale_is_moves_no_value_put_together_but_by_one_factor(seed: int, factor: float) -> None:
     _, (calls,) = judged([Juror(), Juror(noise=2.0)], 1, seed)
     calls = replace_calls(calls, (calls.juror == 1) | (calls.first > 0))

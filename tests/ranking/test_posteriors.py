@@ -15,7 +15,6 @@ NUMBERS = st.floats(-1e7, 1e7) | st.integers(-(10**8), 10**8).map(lambda k: k / 
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=9), st.sampled_from([4, 6, 9]))
-@settings(max_examples=300)
 def test_rows_are_rounded_as_python_rounds(rows: list[tuple[float, float]], digits: int) -> None:
     values = np.array(rows)
     told = rounded_rows(values, digits).tolist()

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
@@ -19,7 +19,6 @@ from tests.ranking.playing import Field, play, singles
 
 
 @given(singles())
-@settings(max_examples=60)
 def test_in_log2_n_rounds_everyone_plays_and_no_two_meet_again(field: Field) -> None:
     swiss, n = Swiss(field.entrants), len(field.entrants)
     play(swiss, field.table, field.replies)
@@ -31,7 +30,6 @@ def test_in_log2_n_rounds_everyone_plays_and_no_two_meet_again(field: Field) -> 
 
 
 @given(singles())
-@settings(max_examples=60)
 def test_the_first_bye_falls_to_the_best_seed_and_none_has_two_before_all_have_one(field: Field) -> None:
     swiss, n = Swiss(field.entrants), len(field.entrants)
     play(swiss, field.table, field.replies)
@@ -42,7 +40,6 @@ def test_the_first_bye_falls_to_the_best_seed_and_none_has_two_before_all_have_o
 
 
 @given(singles(8), st.integers(0, 12))
-@settings(max_examples=60)
 def test_more_rounds_than_opponents_repeat_matches_with_their_scores(field: Field, rounds: int) -> None:
     swiss, n = Swiss(field.entrants, rounds=rounds), len(field.entrants)
     judged = play(swiss, field.table, field.replies)
@@ -51,7 +48,6 @@ def test_more_rounds_than_opponents_repeat_matches_with_their_scores(field: Fiel
 
 
 @given(singles(16))
-@settings(max_examples=30)
 def test_a_round_waits_for_the_whole_one_before(field: Field) -> None:
     swiss = Swiss(field.entrants)
     while pairings := swiss.pairings():

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import get_args
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy, TopologyName
@@ -31,7 +31,6 @@ orders: st.SearchStrategy[OrderPolicy | None] = st.sampled_from([None, "both", "
 
 
 @given(names, arenas(), orders)
-@settings(max_examples=150)
 def test_every_topology_ends_within_its_stated_numbers_of_matches_and_calls(
     name: TopologyName, field: Field, order: OrderPolicy | None
 ) -> None:
@@ -44,7 +43,6 @@ def test_every_topology_ends_within_its_stated_numbers_of_matches_and_calls(
 
 
 @given(arenas(), orders, st.integers(1, 1200))
-@settings(max_examples=60)
 def test_a_budget_is_kept_and_used_up_as_far_as_there_is_something_to_judge(
     field: Field, order: OrderPolicy | None, budget: int
 ) -> None:
@@ -56,7 +54,6 @@ def test_a_budget_is_kept_and_used_up_as_far_as_there_is_something_to_judge(
 
 
 @given(names, arenas(), orders, st.sampled_from([0, 1, 4, 6]), st.integers(0, 10**6))
-@settings(max_examples=150)
 def test_whole_units_give_the_places_and_means_that_fractions_of_points_give(
     name: TopologyName, field: Field, order: OrderPolicy | None, places: int, seed: int
 ) -> None:
@@ -76,7 +73,6 @@ def test_whole_units_give_the_places_and_means_that_fractions_of_points_give(
 
 
 @given(names, arenas(), orders, st.none() | st.integers(1, 1200))
-@settings(max_examples=150)
 def test_no_pair_is_asked_twice_in_the_same_order(
     name: TopologyName, field: Field, order: OrderPolicy | None, budget: int | None
 ) -> None:
@@ -86,7 +82,6 @@ def test_no_pair_is_asked_twice_in_the_same_order(
 
 
 @given(names, arenas())
-@settings(max_examples=100)
 def test_a_repeated_match_has_the_scores_of_the_first_meeting(name: TopologyName, field: Field) -> None:
     topology = made(name, field)
     play(topology, field.table, field.replies)
@@ -99,7 +94,6 @@ def test_a_repeated_match_has_the_scores_of_the_first_meeting(name: TopologyName
 
 
 @given(names, arenas(), orders, st.none() | st.integers(1, 1200))
-@settings(max_examples=100)
 def test_the_outcome_of_a_topology_does_not_depend_on_the_order_of_the_replies(
     name: TopologyName, field: Field, order: OrderPolicy | None, budget: int | None
 ) -> None:
@@ -110,7 +104,6 @@ def test_the_outcome_of_a_topology_does_not_depend_on_the_order_of_the_replies(
 
 
 @given(names, arenas())
-@settings(max_examples=100)
 def test_every_entrant_has_a_standing_with_a_point_for_each_of_its_matches(name: TopologyName, field: Field) -> None:
     topology = made(name, field)
     play(topology, field.table, field.replies)
@@ -123,7 +116,6 @@ def test_every_entrant_has_a_standing_with_a_point_for_each_of_its_matches(name:
 
 
 @given(names, arenas())
-@settings(max_examples=100)
 def test_advantages_have_mean_0_and_population_std_1_unless_all_are_level(name: TopologyName, field: Field) -> None:
     topology = made(name, field)
     play(topology, field.table, field.replies)
@@ -135,7 +127,6 @@ def test_advantages_have_mean_0_and_population_std_1_unless_all_are_level(name: 
 
 
 @given(st.sampled_from(sorted(COMPLETE)), arenas(), st.randoms(use_true_random=False))
-@settings(max_examples=60)
 def test_a_judge_who_knows_puts_the_stronger_above_the_weaker_where_all_meet(
     name: str, field: Field, rng: random.Random
 ) -> None:
@@ -152,7 +143,6 @@ ANY_ORDER = {"round_robin", "cyclic", "none"}
 
 
 @given(names, arenas(16), st.randoms(use_true_random=False))
-@settings(max_examples=150)
 def test_relabelling_the_entrants_relabels_the_result(name: TopologyName, field: Field, rng: random.Random) -> None:
     """Seeds are relabelled as well; where the topology finds them itself, only where they differ. Complete designs."""
     entrants = list(field.entrants)
@@ -177,7 +167,6 @@ def test_relabelling_the_entrants_relabels_the_result(name: TopologyName, field:
 
 
 @given(names, arenas(9))
-@settings(max_examples=80)
 def test_every_topology_refuses_a_pairing_that_is_not_open(name: TopologyName, field: Field) -> None:
     topology = made(name, field)
     for pairing in [*play(topology, field.table), Pairing(98, 99, 1, ((98, 99),))]:

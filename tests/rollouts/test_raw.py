@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from agents import Agent, ModelResponse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
 
@@ -92,7 +92,6 @@ values = st.recursive(
 besides = st.none() | st.dictionaries(st.sampled_from(["$text", "$json", "$own", "a", "b"]), values, max_size=2)
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.none() | long_texts, st.lists(values, max_size=3), values, besides), max_size=3))
 def test_long_texts_are_kept_apart_once_and_every_request_is_rebuilt_exactly(told):
     reply = ModelResponse(output=[], usage=_usage(), response_id="r" * 3000)

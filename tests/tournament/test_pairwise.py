@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive.store import MemoryStore
@@ -55,7 +55,6 @@ def group_of(n: int) -> list[Rollout]:
     st.sampled_from([0.0, 0.1]),
     st.sampled_from(["both", "balanced", "single"]),
 )
-@settings(max_examples=60)
 def test_the_ranking_is_the_same_whatever_the_order_of_the_replies(n: int, seed: int, fails: float, order: Any) -> None:
     found = [
         rank(group_of(n), ScriptedJudge(by_chance(seed, fails), random.Random(delay)), Rules(order=order))
@@ -65,7 +64,6 @@ def test_the_ranking_is_the_same_whatever_the_order_of_the_replies(n: int, seed:
 
 
 @given(st.integers(2, 12), st.permutations(range(12)))
-@settings(max_examples=30)
 def test_a_judge_who_knows_gets_the_best_rollout_first(n: int, order: list[int]) -> None:
     strength = {str(i): order.index(i) / 2 for i in range(n)}
     ranking = rank(group_of(n), ScriptedJudge(by_strength(strength)))
@@ -80,7 +78,6 @@ def test_a_judge_who_knows_gets_the_best_rollout_first(n: int, order: list[int])
 
 
 @given(st.integers(2, 10), st.integers(0, 10**6))
-@settings(max_examples=30)
 def test_counts_and_costs_are_those_of_the_verdicts_bought(n: int, seed: int) -> None:
     judge, store = ScriptedJudge(by_chance(seed)), MemoryStore()
     ranking = rank(group_of(n), judge, store=store)
@@ -114,7 +111,6 @@ def test_a_verdict_without_a_known_price_makes_the_bill_unknown() -> None:
 
 
 @given(st.integers(4, 12), st.integers(0, 10**6), st.data())
-@settings(max_examples=60)
 def test_a_failed_verdict_leaves_only_what_depends_on_it_unplayed(n: int, seed: int, data: st.DataObject) -> None:
     script = by_chance(seed)
     whole = rank(group_of(n), ScriptedJudge(script))
@@ -262,7 +258,6 @@ def test_flat_scores_put_all_who_ended_well_on_one_rank_also_where_others_failed
 
 
 @given(st.integers(1, 9), st.integers(0, 10**6))
-@settings(max_examples=30)
 def test_without_an_anchor_the_others_play_single_elimination_and_a_note_says_so(samples: int, seed: int) -> None:
     rollouts = [a_rollout(0, failed="network"), *(a_rollout(i) for i in range(1, samples + 1))]
     judge = ScriptedJudge(by_chance(seed), random.Random(seed))
@@ -329,7 +324,6 @@ def test_flipped_is_opposite_winners_and_inconsistent_is_a_winner_and_a_tie(one:
 
 
 @given(st.integers(2, 8), st.integers(0, 10**6), st.sampled_from(["both", "balanced", "single"]))
-@settings(max_examples=40)
 def test_a_match_s_scores_are_the_means_of_its_verdicts_side_by_side(n: int, seed: int, order: Any) -> None:
     script, store = by_chance(seed), MemoryStore()
     for match in rank(group_of(n), ScriptedJudge(script), Rules(order=order), store=store).matches:

@@ -7,7 +7,7 @@ from typing import cast, get_args
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.rankings import Judged, Match, Unjudged
@@ -77,7 +77,6 @@ def outcome(
     st.sampled_from([0.0, 0.1]),
     st.none() | st.integers(1, 150),
 )
-@settings(max_examples=80)
 def test_every_topology_has_the_same_outcome_whatever_the_order_of_the_replies(
     name: TopologyName, n: int, order: OrderPolicy | None, seed: int, fails: float, budget: int | None
 ) -> None:

@@ -49,7 +49,7 @@ def table(ranking: GroupRanking) -> dict[tuple[int, int], tuple[float, float]]:
 @given(
     st.integers(0, 999), st.sampled_from(["arena", "round_robin", "cyclic", "swiss"]), st.sampled_from(["both", None])
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_groups_of_any_size_and_topology_get_what_rank_many_makes_of_their_calls(seed: int, topology: Any, order: Any):
     rules, rng = replace(POOLED, topology=topology, order=order), random.Random(seed)
     groups = [[a_rollout(i) for i in range(rng.randint(2, 6))] for _ in range(70)]
@@ -69,7 +69,7 @@ def test_groups_of_any_size_and_topology_get_what_rank_many_makes_of_their_calls
 
 
 @given(st.integers(0, 999), st.sampled_from(["arena", "double", "cyclic"]), st.sampled_from(ESTIMATORS))
-@settings(max_examples=9, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_beside_an_estimator_without_a_fit_places_count_at_once_and_probabilities_come_from_all_groups(
     seed: int, topology: Any, estimator: Any
 ):
