@@ -29,6 +29,7 @@ class SidesAsked:
     model: tuple[str, ...]
     config: tuple[Path, ...]
     allow_offline: bool = True
+    grid: bool = False
 
     @property
     def varied(self) -> Mapping[str, Sequence[Any]]:
@@ -92,6 +93,7 @@ compare_command = options.declared(
         "asked",
         SidesAsked,
         *_SIDES,
+        options.flag("--grid", "Cross the values of two of --instructions, --model, --config: a side for each pair."),
         options.flag("--allow-offline", "Compare runs on the embedded model too: a self-test."),
     ),
     comparison_files,

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -11,7 +13,7 @@ from harness.cli.archived_run import runs_folder
 from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
 from harness.cli.output import Caller
 from harness.cli.progress_bars import silence_logs, stdout_for_results
-from harness.core.errors import ArchiveDamaged, UsageError, option, quoted
+from harness.core.errors import ArchiveDamaged, UsageError, counted, option, quoted
 from harness.core.records import Query
 from harness.core.settings import OF_JUDGING, Settings
 from harness.core.settings_sources import load, merge_sources
@@ -20,6 +22,7 @@ from harness.formats.queries import PackedQueries, read_queries
 from harness.pipeline.comparing.compare import AnySide
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.resuming import queries_asked, settings_of_side
+from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.plan import prepare
 from harness.rollouts.loading import LoadedAgent, load_agent
 
@@ -108,18 +111,25 @@ def _prepared(
 ) -> list[AnySide]:
     """Return the sides with their agents checked: a side for each word, or for each value that one agent is given."""
     several = {name: values for name, values in asked.varied.items() if len(values) > 1}
-    if len(several) > 1 or (several and len(named) > 1):
-        flags = " and ".join(option(name) for name in asked.varied if len(asked.varied[name]) > 1)
-        raise UsageError(f"{flags}: several values make the sides of one agent; name one agent, and vary one option")
-    ((varied, values),) = several.items() if several else [("", [None] * len(named))]
-    agents = [*named] * len(values) if several else named
+    flags = " and ".join(map(option, several))
+    if several and len(named) > 1:
+        raise UsageError(f"{flags}: several values make the sides of one agent; name one agent")
+    if len(several) > 1 and not asked.grid:
+        raise UsageError(f"{flags}: several values of one option make the sides; --grid crosses those of several")
+    if asked.grid and len(several) < 2:
+        ways = ", ".join(map(option, VARIED_OPTIONS))
+        raise UsageError(f"--grid crosses several values of two options: give two of {ways} more than one value each")
+    varied: list[dict[str, Any]] = [dict(zip(several, each, strict=True)) for each in product(*several.values())]
+    if len(varied) > len(SIDE_LABELS):
+        raise UsageError(f"--grid: {counted(len(varied), 'side')}; at most {len(SIDE_LABELS)} can be compared")
+    agents = [*named] * len(varied) if several else named
     once = {name: values[0] for name, values in asked.varied.items() if len(values) == 1}
     sides: list[AnySide] = []
-    for side, value in zip(agents, values, strict=True):
+    for side, own in zip(agents, varied * (len(agents) // len(varied)), strict=True):
         if isinstance(side, Path):
             sides.append(side)
             continue
-        of_side = dict(asked.flags) | once | ({varied: value} if several else {})
+        of_side = dict(asked.flags) | once | own
         config = of_side.pop("config", None)
         settings = settings_of_side(merge_sources(of_side, environ, config), asked.pairs, runs_dir)
         with stdout_for_results():

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.comparison.intervals import holm, interval_of_mean, interval_of_share, quantiles, redrawn
+from harness.comparison.intervals import holm, interval_of_mean, interval_of_share, quantiles, redrawn, share_below
 from harness.comparison.outcomes import Clusters, Numbers, OfOneSize, cluster_name, mean_by_query, outcomes, side_pairs
 from harness.comparison.side_results import side_result, slices
 from harness.core import comparisons
@@ -47,6 +47,25 @@ def strengths(
     return tuple(
         comparisons.Strength(label=label, strength=comparisons.Interval(value=float(value), low=low, high=high))
         for label, value, (low, high) in zip(labels, fitted(*sums), ends, strict=True)
+    )
+
+
+def with_beaten(
+    fitted: Sequence[comparisons.Strength],
+    results: Sequence[comparisons.SideResult],
+    figures: Sequence[comparisons.SideFigures],
+) -> tuple[comparisons.Strength, ...]:
+    """Return the strengths with the sides that beat each in quality, cost and time together."""
+    of = {side.label: side for side in figures}
+    wins = [r.sides if r.shown == "worse" else r.sides[::-1] for r in results if r.shown]
+
+    def no_dearer(better: str, worse: str) -> bool:
+        pairs = [(of[better].usd, of[worse].usd), (of[better].duration_p95, of[worse].duration_p95)]
+        return all(a.value <= b.value for a, b in pairs if a and b)
+
+    return tuple(
+        side.model_copy(update={"beaten_by": tuple(a for a, b in wins if b == side.label and no_dearer(a, b))})
+        for side in fitted
     )
 
 
@@ -101,14 +120,12 @@ def name_in_backticks(name: str) -> str:
 def side_names(sides: Sequence[comparisons.ComparedSide]) -> tuple[str, ...]:
     """Return what sentences call the sides, in backticks: instructions file, agent or models, whichever differs first.
 
-    The labels where nothing tells all sides apart.
+    Else the file with the models, as in a grid; the labels where nothing tells all sides apart.
     """
     files = [(side.instructions_file or "").rpartition("/")[2].rpartition(".") for side in sides]
-    for names in (
-        [stem or suffix for stem, _, suffix in files],
-        [side.agent for side in sides],
-        [" + ".join(side.models) for side in sides],
-    ):
+    prompts, models = [stem or suffix for stem, _, suffix in files], [" + ".join(side.models) for side in sides]
+    crossed = [f"{prompt} on {model}" for prompt, model in zip(prompts, models, strict=True)]
+    for names in (prompts, [side.agent for side in sides], models, crossed):
         if len(set(names)) == len(sides) and all(map(name_in_backticks, names)):
             return tuple(map(name_in_backticks, names))
     return tuple(side.label for side in sides)
@@ -196,6 +213,7 @@ def side_figures(
             return Clusters.of({f"{place}": value for place, value in enumerate(of_query)})
         return Clusters.of(mean_by_query(figures), clusters)
 
+    durations = {q: [r.duration_s for r in of if r.duration_s is not None] for q, of in rollouts.items()}
     known = summed(lambda r: r.cost.known)
     every_price = all(r.usd is not None for listed in rollouts.values() for r in listed)
     paid = interval_of_mean(known, seed) if every_price or known.sums.any() else None
@@ -210,6 +228,7 @@ def side_figures(
         **{"usd" if every_price else "usd_at_least": paid},
         tokens=interval_of_mean(summed(lambda r: r.tokens), seed),
         duration_s=interval_of_mean(summed(lambda r: r.duration_s), seed),
+        duration_p95=share_below(durations, 0.95, clusters),
         steps=interval_of_mean(summed(lambda r: r.steps), seed),
         passed=interval_of_share(rewards, seed) if rewards.count and are_shares else interval_of_mean(rewards, seed),
     )
@@ -252,8 +271,8 @@ def compare_queries(
     if many:
         corrected = holm([result.p for result in results])
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
-    fitted = strengths(queries, labels, seed, clusters) if many else ()
     figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
+    fitted = with_beaten(strengths(queries, labels, seed, clusters) if many else (), results, figures)
     return Conclusions(
         sentence=sentence_of_many(results, fitted, dict(zip(labels, names, strict=True)))
         if many

@@ -1,7 +1,7 @@
 """Intervals of 95 % for a mean over queries, its distance from one half, and the statistics behind: Holm, power, t."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from harness.core.comparisons import ALPHA, FEWEST_SHOWING, Interval
 DEFAULT_SPREAD = 0.42
 """Standard deviation of a query's win rate between equal agents, with two pairs a query, where nothing was measured."""
 POWER = 0.8
+_ROUNDING = 1e-9
 _GREATEST_EFFECT = 3.0
 """In standard deviations: three clusters show any greater one."""
 
@@ -130,6 +131,36 @@ def interval_of_mean(clusters: Clusters, seed: int) -> Interval | None:
         return None
     low, high = _ends(clusters, seed)
     return Interval(value=clusters.mean, low=low, high=high)
+
+
+def share_below(
+    by_query: Mapping[str, Sequence[float]], share: float, clusters: Mapping[str, str] | None = None
+) -> Interval | None:
+    """Return the amount that this share of all values does not exceed, with its interval.
+
+    The ends are values by their order, as the binomial distribution gives them, of as many independent values as the
+    clusters are worth by the variance of the share (E. Korn and B. Graubard, Survey Methodology 24, 1998; R. Woodruff,
+    JASA 47, 1952). None where too few values are there for an end above, as below 73 for a share of 0.95.
+    """
+    if len(by_query) == 1:
+        by_query = {f"{place}": [value] for values in by_query.values() for place, value in enumerate(values)}
+    ordered = sorted(value for values in by_query.values() for value in values)
+    total = len(ordered)
+    if not total:
+        return None
+    at = ordered[math.ceil(share * total - _ROUNDING) - 1]
+    sums = Clusters.of({query: float(sum(value <= at for value in of)) for query, of in by_query.items()}, clusters)
+    sizes = Clusters.of({query: float(len(of)) for query, of in by_query.items()}, clusters)
+    apart, count = sums.sums - share * sizes.sums, sums.count
+    variance = float((apart**2).sum()) * count / max(1, count - 1) / total**2
+    worth = min(total, share * (1 - share) / variance) if variance else total
+    places = np.arange(1, math.floor(worth + _ROUNDING) + 1)
+    at_least = scipy("special").betainc(places, worth - places + 1, share)  # P(so many values lie below)
+    below, above = places[at_least >= 1 - _OUTSIDE], places[at_least <= _OUTSIDE]
+    if not len(above):
+        return None
+    ends = (math.floor((below[-1] if len(below) else 1) / worth * total), math.ceil(above[0] / worth * total))
+    return Interval(value=at, low=ordered[max(1, ends[0]) - 1], high=ordered[min(total, ends[1]) - 1])
 
 
 def sign_flip_p(clusters: Clusters, middle: float, seed: int) -> float:

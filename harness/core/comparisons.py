@@ -168,11 +168,12 @@ class SideFigures(Record):
     left_out: int = 0
     """Rollouts that failed by the infrastructure's fault."""
     usd: Interval | None = None
-    """A rollout, as are the next four."""
+    """A rollout, as are the next four; `duration_p95`: what 95 % of the rollouts take at most."""
     usd_at_least: Interval | None = Field(default=None, exclude_if=is_none)
-    """In the place of `usd`, where a price is unknown: of what is known."""
+    """In place of `usd`, where a price is unknown: of what is known."""
     tokens: Interval | None = None
     duration_s: Interval | None = None
+    duration_p95: Interval | None = Field(default=None, exclude_if=is_none)
     steps: Interval | None = None
     passed: Interval | None = None
     """Mean of `reward()`."""
@@ -301,13 +302,12 @@ class Strength(Record):
 
     label: str
     strength: Interval
+    beaten_by: tuple[str, ...] = ()
+    """Sides shown to win against it that cost no more a rollout and are no slower (p95), as far as both are known."""
 
 
 class Comparison(Record):
-    """What a comparison says: what `harness compare --json` prints, and `harness.compare` returns.
-
-    It holds no time and no amount of what was bought now, so that the same comparison gives the same bytes.
-    """
+    """What `harness compare --json` prints and `harness.compare` returns: for the same comparison the same bytes."""
 
     comparison: str
     """The comparison's id."""

@@ -155,6 +155,9 @@ def test_no_query_in_common_is_bad_input_and_three_of_each_side_are_named(desk: 
     assert done.err_text.count("?'") == 6
 
 
+TWO_MODELS = ("--model", "weak", "--model", "strong")
+
+
 def test_what_cannot_be_compared_is_refused_before_anything_is_asked(desk: Desk, runs: tuple[str, str]) -> None:
     asked = len(desk.endpoint.requests)
     offline = desk.run("weak", "--offline")
@@ -172,7 +175,9 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(desk: Desk,
         ((*runs, "--task", "q.jsonl"), "--task q.jsonl"),
         (("poet.py", "poet.py"), "name them with --queries FILE"),
         (("poet.py", "poet.py", "--queries", "q.txt", "-n", "1"), "side A would have no sample"),
-        (("poet.py", "--model", "a", "--model", "b", "--instructions", "q.txt", "--instructions", "q.txt"), "vary one"),
+        (("poet.py", *TWO_MODELS, "--instructions", "q.txt", "--instructions", "q.txt"), "--grid crosses"),
+        (("poet.py", *TWO_MODELS, "--grid"), "give two of --instructions, --model, --config more than one value"),
+        (("poet.py", *TWO_MODELS * 4, *("--config", "q.txt") * 4, "--grid"), "32 sides; at most 26"),
         (("poet.py", runs[0], "--model", "a", "--model", "b"), "name one agent"),
     ):
         done = desk("compare", *argv)

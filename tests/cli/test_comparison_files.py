@@ -77,3 +77,20 @@ def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk
     desk.endpoint.judge = partial_judge
     done = desk("resume", f"rm/{folder}", "--json")
     assert (done.code, json.loads(done.out_text)["status"]) == (0, "complete"), done.err_text
+
+
+def test_a_grid_has_a_side_for_each_prompt_on_each_model_and_tells_which_are_beaten(desk: Desk) -> None:
+    for name in ("plain", "kind"):
+        (desk.work / f"{name}.txt").write_text(f"Be {name}.")
+    prompts = ("--instructions", "plain.txt", "--instructions", "kind.txt")
+    done = desk(
+        "compare", "poet.py", *prompts, "--model", "weak", "--model", "strong", "--grid", "--queries", "q.txt", "--json"
+    )
+    comparison = json.loads(done.out_text)
+    sides = [(side["instructions_file"], *side["models"]) for side in comparison["sides"]]
+    assert sides == [(f"{prompt}.txt", model) for prompt in ("plain", "kind") for model in ("weak", "strong")], (
+        done.err_text
+    )
+    assert len(comparison["results"]) == 6
+    asked = {(seen.body["model"], seen.system) for seen in desk.endpoint.of_agent}
+    assert asked == {(model, f"Be {prompt}.") for prompt in ("plain", "kind") for model in ("weak", "strong")}

@@ -6,10 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.comparison.conclusions import compare_queries, sentence, side_figures, side_names, strengths
+from harness.comparison.conclusions import compare_queries, sentence, side_figures, side_names, strengths, with_beaten
+from harness.comparison.intervals import share_below
 from harness.comparison.outcomes import Pair
 from harness.comparison.side_results import length_controlled, side_result, slices
-from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch, Interval, SideResult
+from harness.core.comparisons import (
+    ComparedQuery,
+    ComparedRollout,
+    CrossMatch,
+    Interval,
+    SideFigures,
+    SideResult,
+    Strength,
+)
 from tests.comparisons_by_hand import a_result, a_side, make
 
 SIDES = ((0, 1), ("A", "B"))
@@ -142,6 +151,40 @@ def test_figures_of_a_side_leave_out_the_infrastructures_failures():
     assert alone
     assert alone.low < 1 < 3 < alone.high
     assert side_figures(queries, 0, "A", 0).failed is None
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.8])
+def test_the_time_that_95_percent_take_at_most_has_an_interval_that_holds_it(alike: float):
+    rng, held = np.random.default_rng(5), 0
+    for _ in range(300):
+        of_query, own = rng.normal(size=(60, 1)), rng.normal(size=(60, 4))
+        values = np.exp(np.sqrt(alike) * of_query + np.sqrt(1 - alike) * own)
+        interval = share_below({f"q{i}": row.tolist() for i, row in enumerate(values)}, 0.95)
+        assert interval is None or interval.low <= interval.value <= interval.high
+        held += interval is None or interval.low <= np.exp(1.645) <= interval.high
+    assert held >= 0.93 * 300
+    assert share_below({"q": [1.0, 3.0, 2.0] * 30}, 0.95) == Interval(value=3.0, low=3.0, high=3.0)
+    assert share_below({"a": [1.0] * 20, "b": [2.0] * 20}, 0.95) is None, "nothing lies surely above"
+    assert share_below({}, 0.5) is None
+
+
+def test_a_side_is_beaten_by_one_that_is_shown_to_win_costs_no_more_and_is_no_slower():
+    fitted = [Strength(label=label, strength=Interval(value=0, low=-1, high=1)) for label in "ABC"]
+    shown: dict[str, Any] = {"interval": (0.6, 0.8), "win_rate": 0.7, "p_holm": 0.001, "unjudged": 0}
+    results = [a_result((), pair, clusters=9, **shown) for pair in ((0, 1), (0, 2), (1, 2))]  # the second of each wins
+
+    def took(label: str, usd: float | None, seconds: float | None) -> SideFigures:
+        of = (amount and Interval(value=amount, low=amount, high=amount) for amount in (usd, seconds))
+        return SideFigures(label=label, rollouts=1, **dict(zip(("usd", "duration_p95"), of, strict=True)))
+
+    def beaten(*figures: SideFigures) -> list[tuple[str, ...]]:
+        return [side.beaten_by for side in with_beaten(fitted, results, figures)]
+
+    assert beaten(took("A", 2, 2), took("B", 1, 2), took("C", 3, 1)) == [("B",), (), ()]
+    assert beaten(took("A", 2, 2), took("B", 1, 9), took("C", 2, None)) == [("C",), (), ()]
+    assert beaten(*(took(label, None, None) for label in "ABC")) == [("B", "C"), ("C",), ()]
+    level = [result.model_copy(update={"p_holm": 0.2}) for result in results]
+    assert {side.beaten_by for side in with_beaten(fitted, level, [took(label, 1, 1) for label in "ABC"])} == {()}
 
 
 def test_slices_go_by_metadata_tools_and_length_with_p_corrected():
@@ -297,6 +340,8 @@ def test_sides_are_named_by_what_tells_them_apart():
     assert names({**alike, "agent": "a.py:x"}, {**alike, "agent": "b.py:x"}) == ("`a.py:x`", "`b.py:x`")
     assert names({**alike, "models": ("m", "n")}, {**alike, "models": ("m",)}) == ("`m + n`", "`m`")
     assert names(alike, alike) == ("A", "B")
+    grid = [{**file, "models": (model,)} for file in files for model in "mn"]
+    assert names(*grid[:3]) == ("`baseline on m`", "`baseline on n`", "`concise on m`")
     assert names({"instructions_file": "a`b.txt"}, files[1]) == ("A", "B"), "what would close the code span is no name"
     assert names(*files, {"instructions_file": "x/concise.md"}) == ("A", "B", "C")
 

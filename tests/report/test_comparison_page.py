@@ -107,6 +107,7 @@ def test_three_sides_have_a_line_for_each_two_and_what_each_lost_to_each(tmp_pat
         "C against A",
         "C against B",
         "Strength by Bradley and Terry",
+        "Pareto front",
         "C against B, pair by pair",
     ):
         assert words in page.text()

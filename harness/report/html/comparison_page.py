@@ -1,6 +1,6 @@
 """A comparison's page, and above 100 queries a page for each of them, drawn from its archive."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -11,10 +11,19 @@ from harness.archive.run_files import write_file
 from harness.core import comparisons
 from harness.core.errors import counted
 from harness.report.html.compared_queries import QueryRow, TwoSides, pairings, shown_queries
+from harness.report.html.curve_svg import LinearScale
 from harness.report.html.diffs import DiffLine, instruction_diff
 from harness.report.html.facts import Fact, page_template, versions_fact
 from harness.report.html.filtered_index import script_hash
-from harness.report.summary.comparison import chance_words, method_words, rate, result_figures, sides_rows, win_rate
+from harness.report.summary.comparison import (
+    chance_words,
+    method_words,
+    rate,
+    result_figures,
+    sides_rows,
+    strength_rows,
+    win_rate,
+)
 from harness.report.text import date
 
 
@@ -76,6 +85,55 @@ def _whole(label: str, r: comparisons.SideResult) -> ForestLine:
     p = chance_words(r.p if r.p_holm is None else r.p_holm)
     of = f"{counted(r.pairs, 'pair')}, {method_words(r)}"
     return ForestLine(label, of, win_rate(r), p, whole=True, doubted=r.shown is None)
+
+
+@dataclass(frozen=True)
+class FrontMark:
+    """A side on the plot of strength against what a rollout takes."""
+
+    label: str
+    x: float
+    y: float
+    low: float
+    high: float
+    beaten: bool
+
+
+@dataclass(frozen=True)
+class Front:
+    """The plot: scales in the drawing's units, and a mark for each side."""
+
+    axis: str
+    across: LinearScale
+    up: LinearScale
+    marks: Sequence[FrontMark]
+
+
+def front(comparison: comparisons.Comparison) -> Front | None:
+    """Return the strengths against cost, or against time where no side costs anything; None for two sides."""
+    figures = {side.label: side for side in comparison.figures}
+    takes = {label: side.usd.value for label, side in figures.items() if side.usd}
+    axis = "USD a rollout"
+    if not any(takes.values()):
+        axis = "seconds a rollout"
+        takes = {label: side.duration_s.value for label, side in figures.items() if side.duration_s}
+    placed = [side for side in comparison.strengths if side.label in takes]
+    if len(placed) < 2:
+        return None
+    ends = [end for side in placed for end in (side.strength.low, side.strength.high)]
+    across, up = LinearScale.around(0, max(takes.values()), 56, 590), LinearScale.around(min(ends), max(ends), 250, 16)
+    marks = [
+        FrontMark(
+            label=side.label,
+            x=across.place(takes[side.label]),
+            y=up.place(side.strength.value),
+            low=up.place(side.strength.low),
+            high=up.place(side.strength.high),
+            beaten=bool(side.beaten_by),
+        )
+        for side in placed
+    ]
+    return Front(axis, across, up, marks)
 
 
 _TASKS = {
@@ -143,11 +201,13 @@ class _Drawing:
             info=reader.info,
             comparison=comparison,
             forest=forest(comparison),
+            front=front(comparison),
             figures=[
                 (result, [figure for figure in result_figures(result) if several or not figure.is_rate])  # else plotted
                 for result in comparison.results
             ],
             rows=sides_rows(comparison.figures),
+            strengths=strength_rows(comparison),
             labels=[side.label for side in comparison.figures],
             instructions=[
                 InstructionSection(first, second, instruction_diff(first.instructions, second.instructions))

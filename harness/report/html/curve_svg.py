@@ -18,7 +18,7 @@ _HEADING, _LINE = 80, 104
 
 
 @dataclass(frozen=True)
-class _Scale:
+class LinearScale:
     """A linear scale from figures to places in the drawing, with its ticks."""
 
     low: float
@@ -28,18 +28,20 @@ class _Scale:
     step: float
 
     @classmethod
-    def around(cls, low: float, high: float, start: float, end: float) -> "_Scale":
+    def around(cls, low: float, high: float, start: float, end: float) -> "LinearScale":
         """Return a scale whose ends are ticks, and hold `low` and `high`."""
         span = max(high - low, 0.05)
         step = next((step for step in _STEPS if span / step <= _TICKS), span / _TICKS)
         return cls(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, start, end, step)
 
     def place(self, value: float) -> float:
+        """Return where a figure stands."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
     @property
     def ticks(self) -> Iterator[tuple[float, str]]:
+        """Yield places and words of the ticks."""
         decimals = max(0, math.ceil(-math.log10(self.step) - 1e-9))
         for number in range(round((self.high - self.low) / self.step) + 1):
             value = self.low + number * self.step
@@ -65,10 +67,10 @@ def curve_svg(curve: JudgingCurve) -> str:
 
     points = curve.curve.points
     best = frontier(points)
-    across = _Scale.around(0, max(point.calls for point in points), _LEFT, _RIGHT)
+    across = LinearScale.around(0, max(point.calls for point in points), _LEFT, _RIGHT)
     lows = [point.tau.value for point in points] + [p.tau.low for p in best if p.tau.low is not None]
     highs = [point.tau.value for point in points] + [p.tau.high for p in best if p.tau.high is not None]
-    up = _Scale.around(*(min(0.0, *lows), max(highs)), _BOTTOM, _TOP)
+    up = LinearScale.around(*(min(0.0, *lows), max(highs)), _BOTTOM, _TOP)
     topologies = list(dict.fromkeys(point.design.topology for point in sorted(points, key=lambda p: p.design.topology)))
     estimators = list(dict.fromkeys(point.estimator for point in points))
     chosen = curve.curve.chosen

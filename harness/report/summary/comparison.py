@@ -155,24 +155,51 @@ class SidesRow:
     values: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class StrengthRow:
+    """A side among more than two: strength, cost, time and time by which 95 % end, and who beats it in all of them."""
+
+    label: str
+    values: tuple[str, ...]
+    beaten_by: tuple[str, ...]
+
+
+def strength_rows(comparison: Comparison) -> list[StrengthRow]:
+    """Return the sides by strength, the strongest first; none of two sides."""
+    figures = {side.label: side for side in comparison.figures}
+    rows: list[StrengthRow] = []
+    for side in sorted(comparison.strengths, key=lambda side: -side.strength.value):
+        took = figures[side.label]
+        values = (_bracketed(side.strength, signed), cost_words(took), _time(took.duration_s), _time(took.duration_p95))
+        rows.append(StrengthRow(side.label, tuple(value or _UNKNOWN for value in values), side.beaten_by))
+    return rows
+
+
+def cost_words(side: SideFigures) -> str:
+    """Return what a rollout of a side costs, as far as that is known; empty where nothing is."""
+    least = _usd(side.usd_at_least)
+    return f"\N{GREATER-THAN OR EQUAL TO} {least}" if least else _usd(side.usd)
+
+
+def _time(interval: Interval | None) -> str:
+    return _with(interval, lambda seconds: f"{seconds:,.1f}", "{} s")
+
+
+def _usd(interval: Interval | None) -> str:
+    decimals = 2 if interval is None or interval.value == 0 or interval.value >= 0.1 else 4
+    return _with(interval, lambda usd: fixed(usd, decimals), "${}")
+
+
 def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
     """Return the figures of the sides beside each other; a figure that no side has is left out."""
-
-    def usd(interval: Interval | None) -> str:
-        decimals = 2 if interval is None or interval.value == 0 or interval.value >= 0.1 else 4
-        return _with(interval, lambda usd: fixed(usd, decimals), "${}")
-
-    def cost(side: SideFigures) -> str:
-        least = usd(side.usd_at_least)
-        return f"\N{GREATER-THAN OR EQUAL TO} {least}" if least else usd(side.usd)
-
     values: tuple[tuple[str, Callable[[SideFigures], str]], ...] = (
         ("rollouts", lambda side: count(side.rollouts)),
         ("failed", lambda side: _with(side.failed, lambda share: str(percent_half_up(share)), "{} %")),
         ("left out", lambda side: count(side.left_out) if side.left_out else ""),
-        ("cost a rollout", cost),
+        ("cost a rollout", cost_words),
         ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
-        ("time a rollout", lambda side: _with(side.duration_s, lambda s: f"{s:,.1f}", "{} s")),
+        ("time a rollout", lambda side: _time(side.duration_s)),
+        ("95 % end within", lambda side: _time(side.duration_p95)),
         ("steps a rollout", lambda side: _with(side.steps, lambda n: f"{n:.1f}")),
         ("reward()", lambda side: _with(side.passed, fixed)),
     )

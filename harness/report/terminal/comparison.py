@@ -10,9 +10,17 @@ from rich.text import Text
 from harness.core.comparisons import ComparedQuery, Comparison, SideResult, Slice
 from harness.core.errors import call, counted
 from harness.core.unicode import visible_name
-from harness.report.summary.comparison import chance_words, losses, pairing_cells, rate, result_figures, sides_rows
+from harness.report.summary.comparison import (
+    chance_words,
+    losses,
+    pairing_cells,
+    rate,
+    result_figures,
+    sides_rows,
+    strength_rows,
+)
 from harness.report.terminal.table import Column, columns_that_fit, line_of_text, on_one_line, table_lines, visible_text
-from harness.report.text import count, signed
+from harness.report.text import count
 
 _LOSSES, _LOSSES_OF_MANY = 10, 3
 """Of two sides, and of each two among more."""
@@ -38,6 +46,11 @@ _LOST = (
 _PAIRINGS = tuple(
     Column(name, at, right=at > 1)
     for at, name in enumerate(("", "win rate", "better", "worse", "tied", "p by Holm", "queries"), 1)
+)
+_STRENGTHS = (
+    Column("", 1),
+    Column("strength", 2, right=True),
+    Column("beaten by", 3),
 )
 _SLICE = (
     Column("slice", 1, wish=30),
@@ -109,12 +122,9 @@ def _results(comparison: Comparison, width: int) -> Iterator[Text]:
     yield from table_lines(_PAIRINGS, cells, width)
     if comparison.strengths:
         yield from _heading("strength by Bradley and Terry: log odds of a win, 0 on average")
-        columns = (Column("", 1), Column("strength", 2, right=True))
-        strengths = [
-            (s.label, f"{signed(s.strength.value)} [{signed(s.strength.low)}, {signed(s.strength.high)}]")
-            for s in comparison.strengths
-        ]
-        yield from table_lines(columns, strengths, width)
+        rows = [(row.label, row.values[0], ", ".join(row.beaten_by)) for row in strength_rows(comparison)]
+        yield from table_lines(_STRENGTHS, rows, width)
+        yield visible_text("beaten by: who is shown to win, costs no more and is no slower", style="dim")
 
 
 def _slices(slices: Sequence[Slice], width: int) -> Iterator[Text]:
