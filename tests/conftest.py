@@ -12,11 +12,6 @@ with the marker `few(n)` all but n are `nightly`.
 
 import os
 import sys
-
-os.environ.setdefault(
-    "OPENBLAS_NUM_THREADS", "1"
-)  # before numpy: on our small matrices threads only wait for each other
-
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -51,9 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Where a test does not state its own number of examples, the night tries many. Quick loop and night try others in
     each run, to find what nobody thought of. The whole suite tries the same in each run: a change is judged by its own.
     """
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy comes later; on small matrices threads wait for each other
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ours its threads wait for each other
     quick, night = config.option.markexpr == QUICK, wants(config, "nightly")
     slow = [HealthCheck.too_slow]
     settings.register_profile(

@@ -80,6 +80,7 @@ async def test_the_managers_helpers_are_asked_and_what_they_did_stands_inside(ap
         assert [research.tool_output, criticise.tool_output] == nested
 
 
+@pytest.mark.nightly
 @pytest.mark.few(1)
 @pytest.mark.process
 @BOTH_APIS

@@ -133,6 +133,7 @@ async def test_output_guardrails(api: Api, said: str, kind: str | None):
         assert kind or json.loads(done.trajectory.answer) == reply
 
 
+@pytest.mark.few(1)
 @BOTH_APIS
 @pytest.mark.usefixtures("at_the_sdk")
 async def test_customer_service_answers_questions_and_passes_the_customer_to_and_fro(api: Api):

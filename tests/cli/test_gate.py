@@ -167,6 +167,7 @@ def test_gates_that_could_say_nothing_are_refused_before_anything_is_spent(desk:
     assert anew.code == 0, anew.err_text
 
 
+@pytest.mark.nightly
 def test_a_judge_that_likes_the_first_side_is_refused_with_what_was_bought_kept(desk: Desk):
     desk.endpoint.judge = first_side
     runs = desk.run("weak"), desk.run("strong")
@@ -187,6 +188,7 @@ def test_a_judge_that_likes_the_first_side_is_refused_with_what_was_bought_kept(
     assert compared["results"][0]["win_rate"] == 0.5
 
 
+@pytest.mark.nightly
 def test_looks_stop_early_and_a_comparison_of_the_same_runs_goes_on(desk: Desk):
     (desk.work / "forty.txt").write_text("\n".join(MANY))
     runs = desk.run("weak", queries="forty.txt"), desk.run("strong", queries="forty.txt")
@@ -206,6 +208,7 @@ def test_looks_stop_early_and_a_comparison_of_the_same_runs_goes_on(desk: Desk):
     assert (whole["results"][0]["queries"], len(desk.endpoint.of_judge) - asked) == (40, 2 * half)
 
 
+@pytest.mark.nightly
 def test_a_gate_stopped_by_its_ceiling_ends_with_4_and_goes_on_where_it_was(desk: Desk):
     runs = desk.run("weak"), desk.run("strong")
     before = len(desk.endpoint.of_judge)

@@ -79,6 +79,7 @@ def test_python_functions_take_a_profile_at_hand_as_they_take_its_file(taught: P
         best("When Prolog?", judge_profile=3)
 
 
+@pytest.mark.nightly
 def test_a_ranking_without_the_profile_that_it_was_made_with_does_not_follow_from_its_matches(
     harness: Harness, taught: Path, tmp_path: Path
 ):

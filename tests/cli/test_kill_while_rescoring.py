@@ -135,6 +135,7 @@ def test_killed_before_its_first_group_was_ranked_it_can_be_read_and_resume_buys
     assert harness("validate", "last").code == 0
 
 
+@pytest.mark.nightly
 def test_killed_in_its_first_judge_call_it_is_known_and_resume_does_it(
     harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, run: Path, never_killed: Any
 ) -> None:

@@ -39,7 +39,7 @@ def after(calls: int, sound: Script, then: Reaction) -> Script:
     return react
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("who", ["agent", "judge"])
 @pytest.mark.parametrize("how", [*NO_QUOTA, *REFUSALS])
 def test_a_refusal_midway_ends_the_endpoint_at_once_and_one_line_says_who_when_what_and_the_remedy(

@@ -89,6 +89,7 @@ def test_the_curve_is_measured_by_rewards_by_verdicts_held_out_and_by_another_ra
     assert (by_labels["truth"], by_labels["queries"], by_labels["without_truth"]) == ("labels", 1, 1)
 
 
+@pytest.mark.nightly
 def test_the_table_fits_80_columns_and_the_files_hold_every_point_and_no_script(command: Command, tmp_path: Path):
     command(ROUND_ROBIN)
     printed = command("stats --curve --csv c.csv --svg c.svg")

@@ -39,6 +39,7 @@ def bought_twice(endpoint: VirtualEndpoint) -> list[str]:
     return [body for body, times in Counter(str(seen.body) for seen in endpoint.replied).items() if times > 1]
 
 
+@pytest.mark.nightly
 @pytest.mark.few(1)
 @pytest.mark.parametrize("retry_after", [None, "1"])
 def test_under_a_rate_limit_all_end_ok_with_the_same_ranks_in_one_and_a_half_times_its_own_time(

@@ -192,6 +192,7 @@ def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(agent: 
     assert not validate_run(run, now).remaining
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("limit", "ended"), [(None, None), (500, "agent_code")])
 def test_a_rollout_that_takes_more_memory_than_it_may_fails(agent: Path, limit: int | None, ended: str | None):
     def eating(seen: Seen) -> Say:
@@ -204,11 +205,13 @@ def test_a_rollout_that_takes_more_memory_than_it_may_fails(agent: Path, limit: 
         assert len(rollout.calls) == 2
 
 
+@pytest.mark.nightly
 def test_a_limit_on_memory_that_leaves_no_room_is_a_usage_error(agent: Path, nowhere: FakeEndpoint):
     with pytest.raises(UsageError, match="less than the process takes with the agent loaded"):
         anyio.run(lambda: made(agent, nowhere, ["Why?"], memory=20))
 
 
+@pytest.mark.nightly
 def test_a_server_that_is_down_is_asked_as_rarely_as_by_one_process(agent: Path):
     asked: list[tuple[int, set[Any]]] = []
     for isolate in ("none", "process"):
@@ -223,6 +226,7 @@ def test_a_server_that_is_down_is_asked_as_rarely_as_by_one_process(agent: Path)
     assert abs(here - apart) <= 3, asked
 
 
+@pytest.mark.nightly
 def test_a_call_that_hangs_ends_after_the_request_timeout(agent: Path):
     with FakeEndpoint(agent=lambda _: Hang(20)).serving() as server:
         more: dict[str, Any] = {"request_timeout": 0.3, "retries": 1, "give_up": 60.0}
@@ -250,6 +254,7 @@ def test_no_process_outlives_the_run_whatever_ends_it(agent: Path, nursery: Nurs
         time.sleep(0.05)
 
 
+@pytest.mark.nightly
 @pytest.mark.few(1)
 @pytest.mark.parametrize("api", ["chat", "responses", None])
 def test_the_stand_in_that_warms_a_server_up_ends_well_and_leaves_no_thread(api: str | None):
@@ -282,6 +287,7 @@ class Heard(Silent):
         self.notes.append(text)
 
 
+@pytest.mark.nightly
 def test_files_that_are_looked_for_in_a_rollouts_empty_folder_are_named(agent: Path):
     for name in ("data.json", "notes.db", "unread.txt"):
         (agent.parent / name).write_text("{}")
@@ -321,6 +327,7 @@ def before_rollout(query, context):
     assert f"both write {tmp_path / 'shared.txt'}: each has a working folder of its own" in note
 
 
+@pytest.mark.nightly
 def test_the_users_trace_processors_send_what_they_have_before_a_process_ends(agent: Path):
     agent.write_text(
         AGENT

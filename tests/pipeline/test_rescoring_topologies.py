@@ -66,7 +66,7 @@ def test_rescoring_a_round_robin_buys_nothing_and_equals_a_fresh_ranking(
     anyio.run(go)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("estimator", get_args(EstimatorName))
 def test_rescoring_for_free_ranks_as_rescoring_that_may_buy_and_sums_up_what_the_archive_holds(
     everyone: Path, estimator: EstimatorName

@@ -190,6 +190,7 @@ def noisy_groups(count: int, n: int, seed: int) -> tuple[Floats, list[Comparison
     return quality, [Comparisons.of(n, first, second, sides[0, g], sides[1, g]) for g in range(count)]
 
 
+@pytest.mark.nightly
 def test_what_is_said_with_certainty_is_right_as_often_as_it_says() -> None:
     quality, groups = noisy_groups(400, 6, 11)
     fits = [fit for at in range(0, 400, 8) for fit in fit_pooled(groups[at : at + 8])]
@@ -215,6 +216,7 @@ def test_scores_at_the_ends_of_the_scale_widen_the_intervals_by_twice_their_shar
     assert cut.estimates == pytest.approx(plain.estimates)
 
 
+@pytest.mark.nightly
 def test_rollouts_alone_are_told_apart_by_differences_where_the_judge_gives_no_level() -> None:
     """A group alone cannot tell whether levels are real: without any, it loses little against `margins`."""
     rng, margins, pooled = np.random.default_rng(3), list[float](), list[float]()

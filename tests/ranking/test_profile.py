@@ -53,6 +53,7 @@ def test_a_lent_profile_is_a_little_wider_than_it_was_learnt_and_much_narrower_t
     assert np.median(width / np.array(PRIOR_SD)) < 0.5
 
 
+@pytest.mark.nightly
 def test_a_group_with_a_lent_profile_is_ranked_nearly_as_in_the_pool_of_its_judge(profile: JudgeProfile) -> None:
     _, groups = noisy_groups(200, 6, 21)
     pool = fit_pooled(groups)
@@ -65,6 +66,7 @@ def test_a_group_with_a_lent_profile_is_ranked_nearly_as_in_the_pool_of_its_judg
     assert np.mean([fit.dof for fit in helped]) > np.mean([fit.dof for fit in alone])
 
 
+@pytest.mark.nightly
 def test_a_profile_holds_all_that_the_posterior_of_a_single_group_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
     _, groups = judged(np.resize([0.5, 0.5, 0.5, 2.0], 400), 4)
     learnt = learn_profile(groups, NAME, RUBRIC, 2)

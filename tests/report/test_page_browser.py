@@ -93,7 +93,7 @@ OPEN_ALL = "document.querySelectorAll('details').forEach(d => d.open = true)"
 WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1280])
 @pytest.mark.parametrize("name", PAGES)

@@ -179,6 +179,7 @@ def test_old_archives_explain_their_first_two_places(tmp_path: Path, archive: st
     assert old("why", *named).code == 0
 
 
+@pytest.mark.nightly
 def test_the_command_named_makes_two_meet_with_exactly_that_number_of_calls(tmp_path: Path) -> None:
     met = Runs(tmp_path / "room")
     assert met("run", "Tell me about Lisp.", "--offline", "-n", "6", "-q").code == 0

@@ -293,7 +293,7 @@ def test_what_a_server_alone_knows_stays_with_it(endpoint: FakeEndpoint, tmp_pat
 
 @pytest.mark.parametrize("fatal", range(2, 9))
 @pytest.mark.parametrize("more", [[], ["--isolate", "process"]], ids=["here", "isolated"])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_kill_loses_the_calls_in_flight_alone(
     harness: Harness, nursery: Nursery, endpoint: FakeEndpoint, tmp_path: Path, fatal: int, more: list[str]
 ):
@@ -441,6 +441,7 @@ def test_a_rollout_that_used_a_shell_begins_anew(endpoint: FakeEndpoint, tmp_pat
     assert (rollout.status, rollout.calls_kept, len(rollout.calls)) == ("ok", None, 2)
 
 
+@pytest.mark.nightly
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("writes", "kept"), [("open('own.txt', 'a').write('x')", 1), (NOTHING, 2)])
 def test_an_isolated_rollout_goes_on_only_before_it_left_files(

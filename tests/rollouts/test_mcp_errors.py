@@ -111,7 +111,7 @@ def serving(transport: str) -> Generator[MCPServer]:
 
 
 @pytest.mark.process
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_servers_errors_become_what_the_bare_sdk_makes_of_them(transport: str, tool: str):

@@ -256,6 +256,7 @@ def check(run: harness.Run, replies: Mapping[str, dict[str, Any]]) -> None:
         assert not app.main(["show", str(run.path), *query, "--json"], standalone_mode=False, obj=dict(os.environ))
 
 
+@pytest.mark.nightly
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ITEMS)
 def test_an_item_of_a_response_with_any_field_gone_or_strange_or_new_is_read_as_the_client_took_it(
@@ -272,6 +273,7 @@ def test_a_response_with_any_field_gone_or_strange_or_new_is_read_as_the_client_
     check(taken(replies, "responses", tmp_path), replies)
 
 
+@pytest.mark.nightly
 def test_a_chat_reply_with_any_field_gone_or_strange_or_new_is_read_as_the_client_took_it(tmp_path: Path) -> None:
     replies = dict(mutations(CHAT))
     check(taken(replies, "chat", tmp_path), replies)

@@ -65,6 +65,7 @@ def test_the_fit_looked_at_last_is_of_the_calls_made():
     assert made.last_fit.estimates == pytest.approx(fit_alone(calls).estimates, abs=1e-6)
 
 
+@pytest.mark.nightly
 def test_a_jury_stops_when_the_fit_that_ranks_is_sure_with_each_juror_learnt_by_itself() -> None:
     rules = Rules(topology="cyclic", estimator="pooled", confidence=0.9)
 

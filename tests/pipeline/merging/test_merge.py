@@ -239,6 +239,7 @@ def strange_match(run: Path) -> list[Any]:
     return [ranked["matches"][0] | {"verdicts": ["0" * 64, "1" * 64]}]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_strangers_run_is_refused_by_file_line_and_reason_and_nothing_is_left(attack: str, runs: list[Path]):
     place = ATTACKS[attack](runs[1])
@@ -263,6 +264,7 @@ def test_other_verdicts_on_the_same_texts_leave_the_rankings_out(runs: list[Path
     assert validate_run(merged.path, now).damaged == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("place", ["rank", "reward", "advantage", "score"])
 def test_ranks_that_no_match_gives_are_not_taken_over(runs: list[Path], place: str):
     path = only_file(runs[1], "rankings")
@@ -295,6 +297,7 @@ def test_what_a_killed_merge_left_is_removed_by_the_next_and_what_a_living_one_m
     assert {path.name for path in runs_dir.iterdir() if path.name.startswith(".")} == {living.name, strange.name}
 
 
+@pytest.mark.nightly
 def test_keys_may_go_where_the_parts_could_send_them_only_if_all_were_made_here(runs: list[Path]):
     environ = dict(os.environ)
     with RunReader(harness.merge(runs, output="ours", runs_dir=runs[0].parent).path) as reader:
