@@ -48,12 +48,12 @@ def rho(groups: Simulated, fits: Sequence[Fit]) -> float:
     return mean_spearman(estimates, groups.quality)[0]
 
 
-def covered(groups: Simulated, fits: Sequence[Fit]) -> float:
-    """Return the share of the true qualities, about their group's mean, that lie in the 90 % intervals."""
+def covered(groups: Simulated, fits: Sequence[Fit]) -> Array:
+    """Return of each group's true qualities, about their mean, the share that lies in the 90 % intervals, (G,)."""
     away = groups.quality - groups.quality.mean(axis=1, keepdims=True)
     means: Array = np.array([fit.mean for fit in fits], np.float64)
     reach = np.array([float(stdtrit(fit.dof, 0.95)) * np.sqrt(fit.covariance.diagonal()) for fit in fits])
-    return float((np.abs(means - away) <= reach).mean())
+    return (np.abs(means - away) <= reach).mean(axis=1)
 
 
 def claims(groups: Simulated, fits: Sequence[Fit]) -> str:
@@ -70,7 +70,7 @@ def claims(groups: Simulated, fits: Sequence[Fit]) -> str:
 
 def described(groups: Simulated, fits: Sequence[Fit]) -> list[str]:
     """Return the correlation, the coverage and the claims of fits, as the table has them."""
-    return [f"{rho(groups, fits):7.3f}", f"{covered(groups, fits):8.1%}", claims(groups, fits)]
+    return [f"{rho(groups, fits):7.3f}", f"{covered(groups, fits).mean():8.1%}", claims(groups, fits)]
 
 
 def describe(groups: Simulated, pools: Sequence[str]) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 Judges: sharp, noisy and relative (no absolute level); the same with queries that differ in level, spread and noise; and
 noisy ones whose noise is a Student t of 3 degrees of freedom, whose first-side effect is another for each pair, or
-whose marks stick at the ceiling.
+whose marks stick at the ceiling; and each whose calls are wild now and then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,9 @@ from harness.ranking.fixed_pairs import Cyclic
 
 STRANGE = ("heavy tails", "biased by pair", "ceiling")
 PLAIN = tuple(r.name for r in REGIMES)
-JUDGES = (*PLAIN, *(name + DIFFERING for name in PLAIN), *STRANGE)
+WILD, WILD_SHARE = ", wild calls", 0.15
+"""After the name of a judge: such a share of its calls has any two scores of the scale."""
+JUDGES = (*PLAIN, *(name + DIFFERING for name in PLAIN), *STRANGE, *(name + WILD for name in PLAIN))
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,19 @@ def simulated(judge: str, n: int, budget: int, groups: int, seed: int) -> Simula
 
     Pairs are judged in one order; with a budget beyond one call a pair, in both orders.
     """
-    rng = np.random.default_rng(seed)
+    rng, name = np.random.default_rng(seed), judge.removesuffix(WILD)
     pairings = Cyclic(range(n), "both" if budget > n * (n - 1) // 2 else None, budget).pairings()
     first, second = np.array([order for pairing in pairings for order in pairing.orders]).T
-    if judge in STRANGE:
-        quality, sides = _strange(judge, REGIMES[1], n, first, second, groups, rng)
+    if name in STRANGE:
+        quality, sides = _strange(name, REGIMES[1], n, first, second, groups, rng)
     else:
-        regime = next(r for r in REGIMES if judge.removesuffix(DIFFERING) == r.name)
-        queries = draw_queries(groups, rng) if judge.endswith(DIFFERING) else None
+        regime = next(r for r in REGIMES if name.removesuffix(DIFFERING) == r.name)
+        queries = draw_queries(groups, rng) if name.endswith(DIFFERING) else None
         drawn = draw(regime, groups, n, rng, times=1, queries=queries)
         quality, sides = regime.gamma * drawn.quality, np.moveaxis(drawn.calls[:, 0, first, second], -1, 0)
+    if name != judge:
+        wild = rng.random(sides[0].shape) < WILD_SHARE
+        sides = [np.where(wild, np.round(rng.uniform(0, 10, wild.shape), 1), side) for side in sides]
     calls = [Comparisons.of(n, first, second, a, b) for a, b in zip(*sides, strict=True)]
     return Simulated(judge, quality, calls)
 

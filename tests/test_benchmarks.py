@@ -62,7 +62,7 @@ def test_the_measures_of_a_ranking_know_the_truth_and_its_reverse():
 def test_few_claims_of_certainty_fail_the_reliability_benchmark_only_where_chance_does_not_allow_it(
     right: int, claims: int, beyond: bool
 ):
-    cell = Stated("", np.full(claims, 0.97), np.arange(claims) < right, at_ends=0)
+    cell = Stated("", np.full(claims, 0.97), np.arange(claims) < right, at_ends=0, covered=np.full(claims, 0.9))
     assert is_beyond_chance(cell, cells=27) is beyond
 
 

@@ -150,7 +150,8 @@ def wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     if reason := _incomparable(ranking, counter):
         yield Finding("notice", path, f"ranks not compared: {reason}")
         return
-    rules = replace(rules_of(settings, counter), one_of_many=True)
+    fit_version = ranking.head.fit_version
+    rules = replace(rules_of(settings, counter), one_of_many=True, fit_version=fit_version)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     changed, moved = list[str](), list[str]()
     for stored in ranking.groups:
@@ -176,7 +177,7 @@ def _incomparable(ranking: RankingFile, counter: str) -> str | None:
         return f"{counter} of its transcripts is not on this machine"
     if ranking.head.rendering > RENDERING:
         return f"only a later version writes transcripts in way {ranking.head.rendering}"
-    if ranking.head.fit_version != FIT_VERSION:
+    if ranking.head.fit_version > FIT_VERSION:
         return "only a later version fits as this ranking was fitted"
     return None
 

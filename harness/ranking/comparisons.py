@@ -299,6 +299,8 @@ class Prior:
     """(9, 9)."""
     noise_widths: Floats
     """(W,): how probable it is that noise differs so much from group to group (harness.ranking.juror_weights)."""
+    tells_wild: bool = True
+    """Whether wild calls are told from the others (harness.ranking.wild_calls), as from version 2 of the fits on."""
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""

@@ -292,14 +292,15 @@ def _shares() -> Floats:
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-_SHARES = _shares()
+SHARES = _shares()
+"""(W, S)."""
 
 
 def learnt_widths(pool: Sequence[PoolSums], at: Parameters[float], believed: Floats) -> Floats:
     """Return how probable each width is, (W,), after what the groups show, and `believed` before."""
     logs = np.log(believed)
     for sums in pool:
-        logs += np.log(_likelihoods(_turned(sums, at)) @ _SHARES.T).sum(axis=0)
+        logs += np.log(_likelihoods(_turned(sums, at)) @ SHARES.T).sum(axis=0)
     weights = np.exp(logs - logs.max())
     return weights / weights.sum()
 
@@ -307,7 +308,7 @@ def learnt_widths(pool: Sequence[PoolSums], at: Parameters[float], believed: Flo
 def on_groups(sums: PoolSums, at: Parameters[float], widths: Floats) -> OnGroups:
     """Return what the groups' own noises change."""
     turned, of, n = _turned(sums, at), sums.design, sums.n
-    of_width = _likelihoods(turned)[:, None, :] * _SHARES
+    of_width = _likelihoods(turned)[:, None, :] * SHARES
     of_width /= of_width.sum(axis=-1, keepdims=True)
     weights = widths @ of_width
     basis = about_their_mean(turned.basis[:, : n + 1].swapaxes(-1, -2), n)

@@ -9,9 +9,10 @@ import numpy as np
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
 from harness.ranking.equals import p_values
 from harness.ranking.juror_weights import JuryVoices, LearntJuror, echoes_among, learn_voices, of_jurors, on_groups
-from harness.ranking.pooled_judge import LearntJudge, learn_judge
+from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
 from harness.ranking.pooled_sums import PoolSums, pool_sums
+from harness.ranking.wild_calls import learn_sound_judge, wild_calls
 
 MISFIT_AT_ENDS = 2.0
 """Differences are cut off at the ends of the scale, which the model does not know. Variances are made wider by so many
@@ -34,9 +35,7 @@ def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     of their means add up to its scale, a little widened; its degrees of freedom are 2 / Var[log trace of the
     covariance], as a chi-square with that variance has them.
     """
-    jury = _voices(groups, prior)
-    pool = pool_sums(_heard(groups, jury))
-    return _fits_by(_learnt(pool, groups, prior, jury), pool, groups)
+    return fit_by(learnt_from(groups, prior), groups)
 
 
 def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
@@ -47,13 +46,8 @@ def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
 def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
     """Return the judge as the calls of these groups show them."""
     jury = _voices(groups, prior)
-    return _learnt(pool_sums(_heard(groups, jury)), groups, prior, jury)
-
-
-def _learnt(
-    pool: Sequence[PoolSums], groups: Sequence[Comparisons], prior: Prior, jury: JuryVoices | None
-) -> LearntJudge:
-    return replace(learn_judge(pool, prior), at_ends=share_at_ends(groups), jury=jury)
+    judge = learn_sound_judge(_heard(groups, jury), prior)
+    return replace(judge, at_ends=share_at_ends(groups), jury=jury)
 
 
 def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
@@ -67,8 +61,7 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
 
 
 def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:
-    pool = pool_sums(calls)
-    return LearntJuror(calls, pool, learn_judge(pool, prior).parameters)
+    return LearntJuror(calls, pool_sums(calls), learn_sound_judge(calls, prior).parameters)
 
 
 def _heard(groups: Sequence[Comparisons], jury: JuryVoices | None) -> Sequence[Comparisons]:
@@ -80,7 +73,11 @@ def fit_by(judge: LearntJudge, groups: Sequence[Comparisons], *, tell_p_value: b
 
     The p-value takes most of the time.
     """
-    return _fits_by(judge, pool_sums(_heard(groups, judge.jury)), groups, tell_p_value=tell_p_value)
+    heard, fits = _heard(groups, judge.jury), dict[int, Fit]()
+    wild = wild_calls(heard, judge)
+    for sums in pool_sums(wild.sound(heard)):
+        fits |= _fits(sums, groups, judge, 1 / (1 - wild.left), tell_p_value=tell_p_value)
+    return [fits[place] for place in range(len(groups))]
 
 
 def without_level(judge: LearntJudge) -> LearntJudge:
@@ -90,17 +87,10 @@ def without_level(judge: LearntJudge) -> LearntJudge:
     return replace(judge, parameters=judge.parameters._replace(level_share=0.0), points=judge.points._replace(at=at))
 
 
-def _fits_by(
-    judge: LearntJudge, pool: Sequence[PoolSums], groups: Sequence[Comparisons], *, tell_p_value: bool = True
-) -> list[Fit]:
-    fits: dict[int, Fit] = {}
-    for sums in pool:
-        fits |= _fits(sums, groups, judge, tell_p_value=tell_p_value)
-    return [fits[place] for place in range(len(groups))]
-
-
-def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge, *, tell_p_value: bool) -> dict[int, Fit]:
-    """Return the fits of the groups of one size, by their places."""
+def _fits(
+    sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge, scale: float, *, tell_p_value: bool
+) -> dict[int, Fit]:
+    """Return the fits of the groups of one size, by their places, with differences so many times as large."""
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
     of_points, of_noise = _over_points(sums, judge), on_groups(sums, at, judge.noise_widths)
     mean, wider = of_points.mean + of_noise.moved, of_noise.wider[:, :, None] * of_noise.wider[:, None, :]
@@ -111,8 +101,8 @@ def _fits(sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge, *, 
     shared, seen = _shared(judge, [groups[place] for place in places])
     of_tastes = ((1 - shared) * seen)[:, :, None] * (np.eye(n) - 1 / n)
     columns: Any = (
-        shared * mean[:, :n],
-        misfit * shared[:, :, None] ** 2 * covariance[:, :n, :n] + of_tastes,
+        scale * shared * mean[:, :n],
+        scale**2 * (misfit * shared[:, :, None] ** 2 * covariance[:, :n, :n] + of_tastes),
         *(mean[:, n].tolist(), np.sqrt(covariance[:, n, n]).tolist(), dof.tolist()),
         p_values(sums, judge, of_noise.of_steps, misfit).tolist() if tell_p_value else [None] * len(places),
     )

@@ -77,6 +77,8 @@ class LearntJudge:
     """Share of the scores that it was learnt from which lie at an end of the scale."""
     jury: JuryVoices | None = None
     """How the calls of several jurors become those of this one judge."""
+    wild: float = 0.0
+    """The share of its calls that are wild (harness.ranking.wild_calls)."""
 
 
 def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:

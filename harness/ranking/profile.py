@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from harness.core import judge_profile
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
+from harness.core.rankings import FIT_VERSION
 from harness.ranking.comparisons import WEAK, Comparisons, Parameters, Prior, share_at_ends
 from harness.ranking.judge_stats.tally import JudgeCall
-from harness.ranking.pooled_judge import LearntJudge, learn_judge
-from harness.ranking.pooled_sums import pool_sums
+from harness.ranking.pooled_judge import LearntJudge
+from harness.ranking.wild_calls import learn_sound_judge
 
 _STEPS = 400
 _FARTHEST = 8.0
@@ -75,7 +77,7 @@ def learn_profile(groups: Sequence[Comparisons], judge: str, rubric: str, render
     judged = [calls for calls in groups if len(calls.first)]
     if not judged:
         return None
-    return as_profile(learn_judge(pool_sums(judged)), judged, judge, rubric, rendering)
+    return as_profile(learn_sound_judge(judged), judged, judge, rubric, rendering)
 
 
 def as_profile(
@@ -116,6 +118,9 @@ def lent(profile: JudgeProfile) -> Prior:
     return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), widths)
 
 
-def lent_prior(profile: JudgeProfile | None) -> Prior:
-    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge."""
-    return lent(profile) if profile else WEAK
+def lent_prior(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
+    """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
+
+    An earlier version of the fits told no wild calls, and its rankings follow from that.
+    """
+    return replace(lent(profile) if profile else WEAK, tells_wild=fit_version > 1)

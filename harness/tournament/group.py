@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.core.errors import option
 from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.rankings import AnyVerdict
+from harness.core.rankings import FIT_VERSION, AnyVerdict
 from harness.core.records import AGENT_FAILURES, Group, Role, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.judging.prompt import Task
@@ -51,6 +51,8 @@ class Rules:
     """What `pooled` knows of the judge from elsewhere."""
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
+    fit_version: int = FIT_VERSION
+    """The version of the fits: an earlier one where a ranking of it is followed."""
     one_of_many: bool = False
     """Whether there are other groups, or classes of this one, from which `pooled` learns the judge, too."""
 
@@ -175,7 +177,8 @@ def open_tournaments(
     for members in filter(None, classes):
         anchor = lineup.anchor.index if lineup.anchor and lineup.anchor.index in members else None
         if rules.confidence and rules.topology == "cyclic":
-            fit = partial(fit_alone, prior=lent_prior(rules.profile)) if rules.by_pooled else fit_margins
+            prior = lent_prior(rules.profile, rules.fit_version)
+            fit = partial(fit_alone, prior=prior) if rules.by_pooled else fit_margins
             topology = EarlyStop(members, rules.order, rules.budget, sure=rules.confidence, fit=fit, units=UNITS)
         else:
             topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))

@@ -187,7 +187,9 @@ def finalize(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -
 
 def learnt_from_all(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> LearntJudge:
     """Return the judge as the groups of a ranking show them."""
-    return judge_behind(queries, provisional, lent_prior(rules.profile), by_reward=rules.judge_when == "tied")
+    return judge_behind(
+        queries, provisional, lent_prior(rules.profile, rules.fit_version), by_reward=rules.judge_when == "tied"
+    )
 
 
 def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) -> Iterator[GroupRanking]:
@@ -240,7 +242,7 @@ class CachedRanker:
 
     def learn(self, calls: Iterable[comparisons.Comparisons]) -> LearntJudge:
         """Return the judge as the calls of groups show them."""
-        return learnt_from_calls(calls, lent_prior(self.rules.profile))
+        return learnt_from_calls(calls, lent_prior(self.rules.profile, self.rules.fit_version))
 
     def rank(self, results: Iterable[TournamentResult], judge: LearntJudge | None) -> Iterator[GroupRanking]:
         """Yield the rankings of groups by a judge that is learnt from all of them; without one each by itself."""

@@ -36,7 +36,8 @@ def is_by_pooled(ranked: GroupRanking) -> bool:
 def learnt_judge(ranking: RankingFile) -> LearntJudge:
     """Return the judge as all groups of a ranking show them; a profile lent to the ranking is the prior."""
     text = ranking.head.settings.get("judge_profile")
-    prior = lent_prior(profile_in(str(text), f"ranking {ranking.head.id}") if text else None)
+    profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
+    prior = lent_prior(profile, ranking.head.fit_version)
     return judge_behind(ranking.queries, ranking.stored, prior, by_reward=is_by_reward(ranking))
 
 
