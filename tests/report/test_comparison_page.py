@@ -185,6 +185,12 @@ def test_above_a_hundred_queries_each_has_a_page_of_its_own_with_the_pairs_of_al
         assert page.faults == []
         for words in ("B against A", "C against A", "C against B", "1 of side C to query 7", "All queries"):
             assert words in page.text()
+        stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "index").iterdir()}
+        (tmp_path / "index" / page_name("q7")).write_text("changed by hand")
+        write_comparison_page(reader, made.comparison, target)
+        drawn = [path.name for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp]
+        assert drawn == [page_name("q7")]
+        assert (tmp_path / "index" / page_name("q7")).read_text("utf-8") == pages[page_name("q7")]
         fewer = make(3)
         with stored(tmp_path / "fewer", fewer) as few:
             write_comparison_page(few, fewer.comparison, target)

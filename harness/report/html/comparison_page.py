@@ -1,7 +1,10 @@
 """A comparison's page, and above 100 queries a page for each of them, drawn from its archive."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from harness.core.errors import counted
 from harness.report.html.compared_queries import QueryRow, TwoSides, pairings, shown_queries
 from harness.report.html.curve_svg import LinearScale
 from harness.report.html.diffs import DiffLine, instruction_diff
-from harness.report.html.facts import Fact, page_template, versions_fact
+from harness.report.html.facts import Fact, page_template, sources_digest, versions_fact
 from harness.report.html.filtered_index import script_hash
 from harness.report.summary.comparison import (
     chance_words,
@@ -169,9 +172,10 @@ def write_comparison_page(
     if drawing.in_one:
         remove_pages(folder)
     else:
-        with opened_pages(folder, remember=False) as pages:
-            for name, text in drawing.query_pages(target.name):
-                pages.write(name, "", text)
+        with opened_pages(folder, remember=True) as pages:
+            for page in drawing.query_pages(target.name):
+                if not pages.keeps(page.name, page.made_of):
+                    pages.write(page.name, page.made_of, page.draw())
     write_file(target, drawing.page(folder.name))
     return target
 
@@ -179,6 +183,15 @@ def write_comparison_page(
 def render_comparison_page(reader: ComparisonReader, comparison: comparisons.Comparison, folder: str = "report") -> str:
     """Return the page: the same archive gives the same text. Above 100 queries it has links to pages in `folder`."""
     return _Drawing(reader, comparison).page(folder)
+
+
+@dataclass(frozen=True)
+class _QueryPage:
+    """The page of a query: its file name, a hash of all that it is drawn from, and what draws it."""
+
+    name: str
+    made_of: str
+    draw: Callable[[], str]
 
 
 class _Drawing:
@@ -218,32 +231,36 @@ class _Drawing:
             shown=[shown_queries(comparison, p, p.rows, reader) if self.in_one else [] for p in of_pairings],
             folder=None if self.in_one else folder,
             script_hash=script_hash(),
-            about=self._about(),
+            about=self._about,
         )
 
-    def query_pages(self, index: str) -> Iterator[tuple[str, str]]:
-        """Yield the file name and the text of each query's page, in the order of the first two sides' table."""
+    def query_pages(self, index: str) -> Iterator[_QueryPage]:
+        """Yield each query's page, in the order of the first two sides' table."""
         by_page: dict[str, list[tuple[TwoSides, QueryRow]]] = {}
         for pairing in self._pairings:
             for row in pairing.rows:
                 by_page.setdefault(row.page, []).append((pairing, row))
         names = [None, *by_page, None]
+        common = [sources_digest(), self._reader.info.model_dump_json(), *map(repr, self._about)]
+        digest = hashlib.sha256("\n".join(common).encode()).hexdigest()
         for before, (name, rows), after in zip(names, by_page.items(), names[2:], strict=False):
-            shown = [(p, shown_queries(self._comparison, p, [row], self._reader)[0]) for p, row in rows]
-            yield (
-                name,
-                page_template("compared_query_page.html.j2").render(
-                    info=self._reader.info,
-                    comparison=self._comparison,
-                    query=rows[0][1],
-                    shown=shown,
-                    before=before,
-                    after=after,
-                    index=index,
-                    about=self._about(),
-                ),
-            )
+            around = {"before": before, "after": after, "index": index}
+            made_of = json.dumps([digest, around, [row.met.query.model_dump_json() for _, row in rows]])
+            hashed = hashlib.sha256(made_of.encode()).hexdigest()
+            yield _QueryPage(name, hashed, partial(self._query_page, rows, around))
 
+    def _query_page(self, rows: Sequence[tuple[TwoSides, QueryRow]], around: Mapping[str, str | None]) -> str:
+        shown = [(p, shown_queries(self._comparison, p, [row], self._reader)[0]) for p, row in rows]
+        return page_template("compared_query_page.html.j2").render(
+            info=self._reader.info,
+            comparison=self._comparison,
+            query=rows[0][1],
+            shown=shown,
+            about=self._about,
+            **around,
+        )
+
+    @cached_property
     def _about(self) -> list[Fact]:
         info, comparison = self._reader.info, self._comparison
         task, differ = _TASKS[info.task_from], sum(query.task_differs for query in self._queries)
