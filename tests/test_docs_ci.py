@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -196,7 +196,7 @@ class GitHub:
         return 200, {}
 
     @contextmanager
-    def serving(self) -> Iterator[str]:
+    def serving(self) -> Generator[str]:
         """Yield the address at which it answers."""
         github = self
 
@@ -211,7 +211,7 @@ class GitHub:
 
             do_GET = do_POST = do_PATCH = do  # noqa: N815 - as http.server names them
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
                 """Say nothing."""
 
         with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

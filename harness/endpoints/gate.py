@@ -20,7 +20,7 @@ from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker, EndpointDown, stays
 from harness.endpoints.pace import Pace
-from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, names_set, without
+from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, values_set
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
 from harness.endpoints.retries import (
@@ -374,20 +374,20 @@ class EndpointState:
         EndpointDown as `Gate.send`, where the call `leaves` an endpoint that is down. Not a coroutine itself: the event
         loop walks through every coroutine that awaits a call at each of its turns.
         """
-        kind = (model, *names_set(settings))  # the samples may send a setting that the anchor did not
+        kind = (model, *values_set(settings))  # the samples may send a setting that the anchor did not
         if self.tokens.wanted and stream is not None:
             kind = (*kind, *self.tokens.asked(stream=stream))
 
         async def work() -> _Reply:
             doubted: openai.APIStatusError | None = None
             while True:
-                allowed = without(settings, self.refused.of(model))
+                allowed = self.refused.allowed(model, settings)
                 asked = NOTHING if stream is None or doubted else self.tokens.asked(stream=stream)
                 try:
                     sending = partial(send, asking_for(allowed, asked))
                     reply = await self.gate.send(sending, clock, leaves, model=model)
                 except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-                    if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, names_set(allowed)):
+                    if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, values_set(allowed)):
                         continue
                     if not asked or self.tokens.any_came:
                         raise

@@ -1,6 +1,8 @@
 """The settings that a call sends. What a model refuses is found out by one call, and left out from then on."""
 
 import dataclasses
+import math
+import re
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -19,12 +21,38 @@ OPENS_AFTER_S = 5.0
 
 
 REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
+_LIMITED = ("temperature", "top_p")
 
 
-def names_set(settings: ModelSettings) -> tuple[str, ...]:
-    """Return which of the refusable settings a call sends, in a fixed order."""
+Limits = tuple[float, float]
+"""The least and the most that a model takes of a setting."""
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_BOTH_LIMITS = re.compile(rf"(?:between|range|from|in)\W*{_NUMBER}\s*(?:and|to|\.\.|,|-)\s*{_NUMBER}")
+_MOST = re.compile(rf"(?:<=|at most|no more than|less than or equal to|maximum (?:value )?(?:of|is))\s*{_NUMBER}")
+
+
+def values_set(settings: ModelSettings) -> dict[str, Any]:
+    """Return which of the refusable settings a call sends, in a fixed order, with their values."""
     values = settings.temperature, settings.top_p, seed_in(settings), settings.include_usage
-    return tuple(name for name, value in zip(REFUSABLE, values, strict=True) if value is not None)
+    return {name: value for name, value in zip(REFUSABLE, values, strict=True) if value is not None}
+
+
+def limits_in(message: str) -> Limits | None:
+    """Return the range that a server's message names, as in `temperature must be between 0 and 1`; else None."""
+    if found := _BOTH_LIMITS.search(message.lower()):
+        least, most = float(found[1]), float(found[2])
+        return (least, most) if least < most else None
+    return (0.0, float(found[1])) if (found := _MOST.search(message.lower())) else None
+
+
+def within(settings: ModelSettings, limits: Mapping[str, Limits]) -> ModelSettings:
+    """Return settings whose temperature and top_p lie within the limits."""
+    changes: dict[str, Any] = {}
+    for name, (least, most) in limits.items():
+        value: float | None = getattr(settings, name)
+        if value is not None and not least <= value <= most:
+            changes[name] = min(max(value, least), most)
+    return dataclasses.replace(settings, **changes) if changes else settings
 
 
 def without(settings: ModelSettings, names: Collection[str]) -> ModelSettings:
@@ -67,15 +95,18 @@ class SettingLesson:
     setting: str
     message: str
     """The server's words."""
+    limits: Limits | None = None
+    """What the model takes of it, where it refuses only values beyond."""
 
 
 class RefusedSettings:
-    """Which settings each model has refused, with the server's words."""
+    """Which settings each model has refused, with the server's words, and which it takes within limits."""
 
     def __init__(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = False) -> None:
         """Call `note` once for each refused setting; with `strict` a refused temperature is an error instead."""
         self._note, self._strict = note, strict
         self._by_model: dict[str | None, dict[str, str]] = {}
+        self._limits: dict[str | None, dict[str, Limits]] = {}
         self.share: Callable[[SettingLesson], None] = lambda _: None
         """Called with each refusal that a call of this process met, to pass it on to other processes."""
 
@@ -83,11 +114,23 @@ class RefusedSettings:
         """Return the settings that `model` has refused, each with the server's message."""
         return self._by_model.get(model, {})
 
-    def learn(self, model: str | None, error: openai.OpenAIError, sent: Collection[str]) -> bool:
-        """Return whether an error refuses one of the settings `sent`, and remember it. Raises Refused when strict."""
+    def allowed(self, model: str | None, settings: ModelSettings) -> ModelSettings:
+        """Return settings without those that `model` has refused, and within its limits."""
+        return without(within(settings, self._limits.get(model, {})), self.of(model))
+
+    def learn(self, model: str | None, error: openai.OpenAIError, sent: Mapping[str, Any]) -> bool:
+        """Return whether an error refuses one of the settings `sent`, or its value, and remember it.
+
+        Raises Refused when strict.
+        """
         name = refused_setting(error, sent)
         if name is None or not isinstance(error, openai.APIError):
             return False
+        if name in _LIMITED and (limits := self._limits.get(model, {}).get(name) or limits_in(error.message)):
+            least, most = limits
+            if not least <= sent[name] <= most:  # else the limits do not help
+                self._limit(SettingLesson(model, name, error.message, limits), sent[name])
+                return True
         if self._strict and name == "temperature":
             why = f"{switch('strict_temperature')} is on ({error.message})"
             advice = f"leave that off to go on without, or name another {option('model')}"
@@ -101,8 +144,23 @@ class RefusedSettings:
         self._note(f"model {model!r} refuses the setting {name}: going on without it{greedy}")
         return True
 
+    def _limit(self, lesson: SettingLesson, sent: float) -> None:
+        least, most = lesson.limits or (-math.inf, math.inf)
+        name, takes = lesson.setting, f"model {lesson.model!r} takes {lesson.setting} from {least:g} to {most:g}"
+        if self._strict and name == "temperature":
+            raise Refused(
+                f"{takes}, not {sent:g}, and {switch('strict_temperature')} is on; name {option(name)} within"
+            )
+        if name not in self._limits.get(lesson.model, {}):
+            self.note(lesson)
+            self.share(lesson)
+            self._note(f"{takes}: calls that ask for {sent:g} go out with {min(max(sent, least), most):g}")
+
     def note(self, lesson: SettingLesson) -> None:
         """Go by what a call of another process was refused; it is passed on to nobody."""
+        if lesson.limits:
+            self._limits.setdefault(lesson.model, {})[lesson.setting] = lesson.limits
+            return
         self._by_model.setdefault(lesson.model, {}).setdefault(lesson.setting, lesson.message)
 
 

@@ -277,6 +277,22 @@ def test_a_slow_rollout_times_out_and_keeps_its_steps(harness: Harness):
     assert sample["steps"] >= 1
 
 
+def test_a_temperature_beyond_the_models_range_goes_out_at_its_end_and_that_is_told_once(harness: Harness):
+    def agent(seen: Seen) -> Say | Refuse:
+        if seen.body["temperature"] > 1:
+            return Refuse(400, "temperature must be between 0 and 1", "invalid_request_error", None)
+        return Say(f"Answer {seen.body['seed']}.")
+
+    with FakeEndpoint(agent=agent).serving() as endpoint:
+        args = ("run", "Why?", "--model", "m", "-n", "4", "--temperature", "1.3", "--json")
+        done = harness(*args, env={"OPENAI_BASE_URL": endpoint.base_url})
+        sent = [seen.body["temperature"] for seen in endpoint.of_agent if seen.body["temperature"] <= 1]
+    assert done.code == 0, done.err
+    assert sorted(sent) == [0, 1, 1, 1]
+    assert done.json["groups"][0]["anchor_is_greedy"] is True
+    assert done.err.count("takes temperature from 0 to 1: calls that ask for 1.3 go out with 1") == 1
+
+
 def test_a_refused_temperature_is_told_once_on_stderr_and_in_the_results(harness: Harness, tmp_path: Path):
     def agent(seen: Seen) -> Say | Refuse:
         if "temperature" in seen.body:

@@ -174,8 +174,10 @@ def test_a_side_is_beaten_by_one_that_is_shown_to_win_costs_no_more_and_is_no_sl
     results = [a_result((), pair, clusters=9, **shown) for pair in ((0, 1), (0, 2), (1, 2))]  # the second of each wins
 
     def took(label: str, usd: float | None, seconds: float | None) -> SideFigures:
-        of = (amount and Interval(value=amount, low=amount, high=amount) for amount in (usd, seconds))
-        return SideFigures(label=label, rollouts=1, **dict(zip(("usd", "duration_p95"), of, strict=True)))
+        def exactly(amount: float | None) -> Interval | None:
+            return None if amount is None else Interval(value=amount, low=amount, high=amount)
+
+        return SideFigures(label=label, rollouts=1, usd=exactly(usd), duration_p95=exactly(seconds))
 
     def beaten(*figures: SideFigures) -> list[tuple[str, ...]]:
         return [side.beaten_by for side in with_beaten(fitted, results, figures)]

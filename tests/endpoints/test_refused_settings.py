@@ -13,16 +13,18 @@ from harness.endpoints.refused_settings import (
     REFUSABLE,
     FirstAlone,
     RefusedSettings,
-    names_set,
+    SettingLesson,
+    limits_in,
     refused_setting,
     seed_in,
+    values_set,
     with_seed,
     without,
 )
 from harness.endpoints.retries import TimeLimit
 from tests.virtual_time import run_virtually
 
-SENT = ("temperature", "seed")
+SENT = {"temperature": 0.8, "seed": 7}
 
 
 def bad_request(message: str = "no", param: str | None = None, status: int = 400) -> openai.APIStatusError:
@@ -67,14 +69,54 @@ def test_a_strict_temperature_is_an_error_and_another_setting_is_not() -> None:
         refused.learn("m", bad_request(param="temperature"), SENT)
 
 
+RANGES = (
+    ("temperature must be between 0 and 1", (0.0, 1.0)),
+    ("temperature: range: 0..1", (0.0, 1.0)),
+    ("Temperature should be in [0.01, 1.5]", (0.01, 1.5)),
+    ("Invalid 'temperature': decimal above maximum value. Expected a value <= 1, but got 1.4 instead.", (0.0, 1.0)),
+)
+
+
+@pytest.mark.parametrize(("message", "limits"), RANGES)
+def test_a_range_is_no_refusal_and_values_beyond_go_out_at_its_end(message: str, limits: tuple[float, float]) -> None:
+    assert limits_in(message) == limits
+    notes: list[str] = []
+    shared: list[SettingLesson] = []
+    refused, other = RefusedSettings(notes.append), RefusedSettings()
+    refused.share = shared.append
+    sent = {"temperature": 1.6, "seed": 7}
+    for _ in range(2):  # also of a call that was under way when the first one was answered
+        assert refused.learn("m", bad_request(message, "temperature"), sent)
+    least, most = limits
+    takes = f"model 'm' takes temperature from {least:g} to {most:g}"
+    assert notes == [f"{takes}: calls that ask for 1.6 go out with {most:g}"]
+    other.note(*shared)
+    for known in (refused, other):
+        asked = [known.allowed("m", ModelSettings(temperature=t)).temperature for t in (1.6, 0.5, 0.0)]
+        assert asked == [most, 0.5, least]
+        assert known.of("m") == {}
+    assert refused.learn("m", bad_request(message, "temperature"), {"temperature": most})
+    assert refused.allowed("m", ModelSettings(temperature=1.6)).temperature is None, "its own limits do not help"
+
+
+def test_a_strict_temperature_beyond_a_range_is_an_error_that_names_the_range() -> None:
+    with pytest.raises(Refused, match=r"takes temperature from 0 to 1, not 1\.6, .*name --temperature within"):
+        RefusedSettings(strict=True).learn("m", bad_request(RANGES[0][0]), {"temperature": 1.6})
+
+
+@pytest.mark.parametrize("message", ["temperature is not supported", "only temperature 1 is supported", "range 1 to 0"])
+def test_a_message_without_a_range_has_none(message: str) -> None:
+    assert limits_in(message) is None
+
+
 def test_settings_lose_what_is_refused_and_keep_the_rest() -> None:
     settings = with_seed(
         ModelSettings(temperature=0.5, top_p=0.9, max_tokens=5, include_usage=True, extra_body={"top_k": 2}), 7
     )
-    assert (names_set(settings), seed_in(settings)) == (REFUSABLE, 7)
+    assert (tuple(values_set(settings)), seed_in(settings)) == (REFUSABLE, 7)
     assert without(settings, ()) is settings
     bare = without(settings, REFUSABLE)
-    assert (names_set(bare), bare.max_tokens, bare.extra_body) == ((), 5, {"top_k": 2})
+    assert (values_set(bare), bare.max_tokens, bare.extra_body) == ({}, 5, {"top_k": 2})
     assert without(with_seed(ModelSettings(), 7), ["seed"]).extra_body is None
     assert with_seed(settings, None) is settings
 

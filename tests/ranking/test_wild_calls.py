@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from harness.ranking.comparisons import WEAK, Comparisons, Floats
 from harness.ranking.fixed_pairs import Cyclic
@@ -18,7 +19,7 @@ N, GROUPS = 8, 10
 FIRST, SECOND = np.array([order for pairing in Cyclic(range(N)).pairings() for order in pairing.orders]).T
 
 
-def pool(share: float, noise: float, seed: int = 3) -> tuple[Floats, list[Comparisons], Floats]:
+def pool(share: float, noise: float, seed: int = 3) -> tuple[Floats, list[Comparisons], NDArray[np.bool_]]:
     """Return the qualities (G, N), the calls of a judge of whom such a share is wild, and which are (G, K)."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(0, 1.2, (GROUPS, N))
