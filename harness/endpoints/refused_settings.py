@@ -24,7 +24,7 @@ REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
 _LIMITED = ("temperature", "top_p")
 
 
-Limits = tuple[float, float]
+Bounds = tuple[float, float]
 """The least and the most that a model takes of a setting."""
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 _BOTH_LIMITS = re.compile(rf"(?:between|range|from|in)\W*{_NUMBER}\s*(?:and|to|\.\.|,|-)\s*{_NUMBER}")
@@ -37,7 +37,7 @@ def values_set(settings: ModelSettings) -> dict[str, Any]:
     return {name: value for name, value in zip(REFUSABLE, values, strict=True) if value is not None}
 
 
-def limits_in(message: str) -> Limits | None:
+def limits_in(message: str) -> Bounds | None:
     """Return the range that a server's message names, as in `temperature must be between 0 and 1`; else None."""
     if found := _BOTH_LIMITS.search(message.lower()):
         least, most = float(found[1]), float(found[2])
@@ -45,7 +45,7 @@ def limits_in(message: str) -> Limits | None:
     return (0.0, float(found[1])) if (found := _MOST.search(message.lower())) else None
 
 
-def within(settings: ModelSettings, limits: Mapping[str, Limits]) -> ModelSettings:
+def within(settings: ModelSettings, limits: Mapping[str, Bounds]) -> ModelSettings:
     """Return settings whose temperature and top_p lie within the limits."""
     changes: dict[str, Any] = {}
     for name, (least, most) in limits.items():
@@ -95,7 +95,7 @@ class SettingLesson:
     setting: str
     message: str
     """The server's words."""
-    limits: Limits | None = None
+    limits: Bounds | None = None
     """What the model takes of it, where it refuses only values beyond."""
 
 
@@ -106,7 +106,7 @@ class RefusedSettings:
         """Call `note` once for each refused setting; with `strict` a refused temperature is an error instead."""
         self._note, self._strict = note, strict
         self._by_model: dict[str | None, dict[str, str]] = {}
-        self._limits: dict[str | None, dict[str, Limits]] = {}
+        self._limits: dict[str | None, dict[str, Bounds]] = {}
         self.share: Callable[[SettingLesson], None] = lambda _: None
         """Called with each refusal that a call of this process met, to pass it on to other processes."""
 
