@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from harness.core.judge_profile import JudgeProfile
 from harness.core.rankings import GroupRanking, Match, Ranked, SecondOpinion, Signal
 from harness.core.records import record_of
 from harness.core.settings import EstimatorName, RewardFrom
@@ -14,7 +13,6 @@ from harness.ranking.comparisons import WEAK, Comparisons, Fit, Prior
 from harness.ranking.estimators import ESTIMATORS, NO_ESTIMATE, Estimate, Evidence, secondary_fit
 from harness.ranking.margins import fit_margins
 from harness.ranking.posteriors import probability_above_zero, rounded
-from harness.ranking.profile import lent_prior
 from harness.ranking.rewards import average_ranks, place
 from harness.ranking.topology import Standing, count_points
 
@@ -43,8 +41,8 @@ class Rule:
 
     estimator: EstimatorName = "tiers"
     reward: RewardFrom = "rank"
-    profile: JudgeProfile | None = None
-    """What is known of the judge from elsewhere, for `pooled`."""
+    prior: Prior = WEAK
+    """What `pooled` believes of the judge beforehand."""
     provisional: bool = False
     """Until `pooled` has learnt the judge from all groups, `margins` stands in for it, which takes no time."""
 
@@ -110,7 +108,8 @@ def conclude(
     this group with the others; without it, `pooled` takes the group alone.
     """
     rule = rule or Rule()
-    evidence = _evidence(standings, matches, fit, lent_prior(rule.profile))
+    entrants = [s.entrant for s in standings]
+    evidence = Evidence(standings, matches, collect_calls(entrants, matches), fit, rule.prior) if entrants else None
     estimate = ESTIMATORS[rule.estimator_now](evidence) if evidence else NO_ESTIMATE
     beside = ESTIMATORS[rule.secondary_fit](evidence) if evidence else NO_ESTIMATE
     tied = is_level(matches)
@@ -183,15 +182,6 @@ def ranks_by_estimator(
         places = average_ranks(dict.fromkeys(estimate.scores, 0) if level else estimate.keys)
         ranks[name] = {entrant: float(rank) for entrant, rank in places.items()}
     return ranks
-
-
-def _evidence(
-    standings: Sequence[Standing], matches: Sequence[Match], pooled: Fit | None = None, prior: Prior = WEAK
-) -> Evidence | None:
-    """Return what there is to estimate from; None without an entrant."""
-    if not standings:
-        return None
-    return Evidence(standings, matches, collect_calls([s.entrant for s in standings], matches), pooled, prior)
 
 
 def _signal(fit: Fit | None, failed: int, *, tied: bool) -> Signal:

@@ -14,6 +14,7 @@ from harness.core.records import AGENT_FAILURES, Group, Role, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import Averaging
+from harness.ranking.comparisons import Prior
 from harness.ranking.conclusions import Rule
 from harness.ranking.estimators import rests_on_pooled
 from harness.ranking.margins import EarlyStop, fit_margins
@@ -72,9 +73,14 @@ class Rules:
         return self.by_pooled and not self.one_of_many
 
     @cached_property
+    def prior(self) -> Prior:
+        """What `pooled` believes of the judge beforehand, as this version of the fits has it."""
+        return lent_prior(self.profile, self.fit_version)
+
+    @cached_property
     def rule(self) -> Rule:
         """How a group is ranked by itself."""
-        return Rule(self.estimator, self.reward, self.profile, self.provisional)
+        return Rule(self.estimator, self.reward, self.prior, self.provisional)
 
     def rng(self, query: str) -> random.Random:
         """Return the chance of one query's ranking, named by its id: the same for the same seed and query."""
@@ -177,8 +183,7 @@ def open_tournaments(
     for members in filter(None, classes):
         anchor = lineup.anchor.index if lineup.anchor and lineup.anchor.index in members else None
         if rules.confidence and rules.topology == "cyclic":
-            prior = lent_prior(rules.profile, rules.fit_version)
-            fit = partial(fit_alone, prior=prior) if rules.by_pooled else fit_margins
+            fit = partial(fit_alone, prior=rules.prior) if rules.by_pooled else fit_margins
             topology = EarlyStop(members, rules.order, rules.budget, sure=rules.confidence, fit=fit, units=UNITS)
         else:
             topology = make_topology(rules.topology, Entry(members, anchor, rules.order, rng, rules.budget))

@@ -19,7 +19,6 @@ from harness.ranking.estimators import secondary_fit
 from harness.ranking.judge_stats.agreement import agreement, match_margins
 from harness.ranking.pooled import fit_by
 from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.profile import lent_prior
 from harness.ranking.reward_classes import judge_behind, learnt_from_calls, ranked_classes, stack_classes
 from harness.ranking.topologies import NEED_ANCHOR
 from harness.tournament.group import (
@@ -187,9 +186,7 @@ def finalize(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -
 
 def learnt_from_all(queries: Sequence[str], provisional: StoredRanking, rules: Rules) -> LearntJudge:
     """Return the judge as the groups of a ranking show them."""
-    return judge_behind(
-        queries, provisional, lent_prior(rules.profile, rules.fit_version), by_reward=rules.judge_when == "tied"
-    )
+    return judge_behind(queries, provisional, rules.prior, by_reward=rules.judge_when == "tied")
 
 
 def refit(judge: LearntJudge, rankings: Iterable[GroupRanking], rules: Rules) -> Iterator[GroupRanking]:
@@ -242,7 +239,7 @@ class CachedRanker:
 
     def learn(self, calls: Iterable[comparisons.Comparisons]) -> LearntJudge:
         """Return the judge as the calls of groups show them."""
-        return learnt_from_calls(calls, lent_prior(self.rules.profile, self.rules.fit_version))
+        return learnt_from_calls(calls, self.rules.prior)
 
     def rank(self, results: Iterable[TournamentResult], judge: LearntJudge | None) -> Iterator[GroupRanking]:
         """Yield the rankings of groups by a judge that is learnt from all of them; without one each by itself."""
