@@ -31,7 +31,7 @@ _SURELY = 0.85
 """A call that is less probably wild is heard."""
 _WIDER, _LEAST_QUALITY_VAR, _LEAST_NOISE = 4.0, 2.0, 0.25
 """Rollouts that differ more than those of other groups make no call wild, nor does a judge almost without noise."""
-_MOST_LEVERAGE, _MOST_LOG, _LEAST_SHARE = 0.95, 700.0, 1e-12
+_MOST_LEVERAGE, _LEAST_SHARE = 0.95, 1e-12
 _ROUNDS, _STEPS_OF_SHARE = 4, 4
 _Mask = NDArray[np.bool_]
 
@@ -63,7 +63,7 @@ def learn_sound_judge(groups: Sequence[Comparisons], prior: Prior = WEAK) -> Lea
     wild = _none_wild(groups)
     judge = learn_judge(pool_sums(groups), prior)
     for _ in range(_ROUNDS if prior.tells_wild else 0):
-        before, wild = wild, _told(groups, judge, wild, None)
+        before, wild = wild, _told(groups, judge, wild)
         if all(map(np.array_equal, wild.heard, before.heard)):
             break
         judge = learn_judge(pool_sums(wild.sound(groups)), prior)
@@ -84,22 +84,29 @@ def _none_wild(groups: Sequence[Comparisons]) -> WildCalls:
     return WildCalls(0.0, [np.ones(len(calls.first), np.bool_) for calls in groups], 0.0)
 
 
-def _told(groups: Sequence[Comparisons], judge: LearntJudge, before: WildCalls, share: float | None) -> WildCalls:
+def _told(
+    groups: Sequence[Comparisons], judge: LearntJudge, before: WildCalls, share: float | None = None
+) -> WildCalls:
     """Return which calls seem wild, going by the calls heard `before`; their share is learnt unless it is given.
 
     A group whose other calls would not connect who met is heard as a whole.
     """
-    logs = _logs_if_wild(groups, before.heard, judge)
-    every: Floats = np.concatenate([*logs, np.zeros(0)])
-    learnt = _BELIEVED if share is None else share
-    for _ in range(_STEPS_OF_SHARE if share is None else 0):
-        learnt = float(_probable(every, learnt).sum() + _BELIEVED * _BELIEF) / (len(every) + _BELIEF)
-    if learnt > _MOST or (share is None and learnt <= _BELIEVED):
+    logs = _logs_if_wild(groups, before, judge)
+    if share is None:
+        share = _learnt_share(np.concatenate([*logs, np.zeros(0)]))
+    if not _BELIEVED < share <= _MOST:
         return _none_wild(groups)
-    wild = [_probable(of, learnt) for of in logs]
+    wild = [_probable(of, share) for of in logs]
     heard = [_connecting(calls, of < _SURELY) for calls, of in zip(groups, wild, strict=True)]
     left = sum(float(of[kept].sum()) for of, kept in zip(wild, heard, strict=True))
-    return WildCalls(learnt, heard, left / max(1, sum(int(kept.sum()) for kept in heard)))
+    return WildCalls(share, heard, left / max(1, sum(int(kept.sum()) for kept in heard)))
+
+
+def _learnt_share(logs: Floats) -> float:
+    share = _BELIEVED
+    for _ in range(_STEPS_OF_SHARE):
+        share = float(_probable(logs, share).sum() + _BELIEVED * _BELIEF) / (len(logs) + _BELIEF)
+    return share
 
 
 def _connecting(calls: Comparisons, heard: _Mask) -> _Mask:
@@ -109,20 +116,20 @@ def _connecting(calls: Comparisons, heard: _Mask) -> _Mask:
 
 
 def _probable(logs: Floats, share: float) -> Floats:
-    return 1 / (1 + np.exp(-np.clip(logs + np.log(share / (1 - share)), -_MOST_LOG, _MOST_LOG)))
+    return (1 + np.tanh((logs + np.log(share / (1 - share))) / 2)) / 2  # does not overflow
 
 
-def _logs_if_wild(groups: Sequence[Comparisons], heard: Sequence[_Mask], judge: LearntJudge) -> list[Floats]:
+def _logs_if_wild(groups: Sequence[Comparisons], before: WildCalls, judge: LearntJudge) -> list[Floats]:
     """Return for each group the logarithms, (K,), of how much more probable its calls are if they are wild."""
     quality = max(_WIDER * np.exp(judge.parameters.log_quality_var), _LEAST_QUALITY_VAR)
     wider = replace(judge, parameters=judge.parameters._replace(log_quality_var=float(np.log(quality))))
     ends = [(part.min(), part.max()) for of in groups for part in (of.score_first, of.score_second) if part.size]
     scale = max(_SCALE, float(np.ptp(ends))) if ends else _SCALE
     logs: dict[int, Floats] = {}
-    for sums in pool_sums(WildCalls(0.0, list(heard), 0.0).sound(groups)):
+    for sums in pool_sums(before.sound(groups)):
         places: list[int] = sums.places.tolist()
         some = [groups[place] for place in places]
-        of_size = -2 * np.log(scale) - _log_densities(sums, some, [heard[place] for place in places], wider)
+        of_size = -2 * np.log(scale) - _log_densities(sums, some, [before.heard[place] for place in places], wider)
         logs |= zip(places, np.split(of_size, np.cumsum([len(calls.first) for calls in some])[:-1]), strict=True)
     return [logs[place] for place in range(len(groups))]
 
@@ -148,5 +155,4 @@ def _log_densities(sums: PoolSums, groups: Sequence[Comparisons], heard: Sequenc
         variance = noise * np.where(told, spared, 1 + known)
         squares: Floats = (away * spared) ** 2 / variance
         logs -= (squares[:, None] * np.exp(-STEPS) + STEPS + np.log(2 * np.pi * variance)[:, None]) / 2
-    highest = logs.max(axis=1)
-    return highest + np.log(np.exp(logs - highest[:, None]).sum(axis=1))
+    return np.logaddexp.reduce(logs, axis=1)
