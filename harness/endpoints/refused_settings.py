@@ -1,7 +1,6 @@
 """The settings that a call sends. What a model refuses is found out by one call, and left out from then on."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
@@ -48,11 +47,16 @@ def limits_in(message: str) -> Bounds | None:
 def within(settings: ModelSettings, limits: Mapping[str, Bounds]) -> ModelSettings:
     """Return settings whose temperature and top_p lie within the limits."""
     changes: dict[str, Any] = {}
-    for name, (least, most) in limits.items():
+    for name, bounds in limits.items():
         value: float | None = getattr(settings, name)
-        if value is not None and not least <= value <= most:
-            changes[name] = min(max(value, least), most)
+        if value is not None and (nearest := _nearest(value, bounds)) != value:
+            changes[name] = nearest
     return dataclasses.replace(settings, **changes) if changes else settings
+
+
+def _nearest(value: float, limits: Bounds) -> float:
+    least, most = limits
+    return min(max(value, least), most)
 
 
 def without(settings: ModelSettings, names: Collection[str]) -> ModelSettings:
@@ -126,35 +130,33 @@ class RefusedSettings:
         name = refused_setting(error, sent)
         if name is None or not isinstance(error, openai.APIError):
             return False
-        if name in _LIMITED and (limits := self._limits.get(model, {}).get(name) or limits_in(error.message)):
-            least, most = limits
-            if not least <= sent[name] <= most:  # else the limits do not help
-                self._limit(SettingLesson(model, name, error.message, limits), sent[name])
-                return True
+        limits = self._limits.get(model, {}).get(name) or limits_in(error.message) if name in _LIMITED else None
+        if limits and sent[name] != _nearest(sent[name], limits):  # else the limits do not help
+            self._limit(SettingLesson(model, name, error.message, limits), limits, sent[name])
+            return True
         if self._strict and name == "temperature":
             why = f"{switch('strict_temperature')} is on ({error.message})"
             advice = f"leave that off to go on without, or name another {option('model')}"
             raise Refused(f"model {model!r} refuses the setting temperature, and {why}; {advice}")
         if name in self.of(model):
             return True
-        lesson = SettingLesson(model, name, error.message)
-        self.note(lesson)
-        self.share(lesson)
         greedy = "; its anchor is not greedy" if name == "temperature" else ""
-        self._note(f"model {model!r} refuses the setting {name}: going on without it{greedy}")
+        words = f"model {model!r} refuses the setting {name}: going on without it{greedy}"
+        self._pass_on(SettingLesson(model, name, error.message), words)
         return True
 
-    def _limit(self, lesson: SettingLesson, sent: float) -> None:
-        least, most = lesson.limits or (-math.inf, math.inf)
-        name, takes = lesson.setting, f"model {lesson.model!r} takes {lesson.setting} from {least:g} to {most:g}"
-        if self._strict and name == "temperature":
-            raise Refused(
-                f"{takes}, not {sent:g}, and {switch('strict_temperature')} is on; name {option(name)} within"
-            )
-        if name not in self._limits.get(lesson.model, {}):
-            self.note(lesson)
-            self.share(lesson)
-            self._note(f"{takes}: calls that ask for {sent:g} go out with {min(max(sent, least), most):g}")
+    def _limit(self, lesson: SettingLesson, limits: Bounds, sent: float) -> None:
+        takes = f"model {lesson.model!r} takes {lesson.setting} from {limits[0]:g} to {limits[1]:g}"
+        if self._strict and lesson.setting == "temperature":
+            why = f"{switch('strict_temperature')} is on"
+            raise Refused(f"{takes}, not {sent:g}, and {why}; name {option(lesson.setting)} within")
+        if lesson.setting not in self._limits.get(lesson.model, {}):
+            self._pass_on(lesson, f"{takes}: calls that ask for {sent:g} go out with {_nearest(sent, limits):g}")
+
+    def _pass_on(self, lesson: SettingLesson, words: str) -> None:
+        self.note(lesson)
+        self.share(lesson)
+        self._note(words)
 
     def note(self, lesson: SettingLesson) -> None:
         """Go by what a call of another process was refused; it is passed on to nobody."""
