@@ -122,10 +122,10 @@ def _prepared(
     varied: list[dict[str, Any]] = [dict(zip(several, each, strict=True)) for each in product(*several.values())]
     if len(varied) > len(SIDE_LABELS):
         raise UsageError(f"--grid: {counted(len(varied), 'side')}; at most {len(SIDE_LABELS)} can be compared")
-    agents = [*named] * len(varied) if several else named
+    agents = [(named[0], own) for own in varied] if several else [(side, varied[0]) for side in named]
     once = {name: values[0] for name, values in asked.varied.items() if len(values) == 1}
     sides: list[AnySide] = []
-    for side, own in zip(agents, varied * (len(agents) // len(varied)), strict=True):
+    for side, own in agents:
         if isinstance(side, Path):
             sides.append(side)
             continue

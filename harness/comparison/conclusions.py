@@ -8,7 +8,16 @@ from itertools import combinations
 import numpy as np
 
 from harness.comparison.intervals import holm, interval_of_mean, interval_of_share, quantiles, redrawn, share_below
-from harness.comparison.outcomes import Clusters, Numbers, OfOneSize, cluster_name, mean_by_query, outcomes, side_pairs
+from harness.comparison.outcomes import (
+    Clusters,
+    Numbers,
+    OfOneSize,
+    cluster_name,
+    mean_by_query,
+    outcomes,
+    side_pairs,
+    split_alone,
+)
 from harness.comparison.side_results import side_result, slices
 from harness.core import comparisons
 from harness.core.errors import counted
@@ -206,14 +215,12 @@ def side_figures(
         for query in queries
     }
 
-    def summed(figure: Callable[[comparisons.ComparedRollout], float | None]) -> Clusters:
-        figures = {query: [v for r in listed if (v := figure(r)) is not None] for query, listed in rollouts.items()}
-        if len(figures) == 1:
-            (of_query,) = figures.values()
-            return Clusters.of({f"{place}": value for place, value in enumerate(of_query)})
-        return Clusters.of(mean_by_query(figures), clusters)
+    def by_query(figure: Callable[[comparisons.ComparedRollout], float | None]) -> dict[str, list[float]]:
+        return {query: [v for r in listed if (v := figure(r)) is not None] for query, listed in rollouts.items()}
 
-    durations = {q: [r.duration_s for r in of if r.duration_s is not None] for q, of in rollouts.items()}
+    def summed(figure: Callable[[comparisons.ComparedRollout], float | None]) -> Clusters:
+        return Clusters.of(mean_by_query(split_alone(by_query(figure))), clusters if len(rollouts) > 1 else None)
+
     known = summed(lambda r: r.cost.known)
     every_price = all(r.usd is not None for listed in rollouts.values() for r in listed)
     paid = interval_of_mean(known, seed) if every_price or known.sums.any() else None
@@ -228,7 +235,7 @@ def side_figures(
         **{"usd" if every_price else "usd_at_least": paid},
         tokens=interval_of_mean(summed(lambda r: r.tokens), seed),
         duration_s=interval_of_mean(summed(lambda r: r.duration_s), seed),
-        duration_p95=share_below(durations, 0.95, clusters),
+        duration_p95=share_below(by_query(lambda r: r.duration_s), 0.95, clusters),
         steps=interval_of_mean(summed(lambda r: r.steps), seed),
         passed=interval_of_share(rewards, seed) if rewards.count and are_shares else interval_of_mean(rewards, seed),
     )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.comparison.outcomes import Clusters, Numbers, ratio
+from harness.comparison.outcomes import Clusters, Numbers, ratio, split_alone
 from harness.core.comparisons import ALPHA, FEWEST_SHOWING, Interval
 
 DEFAULT_SPREAD = 0.42
@@ -142,8 +142,7 @@ def share_below(
     clusters are worth by the variance of the share (E. Korn and B. Graubard, Survey Methodology 24, 1998; R. Woodruff,
     JASA 47, 1952). None where too few values are there for an end above, as below 73 for a share of 0.95.
     """
-    if len(by_query) == 1:
-        by_query = {f"{place}": [value] for values in by_query.values() for place, value in enumerate(values)}
+    by_query = split_alone(by_query)
     ordered = sorted(value for values in by_query.values() for value in values)
     total = len(ordered)
     if not total:

@@ -120,6 +120,13 @@ def cluster_name(query: str, clusters: Mapping[str, str] | None) -> tuple[bool, 
     return query in named, named.get(query, query)
 
 
+def split_alone(by_query: Mapping[str, Sequence[float]]) -> Mapping[str, Sequence[float]]:
+    """Return the figures by query; of one query alone each by itself, as if it were a query's."""
+    if len(by_query) != 1:
+        return by_query
+    return {f"{place}": [value] for values in by_query.values() for place, value in enumerate(values)}
+
+
 def mean_by_query(figures: Mapping[str, Iterable[float]]) -> dict[str, float]:
     """Return the mean of each query's figures, without the queries that have none."""
     listed: dict[str, list[float]] = {query: list(values) for query, values in figures.items()}

@@ -10,7 +10,7 @@ from harness.core import comparisons
 from harness.core.group_cache import brief_metadata
 from harness.report.html.diffs import BESIDE_A_MATCH, ExcerptText, cut_excerpt
 from harness.report.html.filtered_index import Filter, RowMetadata, index_filters, row_metadata
-from harness.report.summary.comparison import MetQuery, met_queries
+from harness.report.summary.comparison import MetQuery, met_queries, places_of
 from harness.report.summary.match_details import JudgedOrder, MarkRow, judged_order, mark_rows
 from harness.transcripts.clean_text import clean
 
@@ -81,32 +81,27 @@ class TwoSides:
     @property
     def id(self) -> str:
         """The name of the section in links of the page."""
-        return f"{self.result.sides[1]}{self.result.sides[0]}".lower()
-
-    def count(self, outcome: str) -> int:
-        """Return on how many queries the second side `lost`, `won` or `tied`."""
-        return sum(row.outcome == outcome for row in self.rows)
+        return _link(self.result)
 
 
 def pairings(comparison: comparisons.Comparison, queries: Sequence[comparisons.ComparedQuery]) -> list[TwoSides]:
     """Return what came of the queries for each two sides."""
     made: list[TwoSides] = []
     for result in comparison.results:
-        met = met_queries(queries, _places(comparison, result))
+        met = met_queries(queries, places_of(comparison, result))
         metadata = [brief_metadata(one.query.metadata) for one in met]
-        filters, between = index_filters(metadata), f"{result.sides[1]}{result.sides[0]}".lower()
+        filters = index_filters(metadata)
         names = [page_name(one.name) for one in met]
         rows = [
-            QueryRow(one, f"{between}-{name.removesuffix('.html')}", name, row_metadata(own, filters))
+            QueryRow(one, f"{_link(result)}-{name.removesuffix('.html')}", name, row_metadata(own, filters))
             for one, name, own in zip(met, names, metadata, strict=True)
         ]
         made.append(TwoSides(result, rows, filters))
     return made
 
 
-def _places(comparison: comparisons.Comparison, result: comparisons.SideResult) -> tuple[int, int]:
-    labels = [side.label for side in comparison.sides]
-    return labels.index(result.sides[0]), labels.index(result.sides[1])
+def _link(result: comparisons.SideResult) -> str:
+    return f"{result.sides[1]}{result.sides[0]}".lower()
 
 
 def shown_queries(
@@ -117,7 +112,7 @@ def shown_queries(
     def worst_first(match: comparisons.CrossMatch) -> tuple[bool, float, float]:
         return match.outcome is None, match.outcome or 0.0, (match.score_second or 0.0) - (match.score_first or 0.0)
 
-    sides, labels = _places(comparison, pairing.result), pairing.result.sides
+    sides, labels = places_of(comparison, pairing.result), pairing.result.sides
     queries = [row.met.query for row in rows]
     matches = [[*sorted(query.pairs(sides), key=worst_first), *query.pairs(sides, "anchor")] for query in queries]
     room = BESIDE_A_MATCH.each(2 * sum(map(len, matches)))

@@ -1,18 +1,17 @@
 """A comparison's page, and above 100 queries a page for each of them, drawn from its archive."""
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.page_folder import opened_pages, pages_folder, remove_pages
+from harness.archive.page_folder import PageFolder, opened_pages, pages_folder, remove_pages
 from harness.archive.run_files import write_file
 from harness.core import comparisons
 from harness.core.errors import counted
+from harness.core.records import digest
 from harness.report.html.compared_queries import QueryRow, TwoSides, pairings, shown_queries
 from harness.report.html.curve_svg import LinearScale
 from harness.report.html.diffs import DiffLine, instruction_diff
@@ -173,9 +172,7 @@ def write_comparison_page(
         remove_pages(folder)
     else:
         with opened_pages(folder, remember=True) as pages:
-            for page in drawing.query_pages(target.name):
-                if not pages.keeps(page.name, page.made_of):
-                    pages.write(page.name, page.made_of, page.draw())
+            drawing.write_query_pages(pages, target.name)
     write_file(target, drawing.page(folder.name))
     return target
 
@@ -183,15 +180,6 @@ def write_comparison_page(
 def render_comparison_page(reader: ComparisonReader, comparison: comparisons.Comparison, folder: str = "report") -> str:
     """Return the page: the same archive gives the same text. Above 100 queries it has links to pages in `folder`."""
     return _Drawing(reader, comparison).page(folder)
-
-
-@dataclass(frozen=True)
-class _QueryPage:
-    """The page of a query: its file name, a hash of all that it is drawn from, and what draws it."""
-
-    name: str
-    made_of: str
-    draw: Callable[[], str]
 
 
 class _Drawing:
@@ -234,20 +222,19 @@ class _Drawing:
             about=self._about,
         )
 
-    def query_pages(self, index: str) -> Iterator[_QueryPage]:
-        """Yield each query's page, in the order of the first two sides' table."""
+    def write_query_pages(self, pages: PageFolder, index: str) -> None:
+        """Write each query's page, in the order of the first two sides' table, where anything of it changed."""
         by_page: dict[str, list[tuple[TwoSides, QueryRow]]] = {}
         for pairing in self._pairings:
             for row in pairing.rows:
                 by_page.setdefault(row.page, []).append((pairing, row))
         names = [None, *by_page, None]
-        common = [sources_digest(), self._reader.info.model_dump_json(), *map(repr, self._about)]
-        digest = hashlib.sha256("\n".join(common).encode()).hexdigest()
+        common = digest([sources_digest(), self._reader.info.model_dump_json(), *map(repr, self._about)])
         for before, (name, rows), after in zip(names, by_page.items(), names[2:], strict=False):
             around = {"before": before, "after": after, "index": index}
-            made_of = json.dumps([digest, around, [row.met.query.model_dump_json() for _, row in rows]])
-            hashed = hashlib.sha256(made_of.encode()).hexdigest()
-            yield _QueryPage(name, hashed, partial(self._query_page, rows, around))
+            made_of = digest([common, around, [row.met.query.model_dump_json() for _, row in rows]])
+            if not pages.keeps(name, made_of):
+                pages.write(name, made_of, self._query_page(rows, around))
 
     def _query_page(self, rows: Sequence[tuple[TwoSides, QueryRow]], around: Mapping[str, str | None]) -> str:
         shown = [(p, shown_queries(self._comparison, p, [row], self._reader)[0]) for p, row in rows]

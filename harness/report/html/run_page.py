@@ -1,7 +1,5 @@
 """A run's page, its index of many queries and a page for each of them, drawn from its archive and one ranking."""
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_files import write_file
 from harness.core.errors import counted
+from harness.core.records import digest
 from harness.report.html.facts import page_template, query_page_facts, run_facts, sources_digest, summary_facts
 from harness.report.html.filtered_index import Filter, RowMetadata, index_filters, row_metadata, script_hash
 from harness.report.html.query_section import SectionMaker
@@ -38,7 +37,7 @@ def _write_query_pages(
     about = query_page_facts(reader, ranking)
     most = max((line.runs for line in summary.lines), default=0)
     common = [sources_digest(), shared, [[f.label, f.value, f.note] for f in about], most]
-    common_digest = _hashed([*common, reader.info_sha256, head.judge, head.rendering])
+    common_digest = digest([*common, reader.info_sha256, head.judge, head.rendering])
     failed = (group for group in ranking.groups if group.failed_verdicts) if summary.failed_verdicts else ()
     maker = SectionMaker(reader, ranking, failed, most)
     names = [None, *(page_name(line.id) for line in summary.lines), None]
@@ -49,7 +48,7 @@ def _write_query_pages(
             places = [reader.index.queries[query.id], *(rollout.place for _, rollout in of_rollouts)]
             stand = [[place.path.name, place.offset] for place in places]
             shown = ranked.model_dump(mode="json", exclude=_OF_ONE_RANKING)
-            made_of = _hashed([common_digest, stand, shown, around, maker.name_failures(ranked)])
+            made_of = digest([common_digest, stand, shown, around, maker.name_failures(ranked)])
             name = page_name(query.id)
             if not pages.keeps(name, made_of):
                 section = maker.section(1, query, ranked)
@@ -58,10 +57,6 @@ def _write_query_pages(
                 pages.write(name, made_of, text)
             if on_page:
                 on_page(at, len(summary.lines))
-
-
-def _hashed(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 _WIDTH, _EDGE = 96, 4

@@ -54,9 +54,13 @@ def met_queries(queries: Iterable[ComparedQuery], sides: tuple[int, int]) -> lis
 
 def losses(comparison: Comparison, result: SideResult, queries: Iterable[ComparedQuery]) -> list[MetQuery]:
     """Return the queries that the second side of a result lost, worst first."""
+    return [met for met in met_queries(queries, places_of(comparison, result)) if met.outcome < 0.5]
+
+
+def places_of(comparison: Comparison, result: SideResult) -> tuple[int, int]:
+    """Return the places of a result's two sides in the comparison."""
     labels = [side.label for side in comparison.sides]
-    places = labels.index(result.sides[0]), labels.index(result.sides[1])
-    return [met for met in met_queries(queries, places) if met.outcome < 0.5]
+    return labels.index(result.sides[0]), labels.index(result.sides[1])
 
 
 _UNKNOWN = "\N{EN DASH}"
@@ -170,13 +174,12 @@ def strength_rows(comparison: Comparison) -> list[StrengthRow]:
     rows: list[StrengthRow] = []
     for side in sorted(comparison.strengths, key=lambda side: -side.strength.value):
         took = figures[side.label]
-        values = (_bracketed(side.strength, signed), cost_words(took), _time(took.duration_s), _time(took.duration_p95))
+        values = (_bracketed(side.strength, signed), _cost(took), _time(took.duration_s), _time(took.duration_p95))
         rows.append(StrengthRow(side.label, tuple(value or _UNKNOWN for value in values), side.beaten_by))
     return rows
 
 
-def cost_words(side: SideFigures) -> str:
-    """Return what a rollout of a side costs, as far as that is known; empty where nothing is."""
+def _cost(side: SideFigures) -> str:
     least = _usd(side.usd_at_least)
     return f"\N{GREATER-THAN OR EQUAL TO} {least}" if least else _usd(side.usd)
 
@@ -196,7 +199,7 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
         ("rollouts", lambda side: count(side.rollouts)),
         ("failed", lambda side: _with(side.failed, lambda share: str(percent_half_up(share)), "{} %")),
         ("left out", lambda side: count(side.left_out) if side.left_out else ""),
-        ("cost a rollout", cost_words),
+        ("cost a rollout", _cost),
         ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
         ("time a rollout", lambda side: _time(side.duration_s)),
         ("95 % end within", lambda side: _time(side.duration_p95)),

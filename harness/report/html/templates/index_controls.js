@@ -79,7 +79,7 @@
         const wanted = from.get(prefix + "sort") ?? "0+";
         const known = Array.from(order.options).some((option) => option.value === wanted) ? wanted : "0+";
         filter();
-        sort(parseInt(known, 10), known.endsWith("-"));
+        if (known !== order.value) sort(parseInt(known, 10), known.endsWith("-"));
       },
       words,
       links: () => Array.from(body.rows).filter((row) => !row.hidden).map((row) => row.querySelector("a[href]")),
@@ -91,13 +91,11 @@
     const state = new URLSearchParams(forms.flatMap((form) => form.state())).toString();
     if (state || location.hash.includes("=")) history.replaceState(null, "", "#" + state);
   };
-  const read = () => {
-    const hash = location.hash.slice(1);
-    if (hash.includes("=") || !hash) forms.forEach((form) => form.restore(new URLSearchParams(hash)));
-  };
-  forms.forEach((form) => form.restore(new URLSearchParams()));
-  read();
-  addEventListener("hashchange", read);
+  const restore = (state) => forms.forEach((form) => form.restore(new URLSearchParams(state)));
+  restore(location.hash.includes("=") ? location.hash.slice(1) : "");
+  addEventListener("hashchange", () => {
+    if (!location.hash || location.hash.includes("=")) restore(location.hash.slice(1));
+  });
 
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches("input, select, textarea");
