@@ -20,13 +20,14 @@ import numpy as np
 from harness.ranking.comparisons import Floats, Parameters
 from harness.ranking.juror_weights import STEPS
 from harness.ranking.pooled_judge import LearntJudge
-from harness.ranking.pooled_model import Posterior, judges_at, posterior
+from harness.ranking.pooled_model import Posterior, at_a_time, judges_at, posterior
 from harness.ranking.pooled_sums import PoolSums
 from harness.ranking.posteriors import probabilities_above_zero
 
 _LEAST = 1e-12
 _LEAST_SHARE = 1e-4
 """A step of noise that is less probable than this for every group is left out."""
+_NOISES = [Parameters._fields.index(f"log_{name}_noise") for name in ("preference", "position", "level")]
 
 
 def p_values(sums: PoolSums, judge: LearntJudge, of_steps: Floats, misfit: float) -> Floats:
@@ -37,33 +38,33 @@ def p_values(sums: PoolSums, judge: LearntJudge, of_steps: Floats, misfit: float
     """
     wider = math.log(misfit)
     if judge.points.is_known_well:
-        used = np.flatnonzero(of_steps.max(axis=0) >= _LEAST_SHARE).tolist()
+        used = np.flatnonzero(of_steps.max(axis=0) >= _LEAST_SHARE)
         weights = of_steps[:, used] / of_steps[:, used].sum(axis=1, keepdims=True)
-        judges = [_noisier(judge.parameters, STEPS[step] + wider) for step in used]
+        judges = _noisier(np.tile(np.array(judge.parameters), (len(used), 1)), STEPS[used, None] + wider)
     else:
-        weights = np.broadcast_to(judge.points.weights, (len(sums.design), len(judge.points.weights)))
-        judges = [_noisier(judges_at(at), wider) for at in judge.points.at]
-    return (weights * np.stack([_of_judge(sums, at) for at in judges], axis=1)).sum(axis=1)
+        weights, judges = judge.points.weights, _noisier(judge.points.at, wider)
+    parts = [_of_judges(sums, judges_at(judges[part])) for part in at_a_time(len(judges), [sums])]
+    return (weights * np.concatenate(parts).T).sum(axis=1)
 
 
-def _noisier(at: Parameters[Any], log: float) -> Parameters[Any]:
-    names = ("log_preference_noise", "log_position_noise", "log_level_noise")
-    return at._replace(**{name: getattr(at, name) + log for name in names})
+def _noisier(points: Floats, logs: Any) -> Floats:
+    noisier = points.copy()
+    noisier[:, _NOISES] += logs
+    return noisier
 
 
-def _of_judge(sums: PoolSums, at: Parameters[Any]) -> Floats:
-    """Return each group's p-value under one judge, (G,)."""
-    precision = math.exp(-at.log_quality_var)
+def _of_judges(sums: PoolSums, at: Parameters[Floats]) -> Floats:
+    """Return each group's p-value under each of P judges, (P, G)."""
+    precision, of = np.exp(-at.log_quality_var)[:, None, None], sums.design
     information, collected = _contrasts(sums, posterior(sums, at), precision)
     values, vectors = np.linalg.eigh(information)
-    values, of = np.maximum(values, 0), sums.design
-    along = (collected[:, None, :] @ vectors[of])[:, 0]
-    weights = values / (values + precision)
-    return _beyond((along**2 / (values + precision)[of]).sum(axis=1), weights[of])
+    values = np.maximum(values, 0)
+    along, known = (collected[:, :, None] @ vectors[:, of])[:, :, 0], values + precision
+    return _beyond((along**2 / known[:, of]).sum(axis=-1), (values / known)[:, of])
 
 
-def _contrasts(sums: PoolSums, of_groups: Posterior, precision: float) -> tuple[Floats, Floats]:
-    """Return J, (D, n - 1, n - 1), and c, (G, n - 1), in an orthonormal basis of the differences among n rollouts.
+def _contrasts(sums: PoolSums, of_groups: Posterior, precision: Floats) -> tuple[Floats, Floats]:
+    """Return J, (P, D, n - 1, n - 1), and c, (P, G, n - 1), in an orthonormal basis of the differences of n rollouts.
 
     What is integrated out by its prior: the rollouts' mean, what standing first is worth in the group, its level.
     """
@@ -72,15 +73,15 @@ def _contrasts(sums: PoolSums, of_groups: Posterior, precision: float) -> tuple[
     turn[:n, :n] = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, [*range(1, n), 0]]
     matrix, vector = turn.T @ of_groups.precision @ turn, of_groups.collected @ turn
     told, rest = slice(n - 1), slice(n - 1, None)
-    matrix[:, range(n - 1), range(n - 1)] -= precision
-    gain = matrix[:, told, rest] @ np.linalg.inv(matrix[:, rest, rest])
-    taken = (vector[:, None, rest] @ gain.swapaxes(1, 2)[sums.design])[:, 0]
-    return matrix[:, told, told] - gain @ matrix[:, rest, told], vector[:, told] - taken
+    matrix[..., range(n - 1), range(n - 1)] -= precision
+    gain = matrix[..., told, rest] @ np.linalg.inv(matrix[..., rest, rest])
+    taken = (vector[:, :, None, rest] @ gain.swapaxes(-1, -2)[:, sums.design])[:, :, 0]
+    return matrix[..., told, told] - gain @ matrix[..., rest, told], vector[..., told] - taken
 
 
 def _beyond(value: Floats, weights: Floats) -> Floats:
-    """Return how probably the squares of normals, weighted by (G, k), sum to more than `value`, (G,)."""
-    first, second, third = (np.maximum((weights**power).sum(axis=1), _LEAST) for power in (1, 2, 3))
+    """Return how probably the squares of normals, weighted by (..., k), sum to more than `value`, (...)."""
+    first, second, third = (np.maximum((weights**power).sum(axis=-1), _LEAST) for power in (1, 2, 3))
     dof = second**3 / third**2
     chi_square = np.maximum(dof + (value - first) * np.sqrt(dof / second), 0)
     spread = 2 / (9 * dof)
