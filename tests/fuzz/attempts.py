@@ -154,7 +154,8 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
             signal.signal(number, handler)
         sys.excepthook, warnings.showwarning, logging.lastResort = printers
         for log, level in levels:
-            log.setLevel(level)
+            if log.level != level:
+                log.setLevel(level)
         os.chdir(before[0])
         os.environ.clear()
         os.environ.update(before[1])
