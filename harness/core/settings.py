@@ -135,9 +135,9 @@ class Settings:
     judge_profile: str | None = declare(
         None,
         "With `--estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest "
-        "ranking or a FILE that `stats` wrote.",
+        "ranking, a FILE that `stats` wrote, or its kind: `sharp`, `usual`, `noisy`, `relative` (no absolute level).",
         default_text="only what the groups ranked show",
-        metavar="RUN|FILE",
+        metavar="RUN|FILE|KIND",
         words=profile_text,
         also="JudgeProfile",
     )

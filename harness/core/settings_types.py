@@ -149,8 +149,9 @@ class CommonSettings(ComparedSettings, ResumeSettings, total=False):
     estimator: Literal["tiers", "wins", "margins", "bt", "pooled"]
     """How matches become ranks. `tiers` is ArenaRL's. [default: pooled]"""
     judge_profile: str | JudgeProfile | None
-    """With `estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest ranking or a
-    FILE that `stats` wrote. [default: only what the groups ranked show]"""
+    """With `estimator pooled`, and in `best`: what is known of the judge beforehand, from a RUN's newest ranking, a
+    FILE that `stats` wrote, or its kind: `sharp`, `usual`, `noisy`, `relative` (no absolute level). [default: only
+    what the groups ranked show]"""
     reward: Literal["rank", "score"]
     """Make the rewards from the rank, or from the estimator's score. [default: rank]"""
     order: Literal["both", "balanced", "single"] | None

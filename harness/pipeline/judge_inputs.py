@@ -1,7 +1,7 @@
 """What a judging goes by: its rubric and a judge's profile, never read where only an archive names their files."""
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,8 @@ from harness.core.redaction import Redactor
 from harness.core.settings import DEFAULT_RUBRIC, Settings
 from harness.core.user_files import is_file, read_text
 from harness.pipeline.resolve import JudgeSpec
+from harness.ranking.judge_kinds import KINDS
+from harness.ranking.profile import profile_of_kind
 from harness.report.learnt_judges import judge_profiles
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.ranker import METHODS, AnyRubric
@@ -107,9 +109,9 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Set
         )
     if len(judge.members) > 1:
         raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
-    mismatches = list[str]()
-    for profile in _profiles(word, settings.runs_dir):
-        if (mismatch := profile.mismatch(judge.identity, rubric.label, RENDERING)) is None:
+    mismatches, known = list[str](), (judge.identity, rubric.label, RENDERING)
+    for profile in _profiles(word, settings.runs_dir, lambda kind: profile_of_kind(kind, *known)):
+        if (mismatch := profile.mismatch(*known)) is None:
             break
         mismatches.append(mismatch)
     else:
@@ -129,16 +131,20 @@ def refuse_profile(settings: Settings) -> None:
         raise UsageError(f"{option('judge_profile')} is for a judge that is named by its model")
 
 
-def _profiles(word: str, runs_dir: Path) -> list[JudgeProfile]:
+def _profiles(word: str, runs_dir: Path, of_kind: Callable[[str], JudgeProfile]) -> list[JudgeProfile]:
     if word.lstrip().startswith("{"):
         return [profile_in(word, before_colon("judge_profile"))]
     path, name = Path(word), on_a_line(word)
     if is_file(path):
         return [profile_in(read_text(path, name, most=_MOST_BYTES), name)]
+    if word in KINDS:
+        return [of_kind(word)]
     try:
         folder = find_run(word, runs_dir)
     except UsageError as exc:
-        raise UsageError(f"{option('judge_profile', name)}: no file, and {exc}") from None
+        raise UsageError(
+            f"{option('judge_profile', name)}: no file, and {exc}; kinds of judges are {', '.join(KINDS)}"
+        ) from None
     with RunReader(folder) as reader:
         if reader.newest_head() is None:
             raise UsageError(f"{before_colon('judge_profile')}: run {reader.info.id} is not judged yet")

@@ -301,6 +301,8 @@ class Prior:
     """(W,): how probable it is that noise differs so much from group to group (harness.ranking.juror_weights)."""
     tells_wild: bool = True
     """Whether wild calls are told from the others (harness.ranking.wild_calls), as from version 2 of the fits on."""
+    any_kind: bool = True
+    """Whether a few groups may also be of a judge of a usual kind (harness.ranking.judge_kinds), as from version 3."""
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""

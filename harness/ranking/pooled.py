@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
 from harness.ranking.equals import p_values
+from harness.ranking.judge_kinds import FEW, learn_of_any_kind
 from harness.ranking.juror_weights import JuryVoices, LearntJuror, echoes_among, learn_voices, of_jurors, on_groups
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
@@ -28,7 +29,7 @@ _FEWEST_JURORS = 2
 def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     """Fit all groups at once, and return a fit for each, in order.
 
-    The judge is learnt from the groups themselves; a group alone goes by the prior for the most part. A prior that was
+    The judge is learnt from the groups themselves; a few groups go by the kinds of judges there are. A prior that was
     learnt from other groups of the same judge (harness.ranking.profile) tells it nearly as much as these groups would.
     Given the parameters, the posterior of a group is normal. The parameters are not known exactly, and the fit is the
     average over them, as a Student t: its mean is the mean of the normals' means; their covariances and the covariance
@@ -39,14 +40,15 @@ def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
 
 
 def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
-    """Return the fit of one group, which goes by what is known of its judge beforehand for the most part."""
+    """Return the fit of one group, which goes by what is known of judges beforehand for the most part."""
     return fit_pooled([group], prior)[0]
 
 
 def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
     """Return the judge as the calls of these groups show them."""
     jury = _voices(groups, prior)
-    judge = learn_sound_judge(_heard(groups, jury), prior)
+    few = prior.any_kind and sum(calls.first.size > 0 for calls in groups) <= FEW
+    judge = (learn_of_any_kind if few else learn_sound_judge)(_heard(groups, jury), prior)
     return replace(judge, at_ends=share_at_ends(groups), jury=jury)
 
 

@@ -10,6 +10,7 @@ from harness.core import judge_profile
 from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
 from harness.core.rankings import FIT_VERSION
 from harness.ranking.comparisons import WEAK, Comparisons, Parameters, Prior, share_at_ends
+from harness.ranking.judge_kinds import KIND_SD, KINDS, KINDS_LEARNT_FROM
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.wild_calls import learn_sound_judge
@@ -106,6 +107,21 @@ def as_profile(
     )
 
 
+def profile_of_kind(kind: str, judge: str, rubric: str, rendering: int) -> JudgeProfile:
+    """Return what is believed of a judge of this kind, one of KINDS, as a profile of the judge named."""
+    groups, calls = KINDS_LEARNT_FROM
+    return JudgeProfile(
+        judge=judge,
+        judge_hash=hash_of_judge(judge),
+        rubric=rubric,
+        rendering=rendering,
+        groups=groups,
+        calls=calls,
+        parameters=JudgeParameters(**KINDS[kind]._asdict()),
+        root=tuple((*[0.0] * at, sd) for at, sd in enumerate(KIND_SD)),
+    )
+
+
 def lent(profile: JudgeProfile) -> Prior:
     """Return a profile as the prior of other groups of the same judge: a little wider than it was learnt."""
     size = len(DRIFT)
@@ -115,12 +131,13 @@ def lent(profile: JudgeProfile) -> Prior:
     if profile.noise_widths is not None:
         learnt = np.array(profile.noise_widths) / math.fsum(profile.noise_widths)
         widths = (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * widths
-    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), widths)
+    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), widths, any_kind=False)
 
 
 def lent_prior(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
 
-    An earlier version of the fits told no wild calls, and its rankings follow from that.
+    Earlier versions of the fits told no wild calls and knew no kinds, and their rankings follow from that.
     """
-    return replace(lent(profile) if profile else WEAK, tells_wild=fit_version > 1)
+    prior = lent(profile) if profile else WEAK
+    return replace(prior, tells_wild=fit_version > 1, any_kind=prior.any_kind and fit_version > 2)

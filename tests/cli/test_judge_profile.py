@@ -148,7 +148,7 @@ def test_a_profile_with_a_number_that_is_none_is_refused_and_the_number_is_named
 def test_what_is_no_profile_at_all_is_refused_in_python_with_what_to_give(wrong: Any):
     with pytest.raises(UsageError) as refused:
         best("Why?", judge_profile=wrong)
-    assert str(refused.value) == f"judge_profile={wrong!r}: should be a text, RUN|FILE, or a JudgeProfile"
+    assert str(refused.value) == f"judge_profile={wrong!r}: should be a text, RUN|FILE|KIND, or a JudgeProfile"
     with pytest.raises(UsageError) as refused:
         arena.rank_many([{(0, 1): (7.0, 5.0)}], profile=wrong)
     assert str(refused.value) == (f"profile={wrong!r}: expected a JudgeProfile, such as `run.judge_profiles()` gives")
@@ -181,3 +181,18 @@ def test_a_word_that_an_archive_holds_in_the_place_of_a_profile_is_never_looked_
     info.write_text(info.read_text().replace(text, json.dumps(str(taught))))
     shown = harness("validate", str(info.parent))
     assert (shown.code, "is no judge's profile" in shown.out) == (5, True), shown.out
+
+
+def test_a_kind_of_judge_is_lent_by_its_name_and_the_run_keeps_it(harness: Harness, tmp_path: Path):
+    named, alone = (harness(*LENT.split(), *more) for more in (("--judge-profile", "sharp"), ()))
+    assert (named.code, alone.code) == (0, 0), named.err
+    assert figures(named.json) != figures(alone.json)
+    with RunReader(tmp_path / named.json["path"]) as reader:
+        kept = profile_in(str(reader.ranking().head.settings["judge_profile"]), "kept")
+    assert kept.parameters.log_preference_noise == -0.7
+
+
+def test_a_word_that_is_no_file_no_run_and_no_kind_is_refused_with_the_kinds(harness: Harness):
+    refused = harness(*LENT.split(), "--judge-profile", "shrap")
+    assert refused.code == 2
+    assert "kinds of judges are sharp, usual, noisy, relative" in refused.err
