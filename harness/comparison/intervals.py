@@ -119,8 +119,15 @@ def interval_of_share(clusters: Clusters, seed: int) -> Interval:
         return Interval(value=clusters.mean if clusters.count else 0.5, low=0.0, high=1.0)
     value = clusters.mean
     low, high = _ends(clusters, seed)
-    if clusters.dissenters < min(FEWEST_SHOWING, clusters.count / 5):
-        unseen = 1 - _OUTSIDE ** (1 / clusters.fewest)
+    return with_unseen(value, low, high, clusters.dissenters, clusters.count, clusters.fewest)
+
+
+def with_unseen(
+    value: float, low: float, high: float, dissenters: int, count: int, fewest: float, outside: float = _OUTSIDE
+) -> Interval:
+    """Return the interval of a share, with what the next clusters can change where few differ from the others."""
+    if dissenters < min(FEWEST_SHOWING, count / 5):
+        unseen = 1 - outside ** (1 / fewest)
         low, high = min(low, value * (1 - unseen)), max(high, value * (1 - unseen) + unseen)
     return Interval(value=value, low=max(0.0, low), high=min(1.0, high))
 

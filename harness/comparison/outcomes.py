@@ -152,6 +152,10 @@ class Pair:
     both_orders: bool = False
     lengths: tuple[int | None, int | None] = (None, None)
     """Characters of the two answers."""
+    said: float | None = None
+    """The outcome as people have it: the mean of those who labelled the pair; None without a label."""
+    weight: float = 1.0
+    """Of a label: a number in proportion to one divided by the chance that the pair had to be drawn."""
 
 
 Pairs = Mapping[str, Sequence[Pair]]

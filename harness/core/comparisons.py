@@ -192,6 +192,27 @@ class Slice(Record):
     """By sign flips, corrected by Holm over all slices."""
 
 
+class PeoplesRate(Record):
+    """What people would say of two sides, by their labels and the judge's verdicts. It speaks of the second side."""
+
+    labels: int
+    """Labelled pairs."""
+    clusters: int
+    """Clusters with a label."""
+    rate: Interval | None = None
+    """The win rate as people would have it; None, as is all that follows, below six labelled clusters."""
+    p: float | None = None
+    """That a difference as great comes by chance: by t."""
+    trust: float | None = None
+    """Lambda of PPI++: from 0, labels alone, to 1, the judge's word and what it is wrong by."""
+    effective_labels: float | None = None
+    """How many labels alone would give as narrow an interval."""
+    more_labels: int | None = None
+    """About how many more labels narrow the interval to 5 points on either side; None where all pairs would not do."""
+    agreement: Interval | None = None
+    """The share of pairs on which the judge says what people say; a tie of one of them counts one half."""
+
+
 class SideResult(Record):
     """What one side's matches against another say. Every figure speaks of the second side of `sides`."""
 
