@@ -17,7 +17,7 @@ from simulated_judge import Regime
 
 from harness.comparison.gate import noise, orders_of, pass_probability
 from harness.comparison.interim import InterimPlan
-from harness.core.comparisons import InterimAnalysis
+from harness.core.gates import InterimAnalysis
 
 MARGIN = 0.05
 WORSE_BY = 1.0

@@ -17,6 +17,7 @@ from harness.core.settings_types import CompareSettings
 from harness.core.sync import in_step
 from harness.formats.queries import Asked, make_queries
 from harness.pipeline.comparing.compare import AnySide
+from harness.pipeline.comparing.labels import PeoplesWord
 from harness.pipeline.comparing.outcome import comparison_of
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.resuming import compare_sides, queries_asked, settings_of_side
@@ -35,6 +36,7 @@ async def compare(
     pairs: int = 2,
     task: str | None = None,
     cluster: str | None = None,
+    labels: str | Path | None = None,
     reuse: Sequence[AnyRun] = (),
     allow_offline: bool = False,
     trust_archive: bool = False,
@@ -47,14 +49,16 @@ async def compare(
     A side is a Run, its folder or id, or an agent, which is rolled out on `queries` (by default those of a run among
     the sides). On each query that all sides have, `pairs` cross pairs of samples are judged in both orders, and the
     anchors' pair. `task` is what the judge is shown in place of the agents' instructions; `cluster` is the metadata's
-    key of alike queries. Verdicts that are there are reused. Where `max_cost` or an endpoint ends the work the
-    comparison is incomplete, and the same call goes on with it.
+    key of alike queries; `labels` is a file of people's labels (default: those that `harness label` kept). Verdicts
+    that are there are reused. Where `max_cost` or an endpoint ends the work the comparison is incomplete, and the same
+    call goes on with it.
     Raises UsageError, Refused, CannotWrite, NeedsUpgrade, ArchiveLocked, ArchiveDamaged; NothingRankable where
     nothing could be compared.
     """
     check_names(settings, CompareSettings.__annotations__)
     if not 1 <= pairs <= _MOST_PAIRS:
         raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
+    people = PeoplesWord.read(Path(labels) if labels is not None else None)
     runs_dir, run_env = runs_parent(settings.get("runs_dir")), read_run_env(progress, clock)
     named = [_run_or_agent(side, runs_dir) for side in sides]
     options = CompareOptions(
@@ -83,7 +87,7 @@ async def compare(
     with ComparisonReader(result.path) as reader:
         if reader.newest() is None:
             raise NothingRankable(f"{result.stopped or result.given_up}. {what_is_kept(result.path)}")
-        comparison = comparison_of(reader)
+        comparison = comparison_of(reader, people)
         write_comparison_page(reader, comparison)
         return comparison
 

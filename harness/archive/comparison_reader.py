@@ -18,7 +18,8 @@ from harness.archive.record_faults import HIGHEST, LONGEST_S, MOST, head_faults,
 from harness.archive.result_files import ResultType, heads_in, read_results
 from harness.archive.run_info import COMPARISON_FILE, COMPARISON_SEGMENTS, read_info_file
 from harness.archive.typed_records import RecordType, check_rubric_text, recorded_settings
-from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch, InterimRule
+from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
+from harness.core.gates import InterimRule
 from harness.core.records import Record
 from harness.core.settings import Settings
 

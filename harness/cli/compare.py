@@ -17,10 +17,12 @@ from harness.cli.new_files import append_text, check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs
 from harness.comparison.gate import forecast_sentences, lacks_verdicts
-from harness.core.comparisons import Comparison, GateStop, UndecidedGate
+from harness.core.comparisons import Comparison
 from harness.core.errors import CannotWrite, ExitCode, HarnessError, UsageError, call, counted
+from harness.core.gates import GateStop, UndecidedGate
 from harness.core.settings import ADDRESSES
 from harness.pipeline.comparing.compare import ComparisonQuote, ComparisonResult, RollOutQuote
+from harness.pipeline.comparing.labels import PeoplesWord
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison, power_check
 from harness.pipeline.comparing.resuming import compare_sides, describe_resuming, quote_sides, resume_comparison
 from harness.pipeline.plan import NamedAddresses
@@ -39,7 +41,12 @@ _NO_PAIR = (
 
 
 def deliver_comparison(
-    result: ComparisonResult, caller: Caller, files: ComparisonFiles | None = None, *, max_failures: int
+    result: ComparisonResult,
+    caller: Caller,
+    files: ComparisonFiles | None = None,
+    *,
+    max_failures: int,
+    people: PeoplesWord | None = None,
 ) -> ExitCode:
     """Write the page and the files, print the comparison, say on stderr what was bought, and return the exit code."""
     why = _why(result)
@@ -47,7 +54,7 @@ def deliver_comparison(
         if reader.newest() is None:
             say(f"stopped before the first query was compared: {why}", err=True)
             return ExitCode.BUDGET if result.stopped or result.out_of_quota else ExitCode.NOTHING_RANKABLE
-        comparison = comparison_of(reader)
+        comparison = comparison_of(reader, people)
         write_comparison_page(reader, comparison)
         if files:
             write_files(files, reader, comparison)
@@ -115,7 +122,8 @@ def compare_found(caller: Caller, found: FoundSides, files: ComparisonFiles) -> 
         return ExitCode.DONE
     check_writable(files.markdown, files.csv)
     announce_comparison(stderr(quiet=caller.quiet), quote)
-    return deliver_comparison(play_found(caller, found), caller, files, max_failures=found.settings.max_failures)
+    most = found.settings.max_failures
+    return deliver_comparison(play_found(caller, found), caller, files, max_failures=most, people=found.people)
 
 
 def quote_found(caller: Caller, found: FoundSides) -> ComparisonQuote | RollOutQuote:
@@ -205,7 +213,7 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
             console.print(line, soft_wrap=True)
         result = play_found(caller, found)
         cut_short = result.stopped or result.given_up or result.out_of_quota
-        gate = None if cut_short else conclude_comparison(result.path, found.sides, rules, forecast)
+        gate = None if cut_short else conclude_comparison(result.path, found.sides, rules, forecast, found.people)
         if gate is None or lacks_verdicts(gate):
             return _end_undecided(result, caller, files)
         with ComparisonReader(result.path) as reader:

@@ -28,6 +28,8 @@ class SidesAsked:
     instructions: tuple[Path, ...]
     model: tuple[str, ...]
     config: tuple[Path, ...]
+    labels: Path | None
+    min_agreement: float
     allow_offline: bool = True
     grid: bool = False
 
@@ -72,6 +74,17 @@ _SIDES = (
         "Show the judge this text as the task. [default: the instructions and tools, where all sides have the same]",
     ),
     click.option("--cluster", metavar="KEY", help="Queries with the same value of this metadata key are alike."),
+    options.file_option(
+        "--labels",
+        "Labelled pairs of answers: say what people would say, and go by it. [default: those that `label` kept]",
+    ),
+    click.option(
+        "--min-agreement",
+        type=click.FloatRange(0, 1),
+        default=0.6,
+        metavar="SHARE",
+        help="A judge that surely agrees with the labels on less than this informs, and does not gate. [default: 0.6]",
+    ),
     *(options.repeated_option(name) for name in VARIED_OPTIONS),
     options.setting_options(*OF_JUDGING, default="the runs' own"),
     options.setting_options("n", default="an anchor, and a sample for each of --pairs"),

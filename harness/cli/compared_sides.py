@@ -20,6 +20,7 @@ from harness.core.settings_sources import load, merge_sources
 from harness.core.user_files import read_text
 from harness.formats.queries import PackedQueries, read_queries
 from harness.pipeline.comparing.compare import AnySide
+from harness.pipeline.comparing.labels import PeoplesWord
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.resuming import queries_asked, settings_of_side
 from harness.pipeline.comparing.sides import SIDE_LABELS
@@ -39,6 +40,7 @@ class FoundSides:
     options: CompareOptions
     settings: Settings
     """Of the command: what it says of failures and of an interruption."""
+    people: PeoplesWord
 
 
 def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
@@ -74,9 +76,9 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
         allow_offline=asked.allow_offline or bool(asked.flags.get("offline")),
         trust_archive=caller.trust_archive,
     )
-    settings = load({**changes, "runs_dir": runs_dir})
+    settings, people = load({**changes, "runs_dir": runs_dir}), PeoplesWord.read(asked.labels, asked.min_agreement)
     if len(runs) == len(named):
-        return FoundSides(runs, (), options, settings)
+        return FoundSides(runs, (), options, settings, people)
     sides = _prepared(asked, named, runs_dir, caller.environ)
     if len(sides) < 2:  # before anything is said of the first one's queries
         ways = ", ".join(option(name) for name in VARIED_OPTIONS)
@@ -85,7 +87,7 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
         )
     given = asked.queries
     queries = PackedQueries(read_queries(given)) if given is not None else queries_asked(sides)
-    return FoundSides(sides, queries, options, settings)
+    return FoundSides(sides, queries, options, settings, people)
 
 
 def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:

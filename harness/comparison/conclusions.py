@@ -12,6 +12,7 @@ from harness.comparison.outcomes import (
     Clusters,
     Numbers,
     OfOneSize,
+    PairLabels,
     cluster_name,
     mean_by_query,
     outcomes,
@@ -155,7 +156,7 @@ def sentence(result: comparisons.SideResult, names: Sequence[str] | None = None,
     figures = (
         f"{b} beats {a} on {result.better:,} of {counted(result.queries, 'query', 'queries')}{clusters}, loses on "
         f"{result.worse:,}, ties on {result.tied:,}: preferred in {whole_percent(result.win_rate)} % [{low}, {high}]"
-        f"{_judged(result, judge)}."
+        f"{_judged(result, judge)}{_by_people(result)}."
     )
     if result.open_pairs_decide and comparisons.leaves_out_half(result.clusters, result.interval):
         pairs = counted(result.unjudged, "pair is", "pairs are")
@@ -171,6 +172,14 @@ def _judged(result: comparisons.SideResult, judge: str) -> str:
     return f", judged by {judge}{orders}"
 
 
+def _by_people(result: comparisons.SideResult) -> str:
+    people = result.people
+    if not people or not people.rate:
+        return ""
+    value, low, high = map(whole_percent, (people.rate.value, people.rate.low, people.rate.high))
+    return f"; by people, with {counted(people.labels, 'label')}, in {value} % [{low}, {high}]"
+
+
 def _conclusion(result: comparisons.SideResult, a: str, b: str) -> str:
     if direction := result.shown:
         return f"Clear winner: {b if direction == 'better' else a}."
@@ -179,6 +188,9 @@ def _conclusion(result: comparisons.SideResult, a: str, b: str) -> str:
         return f"No clear winner: fewer than {comparisons.FEWEST_SHOWING} {unit} decide nothing."
     if points := result.equal_within:
         return f"Equal to within {counted(points, 'point')}."
+    if result.people and result.people.rate and result.people.more_labels:
+        more = round_number(result.people.more_labels)
+        return f"No clear winner; about {more} more labels would tell to within 5 points."
     if result.deciding_queries is None:
         return "No clear winner."
     return f"No clear winner; about {round_number(result.deciding_queries)} queries would decide."
@@ -261,22 +273,31 @@ def compare_queries(
     keys: Sequence[str] | None = None,
     seed: int = 0,
     judge: str = "",
+    labels_of_people: PairLabels | None = None,
 ) -> Conclusions:
     """Work out everything that the matches of two sides or more say.
 
     `clusters` names the cluster of a query's content hash. `floors` holds, by a side's place, the standard deviation of
     a query's win rate between that side and itself, where it was measured. `keys` are the metadata's keys for slices;
     None takes each that sorts the queries. Slices are of two sides only, strengths of more than two. The sentence
-    names the `judge`.
+    names the `judge`. Where people labelled six clusters or more, it goes by what they would say.
     """
     labels = [side.label for side in sides]
     results = [
-        side_result(queries, (a, b), (labels[a], labels[b]), clusters=clusters, floor=(floors or {}).get(a), seed=seed)
+        side_result(
+            queries,
+            (a, b),
+            (labels[a], labels[b]),
+            clusters=clusters,
+            floor=(floors or {}).get(a),
+            seed=seed,
+            labels_of_people=labels_of_people,
+        )
         for a, b in combinations(range(len(sides)), 2)
     ]
     names, many = side_names(sides), len(sides) > 2
     if many:
-        corrected = holm([result.p for result in results])
+        corrected = holm([result.deciding_p for result in results])
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
     figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
     fitted = with_beaten(strengths(queries, labels, seed, clusters) if many else (), results, figures)

@@ -7,11 +7,13 @@ from itertools import accumulate, chain
 import numpy as np
 
 from harness.comparison.conclusions import side_names
-from harness.comparison.interim import critical_values, exits
+from harness.comparison.interim import critical_values, exits, finding
 from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_value
-from harness.comparison.outcomes import cluster_name, equal_clusters, paired_rollouts
-from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateFinding, GateResult, InterimAnalysis
-from harness.core.errors import counted
+from harness.comparison.outcomes import Pairs, bounds, cluster_name, equal_clusters, paired_rollouts
+from harness.comparison.rectified import LabelledSums, Rectified
+from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, PeoplesRate
+from harness.core.errors import counted, option
+from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.records import percent_half_up, round_number, whole_percent
 from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
 
@@ -151,9 +153,9 @@ def gate_sentence(gate: GateResult) -> str:
     look = gate.looks[-1]
     first, second = side_names(gate.comparison.sides)
     low, high = (_beside(*ends) for ends in zip(look.interval, (0.5 - gate.margin, 0.5), strict=True))
-    figures = (
-        f"preferred in {whole_percent(look.win_rate)} % [{low}, {high}] on {counted(look.queries, 'query', 'queries')}"
-    )
+    by_people = f" by people, with {counted(look.labels, 'label')}," if look.labels else ""
+    on = counted(look.queries, "query", "queries")
+    figures = f"preferred{by_people} in {whole_percent(look.win_rate)} % [{low}, {high}] on {on}"
     stopped = f" at look {len(gate.looks)} of {gate.planned_looks}" if gate.planned_looks > 1 else ""
     limit = f"{100 * (0.5 - gate.margin):g}"
     if gate.finding == "not worse":
@@ -202,6 +204,37 @@ def conclude_gate(
         comparison=comparison,
     )
     return gate.model_copy(update={"sentence": gate_sentence(gate)})
+
+
+def look_by_people(
+    look: InterimAnalysis, pairs: Pairs, clusters: Mapping[str, str] | None, margin: float, *, alone: bool
+) -> InterimAnalysis:
+    """Return an analysis by what people would say; as it is below six labelled clusters.
+
+    `alone`: there is no other analysis. Open pairs count against any finding, as they do without labels.
+    """
+    sums = LabelledSums.of(pairs, clusters)
+    if sums.clusters < FEWEST_SHOWING:
+        return look
+    rate = Rectified(sums).interval(None if alone else look.critical)
+    worst, best = bounds(pairs, clusters)
+    low, high = rate.low + min(0.0, worst - look.win_rate), rate.high + max(0.0, best - look.win_rate)
+    interval = max(0.0, low), min(1.0, high)
+    by_people = {"win_rate": rate.value, "interval": interval, "finding": finding(interval, margin)}
+    return look.model_copy(update={**by_people, "labels": sums.labels})
+
+
+def contradicted(people: PeoplesRate | None, least: float) -> str | None:
+    """Return in words why a judge cannot gate: its agreement with people is shown to be below `least`; else None."""
+    seen = people and people.agreement
+    if not people or not seen or seen.high >= least:
+        return None
+    value, low, high = map(whole_percent, (seen.value, seen.low, seen.high))
+    labels = counted(people.labels, "label")
+    return (
+        f"by {labels}, the judge agrees with people on {value} % [{low}, {high}] of the pairs, "
+        f"shown to be below {option('min_agreement', f'{least:g}')}, so it informs and does not gate"
+    )
 
 
 def lacks_verdicts(gate: GateResult) -> bool:

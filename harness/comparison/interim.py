@@ -16,7 +16,8 @@ import numpy as np
 
 from harness.comparison.intervals import interval_of_share, scipy, t_value
 from harness.comparison.outcomes import Clusters, Numbers, bounds, cluster_name, mean_by_query, outcomes, side_pairs
-from harness.core.comparisons import ComparedQuery, GateFinding, InterimAnalysis, Interval
+from harness.core.comparisons import ComparedQuery, Interval
+from harness.core.gates import GateFinding, InterimAnalysis
 
 ONE_SIDED = 0.025
 """The error rate on each side: together they are the 5 % of a 95 % interval."""

@@ -160,16 +160,36 @@ class Pair:
 
 Pairs = Mapping[str, Sequence[Pair]]
 """By query."""
+PairPlace = tuple[str, tuple[int, int], int, int]
+"""A query's content hash, the places of two sides, and the index of each one's rollout."""
+
+
+@dataclass(frozen=True)
+class PairLabel:
+    """What people said of a pair."""
+
+    said: float
+    """What the second side gets; of several people their mean."""
+    weight: float = 1.0
+    """As `Pair.weight`."""
+
+
+PairLabels = Mapping[PairPlace, PairLabel]
 
 
 def side_pairs(
-    queries: Iterable[ComparedQuery], sides: tuple[int, int], role: Role = "sample"
+    queries: Iterable[ComparedQuery],
+    sides: tuple[int, int],
+    role: Role = "sample",
+    labels: PairLabels | None = None,
 ) -> dict[str, list[Pair]]:
     """Return the pairs of two sides by query, the smaller place first; of `role` anchor: the anchors' pairs."""
+    of_people = labels or {}
 
     def seen(query: ComparedQuery, match: CrossMatch) -> Pair:
         before, after = match.score_first, match.score_second
         first, second = (rollout.answer_length if rollout else None for rollout in paired_rollouts(query, match))
+        label = of_people.get((query.query, match.sides, match.first, match.second))
         return Pair(
             outcome=match.outcome,
             margin=None if before is None or after is None else after - before,
@@ -177,6 +197,8 @@ def side_pairs(
             flipped=match.flipped,
             both_orders=len(set(match.shown_first)) == 2,
             lengths=(first, second),
+            said=label and label.said,
+            weight=label.weight if label else 1.0,
         )
 
     return {query.query: [seen(query, match) for match in query.pairs(sides, role)] for query in queries}

@@ -15,6 +15,7 @@ from harness.comparison.outcomes import (
     Clusters,
     Numbers,
     Pair,
+    PairLabels,
     Pairs,
     bounds,
     cluster_name,
@@ -22,6 +23,7 @@ from harness.comparison.outcomes import (
     outcomes,
     side_pairs,
 )
+from harness.comparison.rectified import peoples_rate
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Interval, SideResult, Slice, leaves_out_half
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.python_door import of_kind, plain_door
@@ -168,15 +170,18 @@ def side_result(
     clusters: Mapping[str, str] | None = None,
     floor: float | None = None,
     seed: int = 0,
+    labels_of_people: PairLabels | None = None,
 ) -> SideResult:
     """Say what the matches of two sides say, seen from the second one.
 
     `sides` are places in the comparison, `clusters` names the cluster of a query's content hash, and `floor` is the
     standard deviation of a query's win rate between equal agents, where it was measured.
     """
-    result = summarize_pairs(side_pairs(queries, sides), labels, clusters=clusters, floor=floor, seed=seed)
+    pairs = side_pairs(queries, sides, labels=labels_of_people)
+    result = summarize_pairs(pairs, labels, clusters=clusters, floor=floor, seed=seed)
     anchors = Clusters.of(mean_by_query(outcomes(side_pairs(queries, sides, role="anchor"))), clusters)
-    return result.model_copy(update={"anchors": intervals.interval_of_share(anchors, seed) if anchors.count else None})
+    of_anchors = intervals.interval_of_share(anchors, seed) if anchors.count else None
+    return result.model_copy(update={"anchors": of_anchors, "people": peoples_rate(pairs, clusters, seed)})
 
 
 def summarize_pairs(

@@ -1,4 +1,4 @@
-"""The records of comparing and of gates: sides, cross matches, what came of each query and of each analysis.
+"""The records of comparing: sides, cross matches, what came of each query and of each two sides.
 
 A comparison has two sides or more, in the order in which the user named them: A, B, C. All figures of two sides speak
 of the second one: a win rate of 0.62 says that B is preferred to A in 62 % of the pairs.
@@ -213,6 +213,18 @@ class PeoplesRate(Record):
     """The share of pairs on which the judge says what people say; a tie of one of them counts one half."""
 
 
+class JudgeCalibration(Record):
+    """What a comparison's labels were held against. The labels are people's, and hold for any judge; this does not."""
+
+    judge: str
+    rubric: str
+    rendering: int
+    """The way in which the transcripts were written for the judge."""
+    labels: int
+    """Labels about two answers that are compared, of all that there are."""
+    of: int
+
+
 class SideResult(Record):
     """What one side's matches against another say. Every figure speaks of the second side of `sides`."""
 
@@ -262,7 +274,21 @@ class SideResult(Record):
     floor_from: Literal["runs", "default"] = "default"
     """Where the floor comes from: pairs of the first side judged in its own run, or the default."""
     p_holm: float | None = None
-    """With more than two sides: `p` corrected by Holm."""
+    """With more than two sides: `p` corrected by Holm, of people's rate where there is one."""
+    people: PeoplesRate | None = Field(default=None, exclude_if=is_none)
+    """What people would say; None without a label. Where it has a rate, the conclusion goes by that."""
+
+    @property
+    def deciding(self) -> Interval:
+        """The win rate that the conclusion goes by: people's, else the judge's."""
+        low, high = self.interval
+        return (self.people and self.people.rate) or Interval(value=self.win_rate, low=low, high=high)
+
+    @property
+    def deciding_p(self) -> float:
+        """The p of that rate."""
+        by_people = self.people and self.people.p
+        return self.p if by_people is None else by_people
 
     @property
     def open_pairs_decide(self) -> bool:
@@ -277,9 +303,10 @@ class SideResult(Record):
         is at most 0.05.
         """
         by_chance = self.p_holm is not None and self.p_holm > ALPHA
-        if by_chance or self.open_pairs_decide or not leaves_out_half(self.clusters, self.interval):
+        rate = self.deciding
+        if by_chance or self.open_pairs_decide or not leaves_out_half(self.clusters, (rate.low, rate.high)):
             return None
-        return "better" if self.win_rate > 0.5 else "worse"
+        return "better" if rate.value > 0.5 else "worse"
 
     @property
     def equal_within(self) -> int | None:
@@ -289,15 +316,16 @@ class SideResult(Record):
         """
         if self.clusters < FEWEST_SHOWING:
             return None
-        bounds = self.bounds if self.unjudged else (self.win_rate, self.win_rate)
-        ends = zip(self.interval, bounds, strict=True)
-        reach = max(abs(bound - 0.5 + _Z90 / _Z95 * (end - self.win_rate)) for end, bound in ends)
+        rate = self.deciding
+        shifts = [bound - self.win_rate if self.unjudged else 0.0 for bound in self.bounds]
+        ends = zip((rate.low, rate.high), shifts, strict=True)
+        reach = max(abs(rate.value + shift - 0.5 + _Z90 / _Z95 * (end - rate.value)) for end, shift in ends)
         return max(1, math.ceil(100 * reach - _HALF)) if reach <= _MOST_EQUAL else None
 
     @property
     def deciding_queries(self) -> int | None:
         """About how many queries would show this difference, or that none is above 5 points (power 0.8); else None."""
-        if self.shown or self.equal_within:
+        if self.shown or self.equal_within or (self.people and self.people.rate):
             return None
         low, high = self.interval
         numbers = [] if self.enough_queries is None else [self.enough_queries]
@@ -345,75 +373,7 @@ class Comparison(Record):
     strengths: tuple[Strength, ...] = ()
     figures: tuple[SideFigures, ...] = ()
     slices: tuple[Slice, ...] = ()
+    calibration: JudgeCalibration | None = Field(default=None, exclude_if=is_none)
+    """Of `people` in the results; None without labels."""
     notes: tuple[str, ...] = ()
     """What a reader must know: a family shared with the judge, failures left out, another rubric in the runs."""
-
-
-GateFinding = Literal["not worse", "worse", "cannot tell"]
-
-
-class InterimRule(Record):
-    """How a comparison stops before all queries are judged: as soon as an analysis tells."""
-
-    looks: Annotated[int, Field(ge=2, le=8)]
-    margin: Annotated[float, Field(gt=0, lt=0.5)]
-
-
-GateStop = Literal["nothing judged", "judge failed", "quota", "max cost", "refused", "interrupted"]
-
-
-class Forecast(Record):
-    """How probably an agent that is as good as the baseline passes a gate."""
-
-    probability: float
-    queries: int
-    """How many are judged at most; of queries in clusters, how many count as independent."""
-    margin: float
-    looks: int
-    spread: float
-    """Standard deviation of a query's win rate between equal agents."""
-    spread_from: Literal["runs", "default"]
-    """Where the spread comes from: pairs of the baseline judged in its own run, or the default."""
-    desired: float = 0.8
-    queries_desired: int | None = None
-    """How many queries let an equal agent pass with the probability `desired`; None where a million are too few."""
-
-
-class InterimAnalysis(Record):
-    """What the queries that were judged up to an analysis said."""
-
-    queries: int
-    critical: float
-    """How many standard errors the interval takes, before Student's t."""
-    win_rate: float
-    interval: tuple[float, float]
-    finding: GateFinding
-
-
-class GateResult(Record):
-    """What a gate says: what `harness gate --json` prints."""
-
-    finding: GateFinding
-    passed: bool
-    """Whether the command exits with 0."""
-    sentence: str
-    margin: float
-    """How far below one half the interval of the win rate may reach."""
-    reasons: tuple[str, ...] = ()
-    """Why the gate cannot tell, besides the interval."""
-    forecast: Forecast
-    looks: tuple[InterimAnalysis, ...]
-    planned_looks: int
-    comparison: Comparison
-
-
-class UndecidedGate(Record):
-    """What `harness gate --json` prints where a refusal, an outage or a limit leaves it without a finding."""
-
-    finding: None = None
-    passed: Literal[False] = False
-    stopped: GateStop
-    """Why there is no finding: `judge failed` midway, or `nothing judged` at all."""
-    sentence: str
-    comparison: Comparison | None = None
-    """What was compared so far; None where nothing was."""

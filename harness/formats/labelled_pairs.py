@@ -83,6 +83,10 @@ class LabelledPair(BaseModel):
     query_id: str | None = None
     rollouts: tuple[int, int] | None = None
     """Of a label that `harness label` wrote: the query's id in the run, and which rollouts `a` and `b` are."""
+    by: str | None = None
+    """Who said so."""
+    drawing_weight: float = Field(1.0, gt=0, allow_inf_nan=False)
+    """In proportion to one divided by the chance that the pair had to be drawn for labelling."""
 
     @property
     def sides(self) -> tuple[Transcript, Transcript]:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_info import read_labels
+from harness.archive.run_info import LABELS, read_labels
 from harness.core.errors import before_colon
 from harness.core.rankings import GroupRanking
 from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
@@ -29,15 +29,16 @@ _Pair = tuple[str, tuple[int, int]]
 def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
     """Return the labels of a file, else those of the run. Raises UsageError naming line and fault; ArchiveDamaged."""
     labels = list[AnswerLabel]()
-    for pair in read_pairs(path, before_colon("labels")) if path else _labels(reader):
+    for pair in read_pairs(path, before_colon("labels")) if path else kept_labels(reader.folder):
         a, b = (side.answer for side in pair.sides)
         is_control = pair.kind == CONTROL
         labels.append(AnswerLabel(pair.query, a, b, pair.label, pair.query_id, pair.rollouts, is_control))
     return labels
 
 
-def _labels(reader: RunReader) -> list[LabelledPair]:
-    return pairs_in_text(read_labels(reader.folder) or "", str(reader.folder / "labels.jsonl"))
+def kept_labels(folder: Path) -> list[LabelledPair]:
+    """Return the labels that `harness label` kept in a folder. Raises UsageError naming line and fault."""
+    return pairs_in_text(read_labels(folder) or "", str(folder / LABELS))
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,9 @@ def blind_pairs(
     One of `CONTROL_EVERY` is drawn at random, and pairs that look the same are left out. In one of every two the better
     place comes first, so that the side tells nothing. Raises UsageError for a file of labels that cannot be read.
     """
-    labels = (pair for pair in _labels(reader) if pair.query_id is not None)  # else not made by `harness label`
+    labels = (
+        pair for pair in kept_labels(reader.folder) if pair.query_id is not None
+    )  # else not made by `harness label`
     labelled = {(pair.query_id, frozenset(pair.rollouts)) for pair in labels if pair.rollouts}
     odds, groups = pair_odds(ranking), [group for group in ranking.groups if query in {None, group.query}]
     certainty = {

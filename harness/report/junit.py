@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from harness.core.comparisons import ComparedQuery, GateResult
+from harness.core.comparisons import ComparedQuery
+from harness.core.gates import GateResult
 from harness.core.unicode import visible
 from harness.report.summary.comparison import met_queries
 

@@ -7,8 +7,9 @@ neither for CommonMark nor for what GitHub and GitLab make of names and numbers 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from harness.core.comparisons import ComparedQuery, Comparison, GateResult, SideResult
+from harness.core.comparisons import ComparedQuery, Comparison, SideResult
 from harness.core.errors import counted
+from harness.core.gates import GateResult
 from harness.core.unicode import visible
 from harness.report.summary.comparison import losses, pairing_cells, rate, result_figures, sides_rows, win_rate
 from harness.report.text import count, signed

@@ -11,26 +11,34 @@ from harness.archive.reader import RunReader
 from harness.comparison.conclusions import compare_queries, name_in_backticks
 from harness.comparison.gate import (
     conclude_gate,
+    contradicted,
     independent_queries,
+    look_by_people,
     noise,
     orders_of,
     pass_forecast,
     reasons_to_doubt,
 )
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
-from harness.comparison.outcomes import OfOneSize, cluster_name
-from harness.core.comparisons import ComparedQuery, Comparison, Forecast, GateResult, InterimRule
+from harness.comparison.outcomes import OfOneSize, cluster_name, side_pairs
+from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, JudgeCalibration, SideResult
 from harness.core.errors import UsageError, call, counted, option, switch
+from harness.core.gates import Forecast, GateResult, InterimRule
 from harness.core.records import Query
 from harness.pipeline.comparing.compare import AnySide
+from harness.pipeline.comparing.labels import PeoplesWord, cross_labels
 from harness.pipeline.comparing.plan import CompareOptions, clusters_by_key, plan_judging, queries_of_run
 from harness.pipeline.comparing.resuming import find_side
 from harness.pipeline.comparing.sides import by_content, chance_floor, match_queries, open_sides, orders_within
 from harness.pipeline.plan import JudgingPlan, Prepared
 
 
-def comparison_of(reader: ComparisonReader) -> Comparison:
-    """Return what a comparison says now, of the queries that are compared so far. Raises UsageError before that."""
+def comparison_of(reader: ComparisonReader, people: PeoplesWord | None = None) -> Comparison:
+    """Return what a comparison says now, of the queries that are compared so far. Raises UsageError before that.
+
+    `people` are the labels to go by; None: those kept with it.
+    """
+    word = people or PeoplesWord()
     info, newest = reader.info, reader.newest()
     if newest is None:
         raise UsageError(f"comparison {info.id} has compared no query yet; go on with {call('resume', reader.folder)}")
@@ -40,6 +48,8 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
     clusters = clusters_by_key({query.query: query for query in queries}, info.cluster)
     if newest.head.interval_version == 1:
         clusters = OfOneSize(clusters)
+    given = word.of(reader)
+    labels, used = cross_labels(reader, queries, given)
     said = compare_queries(
         queries,
         sides,
@@ -47,6 +57,7 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         floors={at: floor for at, floor in enumerate(newest.head.floors) if floor is not None},
         seed=reader.settings.seed,
         judge=name_in_backticks(model or name),
+        labels_of_people=labels,
     )
     lost = reasons_to_doubt(queries, [side.label for side in sides])
     return Comparison(
@@ -62,8 +73,35 @@ def comparison_of(reader: ComparisonReader) -> Comparison:
         strengths=said.strengths,
         figures=said.figures,
         slices=said.slices,
-        notes=(*newest.head.notes, *_notes(reader, queries, clusters)),
+        calibration=JudgeCalibration(
+            judge=str(info.judge["identity"]),
+            rubric=info.rubric,
+            rendering=info.rendering,
+            labels=used,
+            of=len(given),
+        )
+        if given
+        else None,
+        notes=(
+            *newest.head.notes,
+            *_notes(reader, queries, clusters),
+            *_of_people(said.results, used, len(given), word.min_agreement),
+        ),
     )
+
+
+def _of_people(results: Sequence[SideResult], used: int, given: int, least: float) -> Iterator[str]:
+    if used < given:
+        yield f"{used:,} of {counted(given, 'label')} are about two answers that are compared; the others are left out"
+    for result in results:
+        people, a_and_b = result.people, " and ".join(result.sides)
+        if people and not people.rate:
+            yield (
+                f"{counted(people.clusters, 'cluster')} with a label of {a_and_b}: below {FEWEST_SHOWING} they do not "
+                "tell what people would say, and the judge's word counts"
+            )
+        if doubt := contradicted(people, least):
+            yield f"{a_and_b}: {doubt}"
 
 
 def _notes(reader: ComparisonReader, queries: Sequence[ComparedQuery], clusters: Mapping[str, str]) -> Iterator[str]:
@@ -162,9 +200,17 @@ def power_check(
 
 
 def conclude_comparison(
-    comparison: Path, sides: Sequence[AnySide], rules: GateRules, forecast: Forecast
+    comparison: Path,
+    sides: Sequence[AnySide],
+    rules: GateRules,
+    forecast: Forecast,
+    people: PeoplesWord | None = None,
 ) -> GateResult | None:
-    """Return what a comparison says as a gate; None before its first look. Raises UsageError if verdicts are noise."""
+    """Return what a comparison says as a gate; None before its first look. Raises UsageError if verdicts are noise.
+
+    Also where the judge's agreement with people is shown to be below the least. Where people labelled enough, the last
+    look goes by them.
+    """
     with ComparisonReader(comparison) as reader:
         newest, info = reader.newest(), reader.info
         runs = [
@@ -181,7 +227,15 @@ def conclude_comparison(
         if not (looks := plan.analyses(judged)):
             return None
         queries = [judged[content] for content in sorted(judged)]
-        said, planned = comparison_of(reader), len(plan.parts)
+        word, planned = people or PeoplesWord(), len(plan.parts)
+        said = comparison_of(reader, word)
+        if doubt := contradicted(said.results[0].people, word.min_agreement):
+            raise UsageError(f"no gate: {doubt}. The comparison is kept: {comparison}")
+        looked_at = {content for part in plan.parts[: len(looks)] for content in part}
+        labels, _ = cross_labels(reader, queries, word.of(reader))
+        pairs = side_pairs((judged[content] for content in looked_at), (0, 1), labels=labels)
+        last = look_by_people(looks[-1], pairs, clusters, rules.margin, alone=planned == 1)
+        looks = (*looks[:-1], last)
         return conclude_gate(said, queries, looks, forecast, planned_looks=planned, allow_unsure=rules.allow_unsure)
 
 

@@ -13,8 +13,9 @@ from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_info import list_comparisons, new_run_id
 from harness.comparison.interim import InterimPlan
-from harness.core.comparisons import ComparedQuery, ComparedSide, InterimRule
+from harness.core.comparisons import ComparedQuery, ComparedSide
 from harness.core.errors import ArchiveDamaged, NeedsUpgrade, UsageError, option, switch
+from harness.core.gates import InterimRule
 from harness.core.records import Group, Query
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.core.comparisons import ComparedQuery, Comparison, InterimAnalysis, Interval, SideFigures, SideResult
+from harness.core.comparisons import ComparedQuery, Comparison, Interval, PeoplesRate, SideFigures, SideResult
 from harness.core.errors import counted
+from harness.core.gates import InterimAnalysis
 from harness.core.records import percent_half_up, round_number, whole_percent
 from harness.report.text import count, fixed, signed
 
@@ -107,6 +108,8 @@ def result_figures(r: SideResult) -> Iterator[ResultFigure]:
     if r.pairs:
         of = f"of {counted(r.pairs, 'pair')}; {method_words(r)}"
         yield ResultFigure("win rate", rate(win_rate(r)), of, is_rate=True)
+    if r.people and r.people.rate:
+        yield from _of_people(r.people, r.people.rate)
     if r.margin:
         yield ResultFigure("mean margin", _bracketed(r.margin, signed), f"score points by which {second} leads {first}")
     if r.length_controlled:
@@ -118,6 +121,17 @@ def result_figures(r: SideResult) -> Iterator[ResultFigure]:
     if r.anchors:
         yield ResultFigure("anchors", rate(r.anchors), "at temperature 0; not in the win rate", is_rate=True)
     yield from _doubts(r)
+
+
+def _of_people(people: PeoplesRate, value: Interval) -> Iterator[ResultFigure]:
+    """Yield what people would say, and how far the judge says the same."""
+    more = ""
+    if people.more_labels:
+        more = f"; about {round_number(people.more_labels)} more narrow it to 5 points"
+    labels, alone = counted(people.labels, "label"), count(round(people.effective_labels or 0))
+    yield ResultFigure("people", rate(value), f"as {labels} say, worth {alone} without the judge{more}", is_rate=True)
+    if people.agreement:
+        yield ResultFigure("judge agrees", rate(people.agreement), "with people, of the labelled pairs")
 
 
 def method_words(r: SideResult) -> str:

@@ -1,0 +1,69 @@
+"""People's labels of the answers that a comparison compares: found by their texts, whoever judges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.archive.comparison_reader import ComparisonReader
+from harness.comparison.outcomes import PairLabel, PairLabels, PairPlace, paired_rollouts
+from harness.core.comparisons import ComparedQuery, CrossMatch
+from harness.formats.labelled_pairs import LabelledPair, read_pairs
+from harness.pipeline.labelling import kept_labels
+from harness.report.summary.labels import answer_key
+
+_OF_SECOND = {"a": 0.0, "b": 1.0, "tie": 0.5}
+"""What `b` of a label gets."""
+MIN_AGREEMENT = 0.6
+
+
+@dataclass(frozen=True)
+class PeoplesWord:
+    """The labels that a comparison goes by, and how far its judge must agree with them to gate."""
+
+    pairs: Sequence[LabelledPair] | None = None
+    """None: those that `harness label` kept with the comparison."""
+    min_agreement: float = MIN_AGREEMENT
+
+    @classmethod
+    def read(cls, path: Path | None, min_agreement: float = MIN_AGREEMENT) -> "PeoplesWord":
+        """Read a file of labels, if there is one. Raises UsageError naming line and fault."""
+        return cls(read_pairs(path, "--labels") if path else None, min_agreement)
+
+    def of(self, reader: ComparisonReader) -> Sequence[LabelledPair]:
+        """Return the labels for a comparison. Raises UsageError for kept ones that cannot be read."""
+        return kept_labels(reader.folder) if self.pairs is None else self.pairs
+
+
+def cross_labels(
+    reader: ComparisonReader, queries: Sequence[ComparedQuery], labels: Sequence[LabelledPair]
+) -> tuple[PairLabels, int]:
+    """Return what people said of the pairs that are compared, and how many labels say that.
+
+    A label fits by the query's text and by both answers. Of one person the last label of a pair counts; of several
+    people their mean. Raises ArchiveDamaged.
+    """
+    by_texts: dict[tuple[str, str, str], dict[str | None, tuple[float, float]]] = {}
+    for label in labels:
+        a, b = (answer_key(side.answer) for side in label.sides)
+        outcome = _OF_SECOND[label.label]
+        for key, said in (((a, b), outcome), ((b, a), 1 - outcome)):
+            by_texts.setdefault((label.query.strip(), *key), {})[label.by] = (said, label.drawing_weight)
+    fitting: dict[PairPlace, PairLabel] = {}
+    used, asked = 0, {query for query, _, _ in by_texts}
+    for query in queries:
+        for match in query.matches if query.text.strip() in asked else ():
+            said = by_texts.get((query.text.strip(), *_answers(reader, query, match)))
+            if said and match.role == "sample":
+                used += len(said)
+                outcomes, weights = zip(*said.values(), strict=True)
+                place = (query.query, match.sides, match.first, match.second)
+                fitting[place] = PairLabel(sum(outcomes) / len(outcomes), weights[0])
+    return fitting, used
+
+
+def _answers(reader: ComparisonReader, query: ComparedQuery, match: CrossMatch) -> tuple[str, str]:
+    first, second = (
+        answer_key(reader.blobs.get(rollout.answer_blob)) if rollout and rollout.answer_blob else ""
+        for rollout in paired_rollouts(query, match)
+    )
+    return first, second
