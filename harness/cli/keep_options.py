@@ -190,15 +190,20 @@ judges_command = options.declared(
 )
 label_command = options.declared(
     "label:label",
-    """Show two answers of a run, blind, and ask which is better; keep what you say in the run's labels.jsonl.
+    """Show two answers, blind, and ask which is better; keep what you say in the labels.jsonl of run or comparison.
 
     The pairs come first of which the judge is least sure; one in ten is drawn at random. Nothing tells which rollout an
     answer is of, nor what the judge said. Stop when you like: `stats` and `judges` then say how far the judge agrees
     with you, and `doctor --judge --pairs` tries other judges on your labels.
+
+    Pairs of a comparison are drawn by known chances, where they tell most; `compare` and `gate` then say what people
+    would say.
     """,
     options.run_argument,
     options.ranking_option("Ask where this ranking is least sure. [default: the newest]"),
     options.query_option("Ask about this query alone."),
+    click.option("--next", "most", type=click.IntRange(1), metavar="K", help="Ask about so many pairs. [default: all]"),
+    click.option("--as", "by", metavar="NAME", help="Who is asked: each person labels the same pairs."),
     options.flag("--paths", "Show the paths, too, and not the answers alone."),
     options.setting_option("seed"),
     options.caller("runs_dir", "wide"),

@@ -51,13 +51,22 @@ class BlindPair:
     """The one that is shown as 1, the one that is shown as 2."""
     texts: tuple[Transcript, Transcript]
     is_control: bool
+    drawing_weight: float | None = None
+    """Of a pair of a comparison."""
 
-    def line(self, label: Label, shown: Shown) -> str:
-        """Return the line for the file of labels: what `doctor --judge --pairs` reads, and which rollouts they are."""
+    def line(self, label: Label, shown: Shown, by: str | None = None) -> str:
+        """Return the line for the file of labels: what `doctor --judge --pairs` reads, and which rollouts they are.
+
+        Of a pair of a comparison its drawing weight; `by` is who said so.
+        """
         a, b = self.sides(shown)
         entry: dict[str, object] = {"query": self.query, "a": a, "b": b, "label": label}
-        entry |= {"class": CONTROL if self.is_control else "doubtful"}
-        entry |= {"query_id": self.query_id, "rollouts": list(self.rollouts)}
+        if self.drawing_weight is None:
+            entry |= {"class": CONTROL if self.is_control else "doubtful"}
+            entry |= {"query_id": self.query_id, "rollouts": list(self.rollouts)}
+        else:
+            entry |= {"class": "drawn", "drawing_weight": self.drawing_weight}
+        entry |= {"by": by} if by else {}
         return json.dumps(entry, ensure_ascii=False) + "\n"
 
     def sides(self, shown: Shown) -> list[str] | list[dict[str, str]]:
@@ -68,16 +77,20 @@ class BlindPair:
 
 
 def blind_pairs(
-    reader: RunReader, ranking: RankingFile, rng: random.Random, shown: Shown = "answers", query: str | None = None
+    reader: RunReader,
+    ranking: RankingFile,
+    rng: random.Random,
+    shown: Shown = "answers",
+    query: str | None = None,
+    by: str | None = None,
 ) -> Generator[BlindPair]:
-    """Yield the pairs of a ranking that are not labelled yet, the one that the judging is least sure of first.
+    """Yield the pairs of a ranking that are not labelled yet `by` this person: first what the judging is least sure of.
 
     One of `CONTROL_EVERY` is drawn at random, and pairs that look the same are left out. In one of every two the better
     place comes first, so that the side tells nothing. Raises UsageError for a file of labels that cannot be read.
     """
-    labels = (
-        pair for pair in kept_labels(reader.folder) if pair.query_id is not None
-    )  # else not made by `harness label`
+    kept = kept_labels(reader.folder)
+    labels = (pair for pair in kept if pair.query_id is not None and pair.by == by)  # else not made by `harness label`
     labelled = {(pair.query_id, frozenset(pair.rollouts)) for pair in labels if pair.rollouts}
     odds, groups = pair_odds(ranking), [group for group in ranking.groups if query in {None, group.query}]
     certainty = {
@@ -86,7 +99,7 @@ def blind_pairs(
         for pair, p_above in _met(group, odds(group)).items()
         if (group.query, frozenset(pair)) not in labelled
     }
-    better_first, whole = _alternating(rng), TranscriptForm()
+    better_first, whole = alternating(rng), TranscriptForm()
     for (name, pair), is_control in _with_controls(sorted(certainty, key=certainty.__getitem__), rng):
         asked = reader.query(name)
         assert asked, "a ranking that was read names queries that are there"  # noqa: S101 - for the type checker
@@ -118,7 +131,8 @@ def _with_controls(pairs: Sequence[_Pair], rng: random.Random) -> Iterator[tuple
             yield pair, place == control
 
 
-def _alternating(rng: random.Random) -> Iterator[bool]:
+def alternating(rng: random.Random) -> Iterator[bool]:
+    """Yield in each two a yes and a no, in either order."""
     while True:
         first = rng.random() < 0.5
         yield first

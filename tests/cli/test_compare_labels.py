@@ -1,13 +1,18 @@
 """`compare` and `gate` with people's labels: whose word counts, which labels fit, and which judge may not gate."""
 
 import json
+import random
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.run_info import append_label
 from harness.comparison.outcomes import paired_rollouts
+from harness.pipeline.comparing.labels import drawn_pairs
+from harness.pipeline.comparing.outcome import comparison_of
 from tests.cli.test_compare import Desk
 from tests.fake_endpoint import FakeEndpoint
 
@@ -132,6 +137,31 @@ def test_two_people_who_differ_count_as_one_half_and_of_one_the_last_word_counts
     assert json.loads(desk(*compare).out)["results"][0]["people"]["rate"]["value"] == pytest.approx(0.5)
     file.write_text("\n".join(line.replace('"ann"', '"bo"') for line in lines))
     assert json.loads(desk(*compare).out)["results"][0]["people"]["rate"]["value"] == 0
+
+
+def test_the_pairs_to_label_next_are_drawn_for_everyone_alike_and_their_weights_are_kept(
+    compared: tuple[Desk, *tuple[str, ...]],
+):
+    folder = compared[0].room.runs / compared[0].last_comparison()
+    with ComparisonReader(folder) as reader:
+
+        def asked(by: str) -> list[tuple[str, frozenset[int]]]:
+            return [(pair.query_id, frozenset(pair.rollouts)) for pair in drawn_pairs(reader, random.Random(1), by)]
+
+        everything, kept = asked("ann"), folder / "labels.jsonl"
+        try:
+            for pair in islice(drawn_pairs(reader, random.Random(0), "ann"), 8):
+                append_label(folder, pair.line("tie", "answers", "ann"))
+            assert asked("ann") == everything[8:]
+            assert asked("bo") == everything
+            lines = [json.loads(line) for line in kept.read_text().splitlines()]
+            assert {line["by"] for line in lines} == {"ann"}
+            assert all(0.5 < line["drawing_weight"] < 2.2 for line in lines)
+            people = comparison_of(reader).results[0].people
+            assert people
+            assert (people.labels, people.clusters) == (8, 8)
+        finally:
+            kept.unlink()
 
 
 def test_labels_that_cannot_be_read_are_named_before_anything_is_spent(compared: tuple[Desk, *tuple[str, ...]]):

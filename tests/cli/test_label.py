@@ -87,6 +87,17 @@ def test_ctrl_c_keeps_all_that_was_said(folder_of_a_run: Path):
     assert len(labels.read_text().splitlines()) == 2
 
 
+@pytest.mark.process
+def test_so_many_pairs_are_asked_of_the_person_who_is_named_and_then_it_ends(folder_of_a_run: Path):
+    for name in ("ann", "bo"):
+        code, screen = in_terminal(folder_of_a_run, "s\n", "1\n", options=("--next", "1", "--as", name))
+        assert (code, "1 label kept now in" in screen) == (0, True)
+    (labels,) = folder_of_a_run.glob("runs/*/labels.jsonl")
+    kept = [json.loads(line) for line in labels.read_text().splitlines()]
+    assert [label["by"] for label in kept] == ["ann", "bo"]
+    assert sorted(kept[0]["rollouts"]) == sorted(kept[1]["rollouts"])
+
+
 def test_without_a_terminal_nobody_is_asked(folder_of_a_run: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("1\n"))
     with pytest.raises(UsageError, match="run it in a terminal"):

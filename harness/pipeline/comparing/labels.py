@@ -1,15 +1,48 @@
 """People's labels of the answers that a comparison compares: found by their texts, whoever judges."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
+from harness.comparison.next_labels import pairs_to_label
 from harness.comparison.outcomes import PairLabel, PairLabels, PairPlace, paired_rollouts
 from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.formats.labelled_pairs import LabelledPair, read_pairs
-from harness.pipeline.labelling import kept_labels
+from harness.pipeline.comparing.plan import clusters_by_key
+from harness.pipeline.labelling import BlindPair, alternating, kept_labels
 from harness.report.summary.labels import answer_key
+from harness.transcripts.transcript import Transcript
+
+
+def drawn_pairs(reader: ComparisonReader, rng: random.Random, by: str | None = None) -> Iterator[BlindPair]:
+    """Yield the pairs of a comparison that are not labelled yet `by` this person, as they are drawn.
+
+    The draw is that of the comparison's seed, so that everyone is asked of the same pairs first; `rng` says which
+    answer comes first. Raises UsageError for a file of labels that cannot be read, ArchiveDamaged.
+    """
+    queries = {query.query: query for query in reader.queries()}
+    kept = [label for label in kept_labels(reader.folder) if label.by == by]
+    labelled, _ = cross_labels(reader, [*queries.values()], kept)
+    first_first = alternating(rng)
+    clusters = clusters_by_key(queries, reader.info.cluster)
+    for pair in pairs_to_label([*queries.values()], reader.settings.seed, clusters):
+        if pair.place in labelled:
+            continue
+        name, sides, *indices = pair.place
+        of_sides = zip(sides, indices, strict=True)
+        rollouts = [next(r for r in queries[name].rollouts[side] if r.index == index) for side, index in of_sides]
+        a, b = (Transcript(path=_text(reader, r.path_blob), answer=_text(reader, r.answer_blob)) for r in rollouts)
+        first, second = indices
+        blind = BlindPair(queries[name].text, name, (first, second), (a, b), is_control=False)
+        blind = replace(blind, drawing_weight=round(pair.weight, 6))
+        yield blind if next(first_first) else replace(blind, rollouts=(second, first), texts=(b, a))
+
+
+def _text(reader: ComparisonReader, blob: str | None) -> str:
+    return reader.blobs.get(blob) if blob else ""
+
 
 _OF_SECOND = {"a": 0.0, "b": 1.0, "tie": 0.5}
 """What `b` of a label gets."""
@@ -63,7 +96,6 @@ def cross_labels(
 
 def _answers(reader: ComparisonReader, query: ComparedQuery, match: CrossMatch) -> tuple[str, str]:
     first, second = (
-        answer_key(reader.blobs.get(rollout.answer_blob)) if rollout and rollout.answer_blob else ""
-        for rollout in paired_rollouts(query, match)
+        answer_key(_text(reader, rollout and rollout.answer_blob)) for rollout in paired_rollouts(query, match)
     )
     return first, second
