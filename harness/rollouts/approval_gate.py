@@ -171,7 +171,7 @@ class ToolOutput:
 
 
 class ToolHooks(RunHooks[Any]):
-    """Notes what the spans of a rollout's tool calls leave out, by the span's id. Nested runs have no hooks."""
+    """Notes what the spans of a rollout's tool calls leave out, by the span's id."""
 
     def __init__(self) -> None:
         self.call_of_span: dict[str, str] = {}

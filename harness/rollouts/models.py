@@ -1,7 +1,6 @@
 """The models and nested runs of a rollout, wrapped so that every call's request, settings and reply are recorded."""
 
 import copy
-import inspect
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +13,6 @@ import openai
 from agents import Agent, Model, ModelProvider, ModelResponse, ModelSettings, OpenAIProvider, RunConfig, RunState, Tool
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.multi_provider import MultiProvider
-from agents.run_config import ToolErrorFormatter, ToolErrorFormatterArgs
 from agents.tracing import get_current_span
 
 from harness.core.errors import Refused
@@ -33,6 +31,7 @@ from harness.rollouts.capture import WireReply, collector, note_response, reply_
 from harness.rollouts.graph import copied, hands_off_unseen, reachable
 from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
+from harness.rollouts.run_options import as_config, with_hooks, with_note
 from harness.rollouts.sdk_runner import Options, TakenRun
 
 _Reply = TypeVar("_Reply")
@@ -341,7 +340,7 @@ class RolloutRuns:
             models = self.elsewhere()
             state, close = models.state, models.close
             config = self._pinned(theirs, RecordedProvider(models.provider, self.recorder, state), state, agent)
-        hooks = options.get("hooks") or self.recorder.hooks
+        hooks = with_hooks(self.recorder.hooks, options.get("hooks"))
         changes = partial(recorded, recorder=self.recorder, state=state)
         if not isinstance(given_input, RunState) and any(changes(a) or hands_off_unseen(a) for a in _agents(agent)):
             agent = copied(agent, changes)
@@ -355,7 +354,7 @@ class RolloutRuns:
         config = copy.copy(theirs)
         config.trace_include_sensitive_data, config.tracing_disabled = True, False
         config.model_settings = (theirs.model_settings or ModelSettings()).resolve(self.config.model_settings)
-        config.tool_error_formatter = _both(self.recorder.hooks.on_tool_error, theirs.tool_error_formatter)
+        config.tool_error_formatter = with_note(self.recorder.hooks.on_tool_error, theirs.tool_error_formatter)
         config.model_provider = ours
         if isinstance(self.config.model, RecordedModel):  # the embedded model: nothing else may be asked
             config.model = self.config.model.elsewhere(state)
@@ -374,22 +373,3 @@ class RolloutRuns:
 
 def _agents(agent: Any) -> list[Agent[Any]]:
     return reachable(cast("Agent[Any]", agent)) if isinstance(agent, Agent) else []
-
-
-def as_config(options: Options) -> RunConfig:
-    """Return the configuration that a run was begun with, which may be a mapping or none."""
-    config: Any = options.get("run_config")
-    return config if isinstance(config, RunConfig) else RunConfig(**cast("dict[str, Any]", config or {}))
-
-
-def _both(note: ToolErrorFormatter, theirs: ToolErrorFormatter | None) -> ToolErrorFormatter:
-    """Return a formatter that notes an error and lets the user's own, if there is one, say what the model sees."""
-    if theirs is None or theirs == note:
-        return note
-
-    async def formatted(args: ToolErrorFormatterArgs[Any]) -> str | None:
-        note(args)
-        text = theirs(args)
-        return await text if inspect.isawaitable(text) else text
-
-    return formatted

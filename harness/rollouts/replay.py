@@ -22,10 +22,10 @@ from harness.rollouts.attempt import AgentOutcome, read_outcome
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import Divergence, Scrub, diff, split_think
-from harness.rollouts.models import as_config
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
+from harness.rollouts.run_options import as_config
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
 
 
