@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from harness.ranking.topologies import Sampler
     from harness.report.summary.rankings import RankingChange
     from harness.report.summary.why_records import PairExplanation
+    from harness.rollouts.app_parts import AppAgent
     from harness.rollouts.loading import AgentEnv
     from harness.rollouts.model_request import Divergence
     from harness.rollouts.replay import Replayed
@@ -96,6 +97,7 @@ __all__ = [
     "AgentEnv",
     "AnyAgent",
     "AnyRun",
+    "AppAgent",
     "ArchiveDamaged",
     "ArchiveLocked",
     "Asked",
@@ -214,6 +216,7 @@ _HOMES = {
     "AgentEnv": "harness.rollouts.loading:AgentEnv",
     "AnyAgent": "harness.api.outside:AnyAgent",
     "AnyRun": "harness.api.archived:AnyRun",
+    "AppAgent": "harness.rollouts.app_parts:AppAgent",
     "ArchiveDamaged": "harness.core.errors:ArchiveDamaged",
     "ArchiveLocked": "harness.core.errors:ArchiveLocked",
     "Asked": "harness.formats.queries:Asked",

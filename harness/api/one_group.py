@@ -44,6 +44,7 @@ from harness.endpoints.costs import Ceiling, Priced, agent_tokens
 from harness.formats.queries import make_queries
 from harness.judging.judges import Judge
 from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCache
+from harness.pipeline.app_checks import check_app
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.plan import JudgingPlan, prepare
@@ -53,6 +54,7 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.rollouts.engine import Engine
 from harness.rollouts.examples import AGENT_MODEL
+from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import rules_of
 from harness.tournament.pairwise import TournamentRanker
 from harness.tournament.ranker import Ranker
@@ -65,6 +67,10 @@ async def rollout(
     query: str | Query | Mapping[str, Any],
     n: int = 8,
     *,
+    context: Any = None,
+    run_config: Any = None,
+    hooks: Any = None,
+    session: Any = None,
     store: Store | None = None,
     progress: Progress | None = None,
     **settings: Unpack[CommonSettings],
@@ -72,14 +78,17 @@ async def rollout(
     """Run an agent `n` times on a query and return the group: rollout 0 is the anchor at temperature 0.
 
     `agent` is an Agent, a function that builds one, a module like an agent's file, or what --agent takes; `settings`
-    are those of the command line (`temperature=1.0`, `base_url=...`). Failed rollouts are in the group with their
+    are those of the command line (`temperature=1.0`, `base_url=...`); what the agent's app gives its runs is as in
+    `run`. Failed rollouts are in the group with their
     cause. Where the endpoint gave no reply for `give_up` seconds, the rollouts not begun are not in the group, and a
     warning says so. Nothing is written unless `store` is given. Raises UsageError; Refused (out of quota: OutOfQuota)
     where the endpoint turns the first call down.
     """
     chosen, run_env = load({"n": n, **settings}), read_run_env(progress)
-    (asked,), loaded = make_queries([query]), loaded_agent(agent)
+    (asked,) = make_queries([query])
+    loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
     spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
+    await check_app(spec, chosen, [asked])
     store = store or MemoryStore(make_redactor(loaded, chosen, run_env.environ))
     async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine:
         run_env.progress.total("rollouts", n, n)
@@ -150,6 +159,10 @@ async def best_of(
     n: int = 8,
     judge: str | Judge | None = None,
     *,
+    context: Any = None,
+    run_config: Any = None,
+    hooks: Any = None,
+    session: Any = None,
     deadline: float | None = None,
     on_judge_failure: Literal["anchor", "raise"] = "anchor",
     store: Store | None = None,
@@ -157,6 +170,8 @@ async def best_of(
     **settings: Unpack[CommonSettings],
 ) -> Best:
     """Run an agent `n` times on a query and return the best answer, picked as `harness best` picks: see `for_best`.
+
+    What the agent's app gives its runs is as in `run`.
 
     `deadline` is in seconds, for all of it. Two thirds of them are for the rollouts: those that are not in by then are
     left, once two have ended well. What is there is judged until the deadline, all pairs at once; matches that are not
@@ -175,8 +190,10 @@ async def best_of(
         raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
     chosen = load({**for_best(n, settings.get("confidence"), hurried=ends.is_set), "n": n, **settings})
     run_env = replace(read_run_env(progress), deadline=ends)
-    work = await _prepared(agent, judge, chosen, run_env, store)
     (asked,) = make_queries([query])
+    loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
+    work = await _prepared(loaded, judge, chosen, run_env, store)
+    await check_app(work.agent, chosen, [asked])
     await my_turn()
     maker = maker_elsewhere(work.settings)
     cache = VerdictCache(work.store, run_env.progress, ceiling=work.ceiling, stop=run_env.stop, deadline=ends)
@@ -246,9 +263,8 @@ class _Work:
 
 
 async def _prepared(
-    agent: AnyAgent, judge: str | Judge | None, settings: Settings, run_env: RunEnvironment, store: Store | None
+    loaded: LoadedAgent, judge: str | Judge | None, settings: Settings, run_env: RunEnvironment, store: Store | None
 ) -> _Work:
-    loaded = loaded_agent(agent)
     store = store or MemoryStore(make_redactor(loaded, settings, run_env.environ))
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)

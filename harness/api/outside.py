@@ -4,7 +4,7 @@ import logging
 import random
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,7 +16,7 @@ from agents import Agent
 
 from harness.archive.folder_store import VerdictFolder
 from harness.archive.store import MemoryStore, RunStore, Store, VerdictStore
-from harness.core.errors import as_spoken, from_python, option
+from harness.core.errors import UsageError, as_spoken, from_python, joined, option, quoted
 from harness.core.progress import Clock, Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
 from harness.core.rankings import AnyVerdict, GroupRanking
@@ -32,6 +32,7 @@ from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run
 from harness.pipeline.resolve import check_prices, make_ceiling, make_redactor, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.summary.rollouts import open_reasons
+from harness.rollouts.app_parts import AppAgent, part_fault, part_maker
 from harness.rollouts.loading import LoadedAgent, agent_files, from_object, load_agent
 from harness.tournament.ranker import METHODS, AnyRubric
 
@@ -90,8 +91,9 @@ def _spoken_rollout(rollout: Rollout) -> Rollout:
     return rollout.model_copy(update={"failure": rollout.failure.model_copy(update={"message": message})})
 
 
-AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | Path | str
-"""An agent in Python: an Agent, a function that builds one, a module like an agent's file, or what --agent takes."""
+AnyAgent = Agent[Any] | Callable[..., Any] | ModuleType | AppAgent | Path | str
+"""An agent in Python: an Agent, a function that builds one, a module like an agent's file, what --agent takes, or an
+AppAgent of one of these."""
 
 
 class Logged(Silent):
@@ -124,9 +126,25 @@ async def read_rubric_aside(settings: Settings, loaded: LoadedAgent | None = Non
     return read() if is_packaged else await anyio.to_thread.run_sync(read)
 
 
-def loaded_agent(agent: AnyAgent) -> LoadedAgent:
-    """Find or wrap an agent that the caller gave; a name is looked up from the working folder. Raises UsageError."""
-    return load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)
+def loaded_agent(agent: AnyAgent, **parts: Any) -> LoadedAgent:
+    """Find or wrap an agent that the caller gave; a name is looked up from the working folder.
+
+    `parts` are what its app gives its runs, by name, in place of the agent's own; an agent with any cannot be found
+    again by its name. Raises UsageError.
+    """
+    if isinstance(agent, AppAgent):
+        return loaded_agent(
+            agent.agent, **(agent.parts | {name: part for name, part in parts.items() if part is not None})
+        )
+    loaded = load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)
+    given = {name: part for name, part in parts.items() if part is not None}
+    for name, part in given.items():
+        if not callable(part) and (instead := part_fault(name, part)):
+            raise UsageError(
+                f"{joined(option(name), quoted(part))}: give {instead}, or a function of the query that does"
+            )
+    makers: dict[str, Any] = {name: part_maker(part) for name, part in given.items()}
+    return replace(loaded, word=None, **makers) if makers else loaded
 
 
 class OpenVerdicts:

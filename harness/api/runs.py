@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import anyio.to_thread
 
@@ -67,6 +68,10 @@ async def run(
     agent: AnyAgent,
     queries: Asked | Iterable[Asked] | None = None,
     *,
+    context: Any = None,
+    run_config: Any = None,
+    hooks: Any = None,
+    session: Any = None,
     reuse: Sequence[AnyRun] = (),
     wait: bool = False,
     report: bool = True,
@@ -78,16 +83,18 @@ async def run(
 
     `queries` is a text, a Query, a mapping like a line of a JSONL file, several of these, or the Path of a file; None
     is the first of the agent's EXAMPLES. An iterator's queries are asked for as there is room. Verdicts that the runs
-    in `reuse` hold are not bought. With `judge_batch`, `wait` stays until the batches are over. Without `report` no
-    page is written.
+    in `reuse` hold are not bought. `context`, `run_config`, `hooks` and `session` are what the agent's app gives its
+    runs, each a value, or a function of the query that is called once a rollout (see AppAgent). With `judge_batch`,
+    `wait` stays until the batches are over. Without `report` no page is written.
     Raises UsageError for what cannot be used; Refused (out of quota: OutOfQuota) where the endpoint turned the first
     call down: then there is no run; CannotWrite. A run that is cancelled keeps what it has, and `resume` does the rest.
     """
     chosen, run_env = load(settings), read_run_env(progress, clock)
     if wait:
         refuse_idle_wait(by_batch=chosen.judge_batch)
-    loaded = loaded_agent(agent)
-    prepared = await prepare(loaded, chosen, run_env.environ)
+    loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
+    first, asked = _looked_ahead(loaded, _asked(loaded, queries, chosen))
+    prepared = await prepare(loaded, chosen, run_env.environ, first)
     if prepared.offline and not prepared.settings.offline:
         run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
     elif prepared.settings.judge_model is None and prepared.settings.topology != "none" and not prepared.offline:
@@ -96,7 +103,6 @@ async def run(
             f"{option('judge_model')}"
         )
     reuse_sources = [find_folder(source, chosen.runs_dir) for source in reuse]
-    asked = _asked(loaded, queries, chosen)
     result = await run_queries(prepared, asked, run_env, reuse=reuse_sources)
     if wait:
         result = await stay_until_judged(result, loaded, run_env)
@@ -112,8 +118,9 @@ async def plan(
     Raises UsageError as `run`.
     """
     loaded = loaded_agent(agent)
-    prepared = await prepare(loaded, load(settings), environment())
-    count = len(list(_asked(loaded, queries, prepared.settings)))
+    chosen = load(settings)
+    asked = list(_asked(loaded, queries, chosen))
+    prepared, count = await prepare(loaded, chosen, environment(), asked), len(asked)
     return RunPlan(
         queries=count,
         agent_runs=prepared.settings.n * count,
@@ -293,6 +300,16 @@ def _asked(
     if not isinstance(asked, Iterator) and not asked:
         raise UsageError(f"no query falls into {option('shard', settings.shard)}: there is nothing to run")
     return asked
+
+
+def _looked_ahead(
+    loaded: LoadedAgent, asked: Sequence[Query] | Iterator[Query]
+) -> tuple[Sequence[Query], Sequence[Query] | Iterator[Query]]:
+    """Return the queries that come first, of an iterator the first alone and only where the agent's app needs it."""
+    if not isinstance(asked, Iterator):
+        return asked, asked
+    first = list(islice(asked, 1)) if loaded.has_run_parts else []
+    return first, chain(first, asked)
 
 
 def _delivered(result: RunResult, *, report: bool) -> Run:

@@ -218,7 +218,7 @@ def prepare_run(
     with stdout_for_results():  # what an agent's file prints must not stand among the results
         loaded = load_agent(agent, Path.cwd())
         asked = _queries(loaded, query, queries, settings.shard)
-        return asked, anyio.run(prepare, loaded, settings, caller.environ)
+        return asked, anyio.run(prepare, loaded, settings, caller.environ, asked)
 
 
 def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard: str | None) -> Sequence[Query]:

@@ -291,6 +291,8 @@ class Effective(Record):
     temperature: float | None = None
     models: tuple[str, ...] = ()
     exceptions: tuple[str, ...] = ()
+    run_config: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """What the app's own RunConfig set, by name, and what of that gave way to the harness."""
 
 
 class Rollout(Record):

@@ -1,7 +1,7 @@
 """What a run or a rescoring is going to do and to cost: checked before anything is spent."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from harness.archive.run_info import RunInfo, new_run_id
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.errors import UsageError, call, did_you_mean, option, quoted
 from harness.core.progress import Clock
+from harness.core.records import Query
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load
@@ -21,6 +22,7 @@ from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.pipeline import resolve
+from harness.pipeline.app_checks import check_app
 from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rubric_for_run, whole_text, with_profile
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
@@ -75,8 +77,13 @@ class Prepared(JudgingPlan):
         return total_bounds(self.agent_cost(queries), self.judge_cost(queries))
 
 
-async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str]) -> Prepared:
-    """Check everything that can be checked for free. `settings` are those of today's user. Raises UsageError."""
+async def prepare(
+    loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str], queries: Iterable[Query] = ()
+) -> Prepared:
+    """Check everything that can be checked for free, also what the agent's app gives runs of the first `queries`.
+
+    `settings` are those of today's user. Raises UsageError.
+    """
     check_engine(settings)
     settings, rubric = rubric_for_run(loaded, settings)
     resolve.make_redactor(loaded, settings, environ)("")  # a hook that does not work fails before anything is spent
@@ -85,6 +92,7 @@ async def prepare(loaded: LoadedAgent, settings: Settings, environ: Mapping[str,
     judge = resolve.resolve_judge(settings, credentials, agent.model, offline=agent.offline)
     resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
+    await check_app(agent, settings, queries)
     return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
 
 

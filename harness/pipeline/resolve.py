@@ -2,9 +2,10 @@
 
 import random
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from agents.models import get_default_model
 
@@ -19,10 +20,12 @@ from harness.core.user_files import read_text
 from harness.endpoints import costs
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors, secrets_in
 from harness.endpoints.credentials import Credentials
+from harness.rollouts.app_parts import GivenPart
 from harness.rollouts.approval_gate import ChosenApprover, check_approvals
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import check_tools
 from harness.rollouts.models import has_own_model
+from harness.rollouts.run_options import as_config, brings_models
 from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
@@ -116,21 +119,43 @@ async def resolve_agent(
     servers = () if settings.offline else agent_servers(settings, credentials)
     endpoint = next(iter(servers), None)
     offline = settings.offline or (endpoint is None and loaded.packaged)
-    api: Api = endpoint.api if endpoint else "chat"
-    rng = random.Random(settings.seed)
-    env = AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=rng)
-    async with loaded.open(env) as agent:
-        if endpoint is None and not offline and not has_own_model(agent):
-            raise UsageError(
-                f"agent {loaded.name!r} has no model to run on: set OPENAI_API_KEY, name a server with "
-                f"{option('base_url')} (or OPENAI_BASE_URL), or try it on the embedded model with {switch('offline')}"
-            )
+    async with loaded.open(_env_before(settings, endpoint, offline=offline)) as agent:
+        if endpoint is None and not offline and not (has_own_model(agent) or _may_bring_models(loaded.run_config)):
+            raise _no_model(loaded)
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
         if with_tools and not offline:
             check_tools(agent, endpoint, settings.model)
         own = agent.model if isinstance(agent.model, str | None) else getattr(agent.model, "model", None)
         model = OFFLINE_MODEL if offline else settings.model or (get_default_model() if agent.model is None else own)
         return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else ())
+
+
+def _env_before(settings: Settings, endpoint: Endpoint | None, *, offline: bool) -> AgentEnv:
+    api: Api = endpoint.api if endpoint else "chat"
+    rng = random.Random(settings.seed)
+    return AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=rng)
+
+
+async def refuse_no_model(loaded: LoadedAgent, settings: Settings) -> None:
+    """Make the agent once and raise UsageError unless it brings a way to its model."""
+    async with loaded.open(_env_before(settings, None, offline=False)) as agent:
+        if not has_own_model(agent):
+            raise _no_model(loaded)
+
+
+def _may_bring_models(run_config: Callable[..., Any] | None) -> bool:
+    """Return whether an app's configuration brings models, or is a function, which may do so."""
+    if isinstance(run_config, GivenPart):
+        return brings_models(as_config({"run_config": run_config.value}))
+    return run_config is not None
+
+
+def _no_model(loaded: LoadedAgent) -> UsageError:
+    """Return the error of an agent that has no way to a model."""
+    return UsageError(
+        f"agent {loaded.name!r} has no model to run on: set OPENAI_API_KEY, name a server with "
+        f"{option('base_url')} (or OPENAI_BASE_URL), or try it on the embedded model with {switch('offline')}"
+    )
 
 
 def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool) -> JudgeSpec:

@@ -22,6 +22,7 @@ from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL
 from harness.judging.batch_desk import MOST_MISSES, BatchRounds
 from harness.judging.verdict_cache import VerdictCache
+from harness.pipeline.app_checks import check_app
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
@@ -160,6 +161,8 @@ async def resume_run(
         with one_error(store, new=False):
             at_work = agent if missing.rollouts else None
             spec = await _resolve_as_before(store.reader, at_work, plan, changes or {}) if at_work else None
+            if spec:
+                await check_app(spec, plan.settings, store.reader.queries())
             ceiling = make_ceiling(plan.settings, plan.judge, spec)
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             size = Size(len(store.reader.index.queries), plan.settings.n)

@@ -17,7 +17,7 @@ from harness.archive.store import Store
 from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import Refused, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, StopSign
-from harness.core.records import Bill, Failure, ModelCall, Query, Role, Rollout, Sampling, Trajectory
+from harness.core.records import Bill, Effective, Failure, ModelCall, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
@@ -35,6 +35,7 @@ from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
 from harness.rollouts.raw import pack_tokens
 from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
+from harness.rollouts.run_options import as_config, refuse_two_servers, what_became
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
@@ -258,7 +259,7 @@ class Attempt:
             status="failed" if outcome.failure else "ok",
             failure=outcome.failure,
             trajectory=trajectory,
-            effective=calls.effective,
+            effective=self._effective(calls),
             calls=calls.calls,
             mcp_tools=calls.mcp_tools,
             raw_calls=raw_calls,
@@ -277,6 +278,10 @@ class Attempt:
             instructions=first_request.get("instructions"),
             tool_names=tuple(t["name"] for t in first_request.get("tools", ())),
         )
+
+    def _effective(self, calls: CallTotals) -> Effective:
+        merged = self.scope.merged
+        return calls.effective.model_copy(update={"run_config": merged}) if merged else calls.effective
 
     def _keep_calls(self, calls: CallTotals) -> tuple[str | None, str | None]:
         """Keep calls and tokens; return the names of both blobs, None for none. Tokens would tell a redacted text."""
@@ -318,17 +323,29 @@ class Attempt:
         with runs_taken_over(runs):
             try:
                 async with set_up(loaded, env, self.query, self.scope, change) as agent:
+                    run_config = self._run_config(runs)
                     with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
                         return await Runner.run(
                             agent,
                             self.query.agent_input(),
                             context=self.scope.context,
                             max_turns=settings.max_turns,
-                            run_config=config,
-                            hooks=self.recorder.hooks,
+                            run_config=run_config,
+                            hooks=self.scope.hooks,
+                            session=None if self.recorder.stop_before_first_call else self.scope.session,
                         )
             finally:
                 runs.over = True
+
+    def _run_config(self, runs: RolloutRuns) -> RunConfig:
+        """Return what the run is made with, and note what became of the app's own configuration. Raises UsageError."""
+        given = self.scope.run_config
+        config = runs.outermost(given)
+        if given is not None:
+            theirs = as_config({"run_config": given})
+            refuse_two_servers(theirs, self.run_context.settings)
+            self.scope.merged = what_became(theirs, config)
+        return config
 
     def _note_override(self, agent: Agent[Any]) -> None:
         own, temperature = agent.model_settings.temperature, self.run_context.settings.temperature

@@ -19,8 +19,10 @@ import anyio
 from agents import Agent
 from agents.mcp import MCPServer
 
+from harness.core.errors import UsageError
 from harness.core.records import Query, Rollout
 from harness.rollouts.agent_code import ends_rollout, in_words
+from harness.rollouts.app_parts import RUN_PARTS, GivenPart, part_fault
 from harness.rollouts.graph import Change, connect, copied, servers_to_connect
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 
@@ -83,6 +85,11 @@ class RolloutScope:
     """What one rollout has for itself. `clean_up_error` is set if the clean-up raised."""
 
     context: Any = None
+    run_config: Any = None
+    hooks: Any = None
+    session: Any = None
+    merged: tuple[str, ...] = ()
+    """What the run takes of its RunConfig, and what of that gives way."""
     clean_up_error: str | None = None
 
 
@@ -98,6 +105,8 @@ async def set_up(
     scope.context = await _called(loaded.context, query)
     try:
         await _called(loaded.before_rollout, query, scope.context)
+        for name in RUN_PARTS if loaded.has_run_parts else ():
+            setattr(scope, name, await made_part(loaded, name, query))
         async with loaded.open(env) as agent, AsyncExitStack() as connections:
             connected: dict[int, MCPServer] = {}
             for server in servers_to_connect(agent):
@@ -107,14 +116,40 @@ async def set_up(
             yield copied(agent, lambda a: change(a) | {"mcp_servers": [connected.get(id(s), s) for s in a.mcp_servers]})
     finally:
         with anyio.move_on_after(_CLEAN_UP_S, shield=True) as limit:
-            try:
-                await _called(loaded.after_rollout, query, scope.context)
-            except BaseException as exc:  # the user's code may raise anything
-                if not ends_rollout(exc):
-                    raise
-                scope.clean_up_error = f"after_rollout raised {in_words(exc)}"
+            error = await _cleaned_up("after_rollout", loaded.after_rollout, query, scope.context)
+            if scope.session is not None and not isinstance(loaded.session, GivenPart):
+                closing = await _cleaned_up("closing the session", close_session, scope.session)
+                error = error or closing
+            scope.clean_up_error = error
         if limit.cancelled_caught:
             scope.clean_up_error = f"after_rollout was not done after {_CLEAN_UP_S:g} s"
+
+
+async def _cleaned_up(what: str, function: Callable[..., Any] | None, *args: Any) -> str | None:
+    """Call what cleans up, and return in words what that raised."""
+    try:
+        await _called(function, *args)
+    except BaseException as exc:  # the user's code may raise anything
+        if not ends_rollout(exc):
+            raise
+        return f"{what} raised {in_words(exc)}"
+    return None
+
+
+async def close_session(session: Any) -> None:
+    """Close a session that can be closed."""
+    await _called(getattr(session, "close", None))
+
+
+async def made_part(loaded: LoadedAgent, name: str, query: Query) -> Any:
+    """Return what a run for a query is begun with. Raises UsageError for what the SDK cannot use."""
+    maker: Callable[..., Any] | None = getattr(loaded, name)
+    if maker is None:
+        return None
+    made = await _called(maker, query)
+    if instead := part_fault(name, made):
+        raise UsageError(f"{name} of agent {loaded.name!r} gives a {type(made).__name__}; it must give {instead}")
+    return made
 
 
 async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: float = REWARD_S) -> Rollout:

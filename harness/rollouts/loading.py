@@ -29,6 +29,7 @@ from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.rollouts.agent_code import ends_rollout
+from harness.rollouts.app_parts import RUN_PARTS, part_fault, part_maker
 from harness.rollouts.examples import examples_folder, is_example
 
 
@@ -101,6 +102,10 @@ class LoadedAgent:
     """`reward(rollout, query)` gives a verifiable reward, or None; asked only of rollouts that ended well."""
     approve: Callable[..., Any] | None = None
     """`approve(item, context)` decides on a tool call that needs approval: a bool, or the reason of a refusal."""
+    run_config: Callable[..., Any] | None = None
+    """`run_config(query)`, `hooks(query)`, `session(query)` make what a rollout's run is begun with: see app_parts."""
+    hooks: Callable[..., Any] | None = None
+    session: Callable[..., Any] | None = None
     redact: Callable[[str], str] | None = None
     """`redact(text)` returns a text without what must not be kept; applied to all that is written or judged."""
     shared_mcp: bool = False
@@ -120,6 +125,11 @@ class LoadedAgent:
     from_python: bool = False
     """Whether `source` was given as an object."""
 
+    @property
+    def has_run_parts(self) -> bool:
+        """Whether an app gives its runs a RunConfig, hooks or a session."""
+        return any(getattr(self, name) for name in RUN_PARTS)
+
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
         """Give an Agent for one rollout, and clean up after. Raises UsageError if the source gives none."""
@@ -133,7 +143,7 @@ class LoadedAgent:
         except BaseException as exc:
             if not ends_rollout(exc):
                 raise
-            raise _users_error(self._built(), exc, self.file) from exc
+            raise users_error(self._built(), exc, self.file) from exc
         async with AsyncExitStack() as open_until_the_end:
             if hasattr(made, "__aenter__"):
                 try:
@@ -141,7 +151,7 @@ class LoadedAgent:
                 except BaseException as exc:
                     if not ends_rollout(exc):
                         raise
-                    raise _users_error(f"starting agent {self.name!r}", exc, self.file) from exc
+                    raise users_error(f"starting agent {self.name!r}", exc, self.file) from exc
             if not isinstance(made, Agent):
                 raise UsageError(self._not_an_agent(made))
             agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
@@ -229,7 +239,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         try:
             loaded = entry.load()
         except (Exception, SystemExit) as exc:
-            raise _users_error(f"loading entry point {entry.value}", exc, None) from exc
+            raise users_error(f"loading entry point {entry.value}", exc, None) from exc
         if isinstance(loaded, ModuleType):
             return _from_module(loaded, "", None, name=word)
         return LoadedAgent(name=word, source=loaded)
@@ -264,7 +274,7 @@ def _import_file(path: Path, here: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as exc:
         del sys.modules[name]
-        raise _users_error(f"importing {path.name}", exc, path) from exc
+        raise users_error(f"importing {path.name}", exc, path) from exc
     return module
 
 
@@ -281,9 +291,9 @@ def _import_name(name: str, here: Path, file: Path | None) -> ModuleType:
     except ModuleNotFoundError as exc:
         if exc.name and (name == exc.name or name.startswith(f"{exc.name}.")):
             raise NoSuchAgent(f"no module {quoted(name)}; is it installed, or in {here}?") from None
-        raise _users_error(f"importing {name}", exc, None) from exc
+        raise users_error(f"importing {name}", exc, None) from exc
     except (Exception, SystemExit) as exc:
-        raise _users_error(f"importing {name}", exc, None) from exc
+        raise users_error(f"importing {name}", exc, None) from exc
 
 
 def _places_of_module(name: str) -> list[Path]:
@@ -296,7 +306,8 @@ def _places_of_module(name: str) -> list[Path]:
     return [path for path in map(Path, places) if path.is_absolute()]
 
 
-def _users_error(what: str, exc: BaseException, path: Path | None) -> UsageError:
+def users_error(what: str, exc: BaseException, path: Path | None) -> UsageError:
+    """Return the error that names what the user's code raised while `what` was done, and its line."""
     frames = traceback.extract_tb(exc.__traceback__)
     frames = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
     users = [f for f in frames if path and Path(f.filename) == path] or frames  # the user's own file, if it is there
@@ -322,6 +333,7 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
     for hook, function in hooks.items():
         if function is not None and not callable(function):
             raise UsageError(f"{module.__file__}: {hook!r} must be a function, not a {type(function).__name__}")
+    hooks |= {part: part_maker(_checked_part(module, part)) for part in RUN_PARTS}
     named_examples: Any = getattr(module, "EXAMPLES", ())
     examples = (named_examples,) if isinstance(named_examples, str) else tuple(str(each) for each in named_examples)
     switches = {
@@ -330,6 +342,16 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
         "reuses_process": packaged or bool(getattr(module, "REUSES_PROCESS", False)),
     }
     return LoadedAgent(name, source, file, packaged, examples, rubric=_rubric(module, file), **switches, **hooks)
+
+
+def _checked_part(module: ModuleType, name: str) -> Any:
+    part = getattr(module, name, None)
+    if not callable(part) and (instead := part_fault(name, part)):
+        raise UsageError(
+            f"{module.__file__}: {name!r} must be a function of the query, or {instead}, not a {type(part).__name__}; "
+            "if it is something else, rename it"
+        )
+    return part
 
 
 def _rubric(module: ModuleType, file: Path | None) -> str | None:

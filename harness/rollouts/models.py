@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import agents
 import openai
-from agents import Agent, Model, ModelProvider, ModelResponse, ModelSettings, OpenAIProvider, RunConfig, RunState, Tool
+from agents import Agent, Model, ModelProvider, ModelResponse, ModelSettings, RunConfig, RunState, Tool
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
@@ -31,7 +31,7 @@ from harness.rollouts.capture import WireReply, collector, note_response, reply_
 from harness.rollouts.graph import copied, hands_off_unseen, reachable
 from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
-from harness.rollouts.run_options import as_config, with_hooks, with_note
+from harness.rollouts.run_options import as_config, is_chosen, is_of_another_class, merged, with_hooks
 from harness.rollouts.sdk_runner import Options, TakenRun
 
 _Reply = TypeVar("_Reply")
@@ -288,10 +288,6 @@ def recorded(agent: Agent[Any], recorder: Recorder, state: EndpointState | None 
     return changes
 
 
-_SDK_PROVIDERS = (MultiProvider, OpenAIProvider)
-"""What a RunConfig holds where nobody chose; a provider of any other class is the agent's own."""
-
-
 class RolloutOver(Exception):
     """Refuses a run that a thread of a rollout begins after the rollout has ended."""
 
@@ -350,19 +346,36 @@ class RolloutRuns:
         """Let it end the rollout."""
         self.recorder.fatal = self.recorder.fatal or raised
 
+    def outermost(self, given: Any) -> RunConfig:
+        """Return the configuration of the rollout's own run with what an app gave for it, if anything.
+
+        The model that the user named, and the embedded one, go before the app's; a provider that the app chose is
+        asked for all others.
+        """
+        if given is None:
+            return self.config
+        theirs = copy.copy(as_config({"run_config": given}))
+        if isinstance(self.config.model, str):
+            theirs.model = self.config.model
+        ours = cast("RecordedProvider", self.config.model_provider)
+        return self._merged(theirs, ours, self.recorder.state, None, own=is_chosen(theirs.model_provider))
+
     def _pinned(self, theirs: RunConfig, ours: RecordedProvider, state: EndpointState, agent: Any) -> RunConfig:
-        config = copy.copy(theirs)
-        config.trace_include_sensitive_data, config.tracing_disabled = True, False
-        config.model_settings = (theirs.model_settings or ModelSettings()).resolve(self.config.model_settings)
-        config.tool_error_formatter = with_note(self.recorder.hooks.on_tool_error, theirs.tool_error_formatter)
+        provider = theirs.model_provider
+        own = not isinstance(provider, RecordedProvider) and (is_of_another_class(provider) or self.brings_models)
+        return self._merged(theirs, ours, state, agent, own=own)
+
+    def _merged(
+        self, theirs: RunConfig, ours: RecordedProvider, state: EndpointState, agent: Any, *, own: bool
+    ) -> RunConfig:
+        """Return a run's configuration on the rollout's models, or on its `own` provider's."""
+        config = merged(theirs, self.config)
         config.model_provider = ours
         if isinstance(self.config.model, RecordedModel):  # the embedded model: nothing else may be asked
             config.model = self.config.model.elsewhere(state)
         elif isinstance(theirs.model, Model):
             config.model = RecordedModel(theirs.model, self.recorder, state, own=True)
-        elif not isinstance(theirs.model_provider, RecordedProvider) and (
-            type(theirs.model_provider) not in _SDK_PROVIDERS or self.brings_models
-        ):
+        elif own:
             config.model_provider = RecordedProvider(theirs.model_provider, self.recorder, state, own=True)
         elif isinstance(self.config.model, str) and any(brings_model(a) for a in _agents(agent)):
             config.model, config.model_provider = None, replace(ours, name=self.config.model)

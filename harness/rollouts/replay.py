@@ -7,17 +7,19 @@ was asked, not by its number: nested agents that run side by side may ask in ano
 import copy
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import anyio
-from agents import ModelSettings, RunConfig, Runner
+from agents import ModelSettings, RunConfig, Runner, SQLiteSession
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query, Record, Rollout
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.rollouts.agent_code import AgentRaised, ends_rollout
+from harness.rollouts.app_parts import GivenPart, part_maker
 from harness.rollouts.attempt import AgentOutcome, read_outcome
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
@@ -25,7 +27,7 @@ from harness.rollouts.model_request import Divergence, Scrub, diff, split_think
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
-from harness.rollouts.run_options import as_config
+from harness.rollouts.run_options import as_config, merged
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
 
 
@@ -111,6 +113,8 @@ async def replay_rollout(
 async def _run(
     loaded: LoadedAgent, env: AgentEnv, query: Query, recording: Recording, options: ReplayOptions
 ) -> AgentOutcome:
+    if isinstance(loaded.session, GivenPart):  # it may hold what the rollout said; a replay writes nothing, either
+        loaded = replace(loaded, session=part_maker(partial(SQLiteSession, "replay")))
     scope, rollout, timeout_s = RolloutScope(), recording.rollout, options.timeout_s
     settings = ModelSettings(temperature=rollout.requested.temperature, top_p=rollout.requested.top_p)
     runs, outcome = ReplayRuns(recording), AgentOutcome()
@@ -123,7 +127,11 @@ async def _run(
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
                     around.enter_context(without_servers(servers))
                 agent = await around.enter_async_context(set_up(loaded, env, query, scope, lambda _: {}))
+                if scope.run_config is not None:
+                    own = as_config({"run_config": scope.run_config})
+                    config = replace(merged(own, config), model=config.model)
                 to_do: Options = {"context": scope.context, "max_turns": options.max_turns, "run_config": config}
+                to_do |= {"hooks": scope.hooks, "session": scope.session}
                 outcome = read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
                 error = runs.raised
         except UsageError:

@@ -1,12 +1,18 @@
 """What a run is begun with, by an app or by nested code, together with what the harness needs of the run."""
 
+import copy
 import inspect
+from dataclasses import fields
 from typing import Any, cast
 
-from agents import RunConfig, RunHooks
+from agents import Model, ModelProvider, ModelSettings, OpenAIProvider, RunConfig, RunHooks
 from agents.lifecycle import RunHooksBase
+from agents.models.multi_provider import MultiProvider
 from agents.run_config import ToolErrorFormatter, ToolErrorFormatterArgs
 
+from harness.core.errors import UsageError, option
+from harness.core.settings import Settings
+from harness.core.unicode import without_credentials
 from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.sdk_runner import Options
 
@@ -15,6 +21,81 @@ def as_config(options: Options) -> RunConfig:
     """Return the configuration that a run was begun with, which may be a mapping or none."""
     config: Any = options.get("run_config")
     return config if isinstance(config, RunConfig) else RunConfig(**cast("dict[str, Any]", config or {}))
+
+
+_SDK_PROVIDERS = (MultiProvider, OpenAIProvider)
+"""What a RunConfig holds where nobody chose."""
+
+
+def is_of_another_class(provider: ModelProvider) -> bool:
+    """Return whether a provider is of none of the SDK's classes."""
+    return type(provider) not in _SDK_PROVIDERS
+
+
+def is_chosen(provider: ModelProvider) -> bool:
+    """Return whether somebody chose a provider: of a class of his own, or with a client, an address or a key."""
+    if isinstance(provider, MultiProvider) and not is_of_another_class(provider):
+        return bool(provider.provider_map) or is_chosen(provider.openai_provider)
+    stored = [value for name, value in vars(provider).items() if name.startswith("_stored_")]  # none with a client
+    return is_of_another_class(provider) or not stored or any(value is not None for value in stored)
+
+
+def brings_models(theirs: RunConfig) -> bool:
+    """Return whether a configuration brings a way to its models: a Model object, a prefixed name, a provider."""
+    is_prefixed = isinstance(theirs.model, str) and "/" in theirs.model
+    return isinstance(theirs.model, Model) or is_prefixed or is_chosen(theirs.model_provider)
+
+
+def merged(theirs: RunConfig, ours: RunConfig) -> RunConfig:
+    """Return a run's own configuration with what the harness needs: its sampling, retries, notes and whole traces."""
+    config = copy.copy(theirs)
+    config.trace_include_sensitive_data, config.tracing_disabled = True, ours.tracing_disabled
+    config.model_settings = (theirs.model_settings or ModelSettings()).resolve(ours.model_settings)
+    if ours.tool_error_formatter:
+        config.tool_error_formatter = with_note(ours.tool_error_formatter, theirs.tool_error_formatter)
+    return config
+
+
+_TOLD = ("model", "temperature", "top_p")
+"""Settings that a record tells by their values: others may hold keys."""
+
+
+def what_became(theirs: RunConfig, config: RunConfig) -> tuple[str, ...]:
+    """Return what an app's RunConfig sets, by name, and what of that gives way to the harness in `config`."""
+    usual, changed = RunConfig(), list[tuple[str, Any, Any]]()
+    for name in (field.name for field in fields(RunConfig) if field.name not in {"model_settings", "model_provider"}):
+        if (value := getattr(theirs, name)) != getattr(usual, name):
+            changed.append((name, value, getattr(config, name)))
+    if is_chosen(theirs.model_provider):
+        changed.append(("model_provider", None, None))
+    for field in fields(ModelSettings) if theirs.model_settings else ():
+        if (value := getattr(theirs.model_settings, field.name)) is not None:
+            changed.append((field.name, value, getattr(config.model_settings, field.name)))
+    return tuple(map(_told, changed))
+
+
+def _told(change: tuple[str, Any, Any]) -> str:
+    name, theirs, ours = change
+    if isinstance(theirs, Model):
+        theirs, ours = type(theirs).__name__, ours if isinstance(ours, str) else type(theirs).__name__
+    if not isinstance(theirs, str | int | float):
+        return name
+    said = f"{name} {theirs}" if name in _TOLD else name
+    if theirs == ours:
+        return said
+    return (
+        f"{said} gives way to {ours}" if name in _TOLD and isinstance(ours, str | int | float) else f"{said} gives way"
+    )
+
+
+def refuse_two_servers(theirs: RunConfig, settings: Settings) -> None:
+    """Raise UsageError where an app chose a provider of its models, and the user names their server."""
+    if settings.base_url and not settings.offline and is_chosen(theirs.model_provider):
+        url = settings.base_url if isinstance(settings.base_url, str) else settings.base_url[0]
+        raise UsageError(
+            f"{option('base_url', without_credentials(url))}: the agent's run_config has a model_provider of its own "
+            f"({type(theirs.model_provider).__name__}), and both say which server is asked; leave out one of the two"
+        )
 
 
 def with_note(note: ToolErrorFormatter, theirs: ToolErrorFormatter | None) -> ToolErrorFormatter:
@@ -58,5 +139,5 @@ def with_hooks(ours: ToolHooks, theirs: Any) -> Any:
     """Return a rollout's hooks together with those of a run. What the SDK would refuse is left for it to refuse."""
     if theirs is None or theirs is ours:
         return ours
-    usable = isinstance(theirs, RunHooksBase) and not isinstance(theirs, BothHooks)
-    return BothHooks(ours, cast("RunHooks[Any]", theirs)) if usable else theirs
+    usable = issubclass(type(theirs), RunHooksBase) and not isinstance(theirs, BothHooks)
+    return BothHooks(ours, theirs) if usable else theirs

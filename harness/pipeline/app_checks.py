@@ -1,0 +1,116 @@
+"""What an app gives the runs of its agent, made and looked at before anything is spent."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from harness.core.errors import UsageError, on_a_line, option, quoted
+from harness.core.records import Query
+from harness.core.settings import Settings
+from harness.pipeline.resolve import AgentSpec, refuse_no_model
+from harness.rollouts.agent_code import ends_rollout
+from harness.rollouts.app_parts import GivenPart
+from harness.rollouts.lifecycle import close_session, made_part
+from harness.rollouts.loading import LoadedAgent, users_error
+from harness.rollouts.run_options import as_config, brings_models, refuse_two_servers
+
+
+async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query]) -> None:
+    """Make what the runs of the first queries are begun with, as far as the agent's app gives anything.
+
+    Raises UsageError for what the SDK cannot use, for a provider of models beside --base-url, for an agent without a
+    model, and for a session that rollouts would share.
+    """
+    loaded = spec.loaded
+    if not loaded.has_run_parts:
+        return
+    first = list(islice(queries, 2))
+    for query in first[:1]:
+        given = await _made(loaded, "run_config", query)
+        if given is not None:
+            refuse_two_servers(as_config({"run_config": given}), settings)
+        brings = given is not None and brings_models(as_config({"run_config": given}))
+        if spec.endpoint is None and not spec.offline and not brings:
+            await refuse_no_model(loaded, settings)
+        await _made(loaded, "hooks", query)
+    if loaded.session and first:
+        await _check_sessions(loaded, settings, first)
+
+
+async def _check_sessions(loaded: LoadedAgent, settings: Settings, first: list[Query]) -> None:
+    """Refuse a session that two rollouts would share: of one query, or where n is 1, of two."""
+    n, remedy = option("n", settings.n), "give a function session(query) that makes a new one each time"
+    if isinstance(loaded.session, GivenPart):
+        if settings.n > 1 or len(first) > 1:
+            of = f"the {settings.n} rollouts of a query" if settings.n > 1 else "all queries"
+            raise UsageError(f"{n}: {of} would share the session that is given for agent {loaded.name!r}; {remedy}")
+        return
+    asked = [first[0], first[0]] if settings.n > 1 else first
+    made = [session for query in asked if (session := await _made(loaded, "session", query)) is not None]
+    try:
+        if len(made) > 1 and (place := shared_place(*made, isolated=settings.isolate == "process")):
+            two = "one query" if settings.n > 1 else "two queries"
+            raise UsageError(
+                f"{n}: session(query) of agent {loaded.name!r} gives rollouts of {two} the same session ({place}), so "
+                f"that each would read what the other wrote; {remedy}, such as with uuid.uuid4().hex for its id"
+            )
+    finally:
+        for session in made:
+            await close_session(session)
+
+
+def shared_place(one: Any, other: Any, *, isolated: bool) -> str | None:
+    """Return in words what two sessions share; None where each has a history of its own.
+
+    `isolated` rollouts have working folders of their own. Of a class that is not known, two with one id share their
+    history, unless their simple attributes differ or each has a container, in which its history may be.
+    """
+    one, other = _innermost(one), _innermost(other)
+    if one is other:
+        return "one object"
+    name = _id_of(one)
+    if type(one) is not type(other) or name is None or name != _id_of(other):
+        return None
+    what = f"{type(one).__name__} with session_id {quoted(name)}"
+    fields: Mapping[str, Any] = getattr(one, "__dict__", {})
+    others: Mapping[str, Any] = getattr(other, "__dict__", {})
+    path, other_path = fields.get("db_path"), others.get("db_path")
+    if isinstance(path, str | Path) and isinstance(other_path, str | Path):
+        kept_apart = str(path) == ":memory:" or (isolated and not Path(path).is_absolute())
+        same = not kept_apart and os.path.realpath(path) == os.path.realpath(other_path)
+        return f"{what} in {on_a_line(path)}" if same else None
+    pairs: list[tuple[Any, Any]] = [(value, others.get(field)) for field, value in fields.items()]
+    urls = [str(getattr(value, "url", "")) for value, _ in pairs]
+    in_memory = any(url.startswith("sqlite") and (":memory:" in url or url.endswith("://")) for url in urls)
+    if in_memory or any(isinstance(mine, list | dict | deque) and mine is not its for mine, its in pairs):
+        return None
+    differ = any(isinstance(mine, str | int | Path) and mine != its for mine, its in pairs)
+    return None if differ else what
+
+
+def _innermost(session: Any) -> Any:
+    """Return the session that keeps the items, within those that encrypt or compact them."""
+    while (inner := getattr(session, "underlying_session", None)) is not None:
+        session = inner
+    return session
+
+
+def _id_of(session: Any) -> Any:
+    try:
+        return session.session_id
+    except Exception:  # noqa: BLE001 - a class of the user's; the SDK's own raises where the server has given none yet
+        return None
+
+
+async def _made(loaded: LoadedAgent, name: str, query: Query) -> Any:
+    try:
+        return await made_part(loaded, name, query)
+    except UsageError:
+        raise
+    except BaseException as exc:
+        if not ends_rollout(exc):
+            raise
+        raise users_error(f"{name}(query) of agent {loaded.name!r}", exc, loaded.file) from exc

@@ -1,0 +1,88 @@
+"""What an app gives the runs of its agent beside the agent: a context, a RunConfig, hooks, a session.
+
+Each is a value, or a function of the query that is called once a rollout.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from agents import RunConfig
+from agents.lifecycle import AgentHooksBase, RunHooksBase
+
+RUN_PARTS = ("run_config", "hooks", "session")
+"""The parts that have types of the SDK's; the context is whatever the agent's tools read."""
+_OF_A_SESSION = ("get_items", "add_items", "pop_item", "clear_session")
+
+
+@dataclass(frozen=True)
+class AppAgent:
+    """An agent with what its app gives each of its runs: values, or functions of the query, called once a rollout."""
+
+    agent: Any
+    """Whatever stands for an agent."""
+    _: KW_ONLY
+    context: Any = None
+    run_config: Any = None
+    hooks: Any = None
+    session: Any = None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What is given, by name."""
+        named = {"context": self.context, "run_config": self.run_config, "hooks": self.hooks, "session": self.session}
+        return {name: part for name, part in named.items() if part is not None}
+
+
+@dataclass(frozen=True)
+class GivenPart:
+    """A value that stands in the place of a function of the query."""
+
+    value: Any
+
+    def __call__(self, _: Any) -> Any:
+        """Return the value."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class _AskedWithout:
+    """A function that takes no query."""
+
+    function: Callable[[], Any]
+
+    def __call__(self, _: Any) -> Any:
+        return self.function()
+
+
+def part_maker(part: Any) -> Callable[[Any], Any] | None:
+    """Return what gives a part for a query, None for no part. A function, or a class, may take a query or nothing."""
+    if part is None or not callable(part):
+        return None if part is None else GivenPart(part)
+    return part if _takes_query(part) else _AskedWithout(part)
+
+
+def part_fault(name: str, part: Any) -> str | None:
+    """Return what a part should be instead of what was given; None where it can be used."""
+    match name:
+        case "run_config":
+            return None if isinstance(part, RunConfig | Mapping | None) else "an openai-agents RunConfig"
+        case "hooks" if isinstance(part, AgentHooksBase):
+            return "openai-agents RunHooks (AgentHooks belong on the agent: Agent(hooks=...))"
+        case "hooks":
+            return None if isinstance(part, RunHooksBase | None) else "openai-agents RunHooks"
+        case "session":
+            usable = part is None or all(callable(getattr(part, method, None)) for method in _OF_A_SESSION)
+            return None if usable else "an openai-agents Session"
+        case _:
+            return None
+
+
+def _takes_query(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+    return any(p.default is p.empty or p.name == "query" for p in positional)
