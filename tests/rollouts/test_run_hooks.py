@@ -1,5 +1,6 @@
 """Hooks that the agent's own code gives its runs are called, and the record loses nothing by them."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import anyio
 import pytest
 from agents import Agent, RunHooks, Runner, function_tool
 
+from harness import AppAgent
 from tests.fake_endpoint import Say, Seen
 from tests.rollouts.test_capture import roll_out
 from tests.rollouts.test_replay import archived, identical
@@ -89,3 +91,69 @@ async def test_calls_inside_of_a_nested_run_with_hooks_say_within_which_tool_cal
         ("outer", False),
     ]
     await identical(await archived(str(file), "Go.", calling_once, tmp_path / "runs"), str(file))
+
+
+APP = """
+from agents import Agent, RunHooks, function_tool
+
+NOTED = []
+
+class Noting(RunHooks):
+    def __init__(self, query):
+        self.query = query
+
+    async def on_llm_end(self, context, agent, response):
+        NOTED.append((self.query.text, "reply"))
+
+    async def on_tool_end(self, context, agent, tool, result):
+        NOTED.append((self.query.text, result))
+
+@function_tool(timeout=0.01)
+async def hang() -> str:
+    "Never come back."
+    import anyio
+    await anyio.sleep_forever()
+
+hooks = Noting
+agent = Agent(name="app", tools=[hang])
+"""
+
+
+async def test_an_apps_hooks_are_made_for_each_rollout_and_the_record_is_whole_live_and_replayed(tmp_path: Path):
+    file = tmp_path / "app.py"
+    file.write_text(APP)
+    rollouts, _ = await roll_out(str(file), calling_once, n=2)
+    late = "Tool 'hang' timed out after 0.01 seconds."
+    assert [rollout.trajectory.path[0].error for rollout in rollouts] == [f"ToolTimeoutError: {late}"] * 2
+    assert sorted(load_noted(str(file))) == sorted([("Do it.", said) for said in ("reply", "reply", late)] * 2)
+    run = await archived(str(file), "Go.", calling_once, tmp_path / "runs")
+    assert len(load_noted(str(file))) == 6
+    await identical(run, str(file))
+    assert len(load_noted(str(file))) == 6
+
+
+def load_noted(file: str) -> list[Any]:
+    """Return what the module that was loaded last has noted."""
+    return next(m for m in reversed(sys.modules.values()) if getattr(m, "__file__", None) == file).NOTED
+
+
+async def test_hooks_by_value_serve_all_rollouts_and_what_they_raise_fails_theirs_as_the_agents_own_code():
+    class Raising(Noting):
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+            await super().on_tool_start(context, agent, tool)
+            raise LookupError("no such tool in my list")
+
+    @function_tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    noting, agent = Noting(), Agent(name="a", tools=[look])
+    rollouts, _ = await roll_out(AppAgent(agent, hooks=noting), calling_once, n=3)
+    assert [rollout.status for rollout in rollouts] == ["ok"] * 3
+    assert noting.called.count("look gave seen") == 3
+    rollouts, _ = await roll_out(AppAgent(agent, hooks=Raising), calling_once, n=2)
+    for rollout in rollouts:
+        assert rollout.failure
+        assert (rollout.failure.kind, rollout.failure.type) == ("agent_code", "LookupError")
+        assert "no such tool in my list; raised in on_tool_start" in rollout.failure.message
