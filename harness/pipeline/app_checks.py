@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,8 @@ async def _check_sessions(loaded: LoadedAgent, settings: Settings, first: list[Q
                 f"that each would read what the other wrote; {remedy}, such as with uuid.uuid4().hex for its id"
             )
     finally:
-        for session in made:
-            await close_session(session)
+        for session in made if len(set(map(id, made))) == len(made) else ():  # one that is shared is not ours to close
+            await _blamed(f"closing a session of agent {loaded.name!r}", loaded, close_session(session))
 
 
 def shared_place(one: Any, other: Any, *, isolated: bool) -> str | None:
@@ -106,11 +106,16 @@ def _id_of(session: Any) -> Any:
 
 
 async def _made(loaded: LoadedAgent, name: str, query: Query) -> Any:
+    return await _blamed(f"{name}(query) of agent {loaded.name!r}", loaded, made_part(loaded, name, query))
+
+
+async def _blamed(what: str, loaded: LoadedAgent, work: Awaitable[Any]) -> Any:
+    """Do what calls the user's code. Raises UsageError, naming the line, for what that raises."""
     try:
-        return await made_part(loaded, name, query)
+        return await work
     except UsageError:
         raise
     except BaseException as exc:
         if not ends_rollout(exc):
             raise
-        raise users_error(f"{name}(query) of agent {loaded.name!r}", exc, loaded.file) from exc
+        raise users_error(what, exc, loaded.file) from exc
