@@ -281,6 +281,7 @@ _ENDS: Floats = np.array([0.0, 0.15, 0.4, 0.65, 1.0, 1.4])
 """What each width stands for: all widths between two ends."""
 _WIDTH_SD = 0.5
 _CERTAIN = 1e8
+_WIDER = 5.0
 
 
 def _half_normal() -> Floats:
@@ -302,7 +303,7 @@ class Prior:
     tells_wild: bool = True
     """Whether wild calls are told from the others (harness.ranking.wild_calls), as from version 2 of the fits on."""
     any_kind: bool = True
-    """Whether a few groups may also be of a judge of a usual kind (harness.ranking.judge_kinds), as from version 3."""
+    """Whether nothing is known of the judge but what kinds there are (harness.ranking.judge_kinds): since version 3."""
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""
@@ -310,6 +311,12 @@ class Prior:
         mean[at] = precision[at] = precision[:, at] = 0
         precision[at, at] = _CERTAIN
         return replace(self, mean=mean, precision=precision)
+
+    def of_near_equals(self) -> "Prior":
+        """Return the same belief, but for hardly any of how far rollouts differ."""
+        precision = self.precision.copy()
+        precision[0, 0] /= _WIDER**2
+        return replace(self, precision=precision)
 
 
 WEAK = Prior(np.array(PRIOR_MEAN), np.diag(np.array(PRIOR_SD) ** -2.0), _half_normal())

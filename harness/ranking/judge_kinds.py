@@ -55,6 +55,7 @@ def prior_of(kind: str) -> Prior:
 
 def learn_of_any_kind(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
     """Return the judge of a few groups: of one of the kinds, or as `prior` has it."""
+    prior = replace(prior, any_kind=False)
     unknown = learn_sound_judge(groups, prior)
     sums = pool_sums(wild_calls(groups, unknown).sound(groups))
     priors = [prior, *map(prior_of, KINDS)]

@@ -86,8 +86,13 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
 
     A share of the level that is real cannot be less than 0. Where it comes out so for certain the model does not hold:
     who is in pairs of low marks would be called good, though it loses them. Differences alone count then.
+    Rollouts that differ less than is usual are believed to: held to the usual, they would make noise seem small, and
+    twice as many groups of equals `ok` as should be (benchmarks/weak_signal.py).
     """
     learnt = _most_probable(pool, prior)
+    if prior.any_kind and learnt.parameters.log_quality_var < prior.mean[0] - 1 / np.sqrt(prior.precision[0, 0]):
+        prior = prior.of_near_equals()
+        learnt = _most_probable(pool, prior)
     share, sd = learnt.parameters.level_share, float(np.sqrt(learnt.covariance[LEVEL_SHARE, LEVEL_SHARE]))
     if share + _CERTAIN_SDS * sd >= 0:
         return learnt

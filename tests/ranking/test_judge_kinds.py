@@ -77,3 +77,13 @@ def test_a_kind_lent_by_name_is_that_kind_a_little_wider_and_no_other(kind: str)
     assert lent.mean.tolist() == own.mean.tolist()
     assert (np.linalg.inv(lent.precision).diagonal() >= np.linalg.inv(own.precision).diagonal()).all()
     assert not lent.any_kind
+
+
+def test_equals_are_no_clearer_in_a_pool_of_equals_and_others_go_by_the_usual_difference():
+    _, equals = judged("sharp", 32, spread=0.0)
+    held, free = (learnt_from(equals, prior).parameters for prior in (UNKNOWN, WEAK))
+    assert free.log_quality_var < held.log_quality_var - 0.3
+    assert free.log_preference_noise > held.log_preference_noise
+    assert sum((fit.p_value or 0) <= MOST_OF_EQUALS for fit in fit_pooled(equals)) <= 3
+    _, usual = judged("noisy", 8)
+    assert learnt_from(usual).parameters == learnt_from(usual, UNKNOWN).parameters
