@@ -32,7 +32,7 @@ def answer_labels(reader: RunReader, path: Path | None) -> list[AnswerLabel]:
     for pair in read_pairs(path, before_colon("labels")) if path else kept_labels(reader.folder):
         a, b = (side.answer for side in pair.sides)
         is_control = pair.kind == CONTROL
-        labels.append(AnswerLabel(pair.query, a, b, pair.label, pair.query_id, pair.rollouts, is_control))
+        labels.append(AnswerLabel(pair.query, a, b, pair.label, pair.query_id, pair.rollouts, is_control, pair.by))
     return labels
 
 

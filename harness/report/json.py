@@ -174,6 +174,7 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
                 "finished": ranking.finished,
                 "offline": ranking.offline,
                 "queries": len(ranking.queries),
+                "alpha": ranking.alpha,
                 "right": {truth: figure_record(figure) for truth, figure in ranking.figures.right.items()},
                 "flips": figure_record(ranking.figures.flips),
                 "information": figure_record(ranking.figures.information),
@@ -184,6 +185,16 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
             }
             for ranking in side.rankings
         ],
+        "people": side.raters
+        and {
+            "people": side.raters.people,
+            "pairs": side.raters.pairs,
+            "alpha": side.raters.alpha,
+            "disagreements": [
+                {"query": each.query, "a": each.a, "b": each.b, "labels": each.said}
+                for each in side.raters.disagreements
+            ],
+        },
         "agreements": [
             {
                 "rankings": [ids[each.first], ids[each.second]],

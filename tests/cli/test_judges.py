@@ -97,6 +97,33 @@ def test_the_cheapest_of_two_right_judges_is_named_and_the_poor_one_is_not(comma
     assert (only["best"], only["cheapest"], len(only["agreements"])) == (sharp["ranking"], sharp["ranking"], 1)
 
 
+def test_people_who_labelled_the_same_pairs_stand_beside_the_judges_and_their_differences_are_listed(
+    command: Command, tmp_path: Path
+):
+    run = three_judges(command, tmp_path)
+    write_labels(run, command("show --json"))
+    file = run / "labels.jsonl"
+    ours = [json.loads(line) for line in file.read_text().splitlines()]
+    other = {"a": "b", "b": "a"}
+    ann = [line | {"by": "ann"} for line in ours]
+    bo = [
+        line | {"by": "bo", "label": other[line["label"]] if at < 2 else line["label"]} for at, line in enumerate(ours)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in ann + bo))
+    side = json.loads(command("judges --json"))
+    assert (side["people"]["people"], side["people"]["pairs"]) == (["ann", "bo"], 9)
+    assert 0.3 < side["people"]["alpha"] < 0.8
+    assert [each["query"] for each in side["people"]["disagreements"]] == [line["query"] for line in ours[:2]]
+    assert side["rankings"][0]["alpha"] > 0.5 > side["rankings"][2]["alpha"]
+    printed = command("judges")
+    assert max(map(len, printed.splitlines())) <= 80
+    said = " ".join(printed.split())
+    assert "2 people on 9 pairs: Krippendorff's alpha 0." in said
+    assert "they differ on 2" in said
+    assert "ann: a, bo: b" in said
+    assert "alpha with people" in said
+
+
 def test_without_labels_reward_tells_which_judge_is_right(command: Command, tmp_path: Path):
     (tmp_path / "agents_config").mkdir()
     (tmp_path / "agents_config/numbers.py").write_text(AGENT)

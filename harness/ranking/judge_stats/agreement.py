@@ -65,6 +65,22 @@ def kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> float | None:
     return None if expected == 1 else (observed - expected) / (1 - expected)
 
 
+def krippendorff_alpha(units: Iterable[Sequence[Hashable]]) -> float | None:
+    """Return Krippendorff's alpha of labels without an order, by unit, of which each has those of some of the raters.
+
+    1 is full agreement, 0 what chance gives with the same frequencies; None where chance alone would agree fully, or
+    where no unit has two labels. Source: K. Krippendorff, Content Analysis, 2004, chapter 11.
+    """
+    counts = [Counter(labels) for labels in units if len(labels) > 1]
+    whole = sum(counts, Counter[Hashable]())
+    n = whole.total()
+    expected = n * n - sum(times**2 for times in whole.values())
+    if not expected:
+        return None
+    observed = sum((of.total() ** 2 - sum(t**2 for t in of.values())) / (of.total() - 1) for of in counts)
+    return 1 - (n - 1) * observed / expected
+
+
 Preference = tuple[int, int]
 """The better rollout, then the worse one."""
 

@@ -11,10 +11,11 @@ from harness.core.errors import counted
 from harness.ranking.judge_stats import side_by_side
 from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.group import tallies
-from harness.report.summary.labels import AnswerLabel, Truths
+from harness.report.summary.labels import AnswerLabel, Truths, label_agreement
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import group_of, is_offline
 from harness.report.summary.rankings import design_of, judge_of
+from harness.report.summary.raters import Raters, raters
 from harness.report.text import dollars, percent_interval, signed
 
 
@@ -33,6 +34,8 @@ class RankedBy:
     by_reward: bool
     """`reward()` itself ranked, and the judge only those that it left level: agreement with it says nothing."""
     queries: side_by_side.JudgedQueries = field(repr=False)
+    alpha: float | None = None
+    """Krippendorff's alpha of the judge and the labels, on the pairs that it decides."""
 
     @cached_property
     def figures(self) -> side_by_side.JudgingFigures:
@@ -60,6 +63,8 @@ class JudgesSideBySide:
     """Labels that there are, ties included."""
     used_labels: int
     """Labels about two answers of the run."""
+    raters: Raters | None = None
+    """Where several people labelled the same pairs."""
 
     @property
     def sentence(self) -> str:
@@ -152,6 +157,7 @@ def judges_side_by_side(
             offline=is_offline(reader, ranking),
             by_reward=ranking.head.settings.get("judge_when") == "tied",
             queries=of,
+            alpha=agreed.alpha if (agreed := label_agreement(reader, ranking, labels)) else None,
         )
         for ranking, of in zip(newest, queries, strict=True)
         if of
@@ -167,6 +173,7 @@ def judges_side_by_side(
         older=len(every) - len(newest),
         labels=len(labels),
         used_labels=len(truths_of.used),
+        raters=raters(labels),
     )
 
 

@@ -9,13 +9,13 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group
-from harness.ranking.judge_stats.agreement import Preference, Share, kappa, preferences
+from harness.ranking.judge_stats.agreement import Preference, Share, kappa, krippendorff_alpha, preferences
 from harness.ranking.judge_stats.side_by_side import Truth
 from harness.ranking.topology import exact
 from harness.report.summary.ranking import group_of
 from harness.transcripts.transcript import plain_text
 
-_Label = Literal["a", "b", "tie"]
+PairWinner = Literal["a", "b", "tie"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,14 @@ class AnswerLabel:
     query: str
     a: str
     b: str
-    label: _Label
+    label: PairWinner
     query_id: str | None = None
     rollouts: tuple[int, int] | None = None
     """Of a label that was given in the run itself: which rollouts `a` and `b` are."""
     is_control: bool = False
     """The pair was drawn at random, and not for being doubtful."""
+    by: str | None = None
+    """Who said so."""
 
 
 def answer_key(answer: str) -> str:
@@ -82,13 +84,15 @@ class LabelAgreement:
     """Cohen's kappa of the two; None where chance alone would agree fully."""
     control: Share
     """Of `labelled`, those that were drawn at random."""
+    alpha: float | None
+    """Krippendorff's of the two; None as for kappa."""
     orders: Share
     """Pairs on which the judge's own two orders say the same, of all that were judged in both."""
 
 
 def label_agreement(reader: RunReader, ranking: RankingFile, labels: Sequence[AnswerLabel]) -> LabelAgreement | None:
     """Return how far a ranking agrees with labels; None without one on a pair it decides. Raises ArchiveDamaged."""
-    judged: list[tuple[AnswerLabel, _Label]] = []
+    judged: list[tuple[AnswerLabel, PairWinner]] = []
     by_query: dict[str, list[AnswerLabel]] = {}
     for label in labels:
         by_query.setdefault(label.query.strip(), []).append(label)
@@ -99,14 +103,14 @@ def label_agreement(reader: RunReader, ranking: RankingFile, labels: Sequence[An
             judged.extend((label, said) for label in asked if (said := _judged(ranked, label, answers)))
     if not judged:
         return None
-    pairs: list[tuple[_Label, _Label]] = [(label.label, said) for label, said in judged]
+    pairs: list[tuple[PairWinner, PairWinner]] = [(label.label, said) for label, said in judged]
     control = [pair for pair, (label, _) in zip(pairs, judged, strict=True) if label.is_control]
 
     orders = [own for group in ranking.groups for match in group.matches if (own := _by_order(match))]
-    return LabelAgreement(_alike(pairs), kappa(pairs), _alike(control), _alike(orders))
+    return LabelAgreement(_alike(pairs), kappa(pairs), _alike(control), krippendorff_alpha(pairs), _alike(orders))
 
 
-def _judged(ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]) -> _Label | None:
+def _judged(ranked: GroupRanking, label: AnswerLabel, answers: Mapping[str, Sequence[int]]) -> PairWinner | None:
     """Return what the ranking says of a label's pair; None where it decides none of the rollouts with these texts."""
     if label.rollouts:
         pairs = [label.rollouts] if label.query_id == ranked.query else []
@@ -129,7 +133,7 @@ def _lead(ranked: GroupRanking, i: int, j: int) -> float | None:
     return 0 if match.winner is None else 1 if match.winner == i else -1
 
 
-def _by_order(match: Match) -> tuple[_Label, _Label] | None:
+def _by_order(match: Match) -> tuple[PairWinner, PairWinner] | None:
     """Return what the judge says of a pair with `a` first, and with `b` first; None of a pair judged in one order."""
     scores: dict[int, list[Fraction]] = {match.a: [], match.b: []}
     for first, (of_first, of_second) in zip(match.shown_first, match.scores, strict=True):
@@ -139,9 +143,9 @@ def _by_order(match: Match) -> tuple[_Label, _Label] | None:
     return (_named(sum(a_first)), _named(sum(b_first))) if a_first and b_first else None
 
 
-def _named(lead: Fraction | float) -> _Label:
+def _named(lead: Fraction | float) -> PairWinner:
     return "tie" if lead == 0 else "a" if lead > 0 else "b"
 
 
-def _alike(pairs: Sequence[tuple[_Label, _Label]]) -> Share:
+def _alike(pairs: Sequence[tuple[PairWinner, PairWinner]]) -> Share:
     return Share(sum(ours == theirs for ours, theirs in pairs), len(pairs))

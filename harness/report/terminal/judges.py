@@ -15,9 +15,11 @@ from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.curve import MEASURE, JudgingCurve, calls_words, order_words
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.judges import JudgesSideBySide
+from harness.report.summary.raters import Raters
 from harness.report.terminal import table
 from harness.report.text import as_sentence, dollars_interval, fixed, number_interval, percent_interval
 
+_DISAGREEMENTS, _EXCERPT = 10, 40
 _FIGURE_COLUMNS = (table.Column("", 1), table.Column("figure", 2), table.Column("which says", 3))
 
 
@@ -58,9 +60,28 @@ def side_by_side_lines(side: JudgesSideBySide, width: int) -> Iterator[Text]:
             of = counted(both.queries, "query", "queries")
             words = f"{tau}; the same best rollout on {percent_interval(both)} of {of}"
         yield table.visible_text(f"{each.first + 1} and {each.second + 1}: {words}")
+    if side.raters:
+        yield from _rater_lines(side.raters)
     yield table.visible_text("in brackets: 95 % intervals over queries; one query has none", style="dim")
     yield from (table.visible_text(f"note: {note}") for note in side.notes())
     yield table.visible_text(as_sentence(side.sentence), style="bold")
+
+
+def _rater_lines(raters: Raters) -> Iterator[Text]:
+    """Yield how far people agree among themselves, and on which pairs they do not."""
+    alpha = (
+        "no alpha, for all labels are the same"
+        if raters.alpha is None
+        else f"Krippendorff's alpha {fixed(raters.alpha)}"
+    )
+    people, differ = counted(len(raters.people), "person", "people"), len(raters.disagreements)
+    yield table.visible_text(f"{people} on {counted(raters.pairs, 'pair')}: {alpha}; they differ on {differ:,}")
+    for each in raters.disagreements[:_DISAGREEMENTS]:
+        said = ", ".join(f"{person}: {label}" for person, label in each.said.items())
+        texts = " / ".join(table.on_one_line(text, _EXCERPT) for text in (each.a, each.b))
+        yield table.visible_text(f"    {table.on_one_line(each.query, _EXCERPT)}: {texts}; {said}")
+    if differ > _DISAGREEMENTS:
+        yield table.visible_text(f"    {differ - _DISAGREEMENTS:,} more with --json", style="dim")
 
 
 def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
@@ -68,6 +89,9 @@ def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
     figures = [ranking.figures for ranking in side.rankings]
     if any("labels" in each.right for each in figures):
         yield ["labels right", *(_share(each.right.get("labels")) for each in figures)]
+    if any(ranking.alpha is not None for ranking in side.rankings):
+        alphas = [ranking.alpha for ranking in side.rankings]
+        yield ["alpha with people", *("\N{EN DASH}" if alpha is None else fixed(alpha) for alpha in alphas)]
     if any("reward" in each.right for each in figures):
         yield ["reward() right", *(_share(each.right.get("reward")) for each in figures)]
     yield ["changed with order", *(_share(each.flips) for each in figures)]
