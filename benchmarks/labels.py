@@ -2,7 +2,8 @@
 
     python benchmarks/labels.py [--repeats 4000] [--json FILE]
 
-Queries have a quality of their own in common, two pairs each; a label is drawn at random of a pair, rng 0. `off`: the
+Queries have a quality of their own in common, two pairs each; a label is drawn at random of a pair, rng 0
+(`spread`: over the clusters, as `harness label` does). `off`: the
 judge prefers B in 20 points more than people; `right`: it is right in 80 %, both outcomes equally frequent, no ties.
 `saved`: how many fewer labels than labels alone take for the same width. Exit code 1 where coverage is not .93 to .97
 (.93 and more of clusters that differ in size, whose intervals are the wider of two), or less than 30 % are saved.
@@ -38,6 +39,8 @@ class Case:
     """The share of a cluster's pairs that has the cluster's own outcome."""
     uneven: bool = False
     """Labels are drawn up to three times as often of some pairs as of others."""
+    spread: bool = False
+    """Labels are spread over the clusters, as `harness label` spreads them."""
     saves: bool = False
     """The row must show the saving."""
 
@@ -50,6 +53,7 @@ CASES = (
     Case("off", "200 of 1", (1,) * 200, 100, OFF, rate=0.6),
     Case("off", "200 of 1, drawn unevenly", (1,) * 200, 50, OFF, alike=0.5, uneven=True),
     Case("off", "40 of 5", (5,) * 40, 60, OFF, alike=0.3),
+    Case("off", "40 of 5, spread", (5,) * 40, 60, OFF, alike=0.3, spread=True),
     Case("off", "Zipf 24/r", ZIPF, 50, OFF, alike=0.3),
     Case("off", "one of 30, 20 of 1", (30, *(1,) * 20), 40, OFF),
     Case("right", "300 of 1", (1,) * 300, 60, RIGHT, saves=True),
@@ -65,7 +69,11 @@ def simulate(case: Case, rng: np.random.Generator) -> LabelledSums:
     people = np.where(rng.random(count) < case.alike, own, rng.random(count) < case.rate)
     judge = people ^ (rng.random(count) >= np.array(case.right)[people.astype(int)])
     chances = np.where(rng.random(count) < 0.5, 1.5, 0.5) if case.uneven else np.ones(count)
-    drawn = np.argsort(rng.random(count) / chances)[: case.labels]
+    numbers = rng.random(count)
+    if case.spread:
+        of_one = PAIRS * case.sizes[0]
+        numbers = (rng.permuted(np.tile(np.arange(of_one), (len(case.sizes), 1)), axis=1).ravel() + numbers) / of_one
+    drawn = np.argsort(numbers / chances)[: case.labels]
     weights = np.zeros(count)
     weights[drawn] = drawing_weights([*(1 / chances[drawn])], count)
 

@@ -10,13 +10,22 @@ from typing import Self
 import numpy as np
 
 from harness.comparison.intervals import interval_of_share, scipy, t_value, with_unseen
-from harness.comparison.outcomes import Clusters, Numbers, OfOneSize, Pair, Pairs, cluster_name, equal_clusters
+from harness.comparison.outcomes import (
+    NEGLIGIBLE,
+    Clusters,
+    Numbers,
+    OfOneSize,
+    Pair,
+    Pairs,
+    cluster_name,
+    equal_clusters,
+)
 from harness.core.comparisons import FEWEST_SHOWING, Interval, PeoplesRate
 
 NORMAL_95 = 1.959964
 """Standard errors on either side of a normal interval of 95 %."""
-_SURE = 40.0
-"""Standard errors at which p is nothing."""
+_SURE, _HALVINGS = 37.0, 40
+"""Standard errors at which p is nothing, and steps of a bisection up to there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +199,15 @@ class Rectified:
 
     @property
     def p(self) -> float:
-        """How often chance alone gives an estimate as far from one half, by t."""
-        special, distance = scipy("special"), abs(self.value - 0.5)
-        far = [(free, min(_SURE, distance / error)) for free, error in self.worths if error]
-        return max((2 * float(special.stdtr(free, -errors)) for free, errors in far), default=1.0)
+        """Two-sided, that chance alone gives an estimate as far from one half: how wide an interval just holds that."""
+        if abs(self.value - 0.5) < NEGLIGIBLE:
+            return 1.0
+        low, high = 0.0, _SURE
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            interval = self.interval(middle)
+            low, high = (low, middle) if interval.low <= 0.5 <= interval.high else (middle, high)
+        return 2 * float(scipy("special").ndtr(-low))
 
     @property
     def effective_labels(self) -> float:

@@ -202,7 +202,7 @@ class PeoplesRate(Record):
     rate: Interval | None = None
     """The win rate as people would have it; None, as is all that follows, below six labelled clusters."""
     p: float | None = None
-    """That a difference as great comes by chance: by t."""
+    """That a difference as great comes by chance: how wide an interval just holds one half."""
     trust: float | None = None
     """Lambda of PPI++: from 0, labels alone, to 1, the judge's word and what it is wrong by."""
     effective_labels: float | None = None

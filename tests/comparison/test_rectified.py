@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.comparison.conclusions import compare_queries
+from harness.comparison.gate import contradicted, look_by_people
 from harness.comparison.intervals import interval_of_share
-from harness.comparison.outcomes import Clusters, Pair
+from harness.comparison.outcomes import Clusters, Pair, PairLabel, PairPlace, side_pairs
 from harness.comparison.rectified import LabelledSums, Rectified, drawing_weights, peoples_rate
+from harness.core.comparisons import ComparedQuery, Interval, PeoplesRate
+from harness.core.gates import InterimAnalysis
+from tests.comparisons_by_hand import Writer, a_side
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -142,3 +147,62 @@ def test_intervals_hold_what_people_would_say_about_as_often_as_they_say(case: C
 
 def test_a_judge_that_is_right_in_four_of_five_saves_three_labels_in_ten():
     assert play(CASES[-1], 100).saved == pytest.approx(0.3, abs=0.03)
+
+
+def labelled(queries: Sequence[ComparedQuery], said: float, *, every: int = 1) -> dict[PairPlace, PairLabel]:
+    """Say the same of all pairs of samples of some queries."""
+    matches = [(query.query, match) for query in queries[::every] for match in query.matches if match.role == "sample"]
+    return {(query, match.sides, match.first, match.second): PairLabel(said) for query, match in matches}
+
+
+def test_the_conclusion_of_two_sides_goes_by_people():
+    queries = [Writer().query(number, (1.0, 1.0)) for number in range(20)]
+    by_judge = compare_queries(queries, [a_side("A"), a_side("B")])
+    by_people = compare_queries(queries, [a_side("A"), a_side("B")], labels_of_people=labelled(queries, 0.0))
+    assert by_judge.results[0].shown == "better"
+    assert by_people.results[0].shown == "worse"
+    assert by_people.results[0].deciding_queries is None
+    assert "by people, with 40 labels, in 0 % [0, 17]. Clear winner:" in by_people.sentence
+    few = compare_queries(queries, [a_side("A"), a_side("B")], labels_of_people=labelled(queries, 0.0, every=4))
+    assert few.results[0].shown == "better"
+
+
+def test_holms_correction_of_several_sides_takes_peoples_p():
+    queries = [Writer().query(number, (1.0, 1.0), sides=3) for number in range(20)]
+    said = labelled(queries, 0.0)
+    tied = {place: PairLabel(0.5) if place[1] == (0, 1) else label for place, label in said.items()}
+    results = compare_queries(queries, [a_side(label) for label in "ABC"], labels_of_people=tied).results
+    assert [result.shown for result in results] == [None, "worse", "worse"]
+    assert results[0].deciding_p == results[0].p_holm == 1
+
+
+def test_an_analysis_by_people_takes_its_own_standard_errors_and_counts_open_pairs_against_any_finding():
+    def look(queries: Sequence[ComparedQuery], *, alone: bool) -> InterimAnalysis:
+        judged = InterimAnalysis(queries=40, critical=2.96, win_rate=1.0, interval=(0.9, 1.0), finding="not worse")
+        said = {place: PairLabel(float(at % 3 > 0)) for at, place in enumerate(labelled(queries, 0.0))}
+        return look_by_people(judged, side_pairs(queries, (0, 1), labels=said), None, 0.05, alone=alone)
+
+    queries = [Writer().query(number, (1.0,)) for number in range(60)]
+    only, one_of_many = look(queries, alone=True), look(queries, alone=False)
+    assert (only.labels, only.finding) == (60, "not worse")
+    assert one_of_many.interval[0] < only.interval[0]
+    with_open = [Writer().query(number, (1.0,), open_pairs=number % 2) for number in range(60)]
+    assert look(with_open, alone=True).interval[0] < only.interval[0] - 0.2
+    assert look(queries[:5], alone=True).labels is None
+
+
+def test_a_judge_is_contradicted_only_where_its_agreement_is_surely_below_the_least():
+    agreement = Interval(value=0.5, low=0.42, high=0.58)
+    people = PeoplesRate(labels=90, clusters=90, rate=agreement, agreement=agreement)
+    assert "the judge agrees with people on 50 % [42, 58]" in (contradicted(people, 0.6) or "")
+    assert contradicted(people, 0.55) is contradicted(None, 0.6) is None
+    assert contradicted(PeoplesRate(labels=3, clusters=3), 0.6) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_p_is_at_most_five_per_cent_where_the_interval_leaves_out_one_half(seed: int):
+    pairs = drawn(120, 30, 0.8, seed)
+    lopsided = {at: pair if seed % 3 else [replace(pair[0], said=pair[0].said and 1.0)] for at, pair in pairs.items()}
+    estimate = rectified(lopsided)
+    interval = estimate.interval()
+    assert (estimate.p <= 0.05) == (not interval.low <= 0.5 <= interval.high)

@@ -93,6 +93,8 @@ def comparison_of(reader: ComparisonReader, people: PeoplesWord | None = None) -
 def _of_people(results: Sequence[SideResult], used: int, given: int, least: float) -> Iterator[str]:
     if used < given:
         yield f"{used:,} of {counted(given, 'label')} are about two answers that are compared; the others are left out"
+    if len(results) > 1 and any(result.people and result.people.rate for result in results):
+        yield "the strengths are by the judge's word; people's labels count for each two sides"
     for result in results:
         people, a_and_b = result.people, " and ".join(result.sides)
         if people and not people.rate:

@@ -94,7 +94,8 @@ def pairing_cells(result: SideResult) -> tuple[str, ...]:
     if not result.pairs:
         return (_UNKNOWN,) * 5
     p = chance_words(result.p if result.p_holm is None else result.p_holm)
-    return rate(win_rate(result)), str(result.better), str(result.worse), str(result.tied), p
+    by_people = f"; by people {rate(result.people.rate)}" if result.people and result.people.rate else ""
+    return rate(win_rate(result)) + by_people, str(result.better), str(result.worse), str(result.tied), p
 
 
 def chance_words(p: float) -> str:
