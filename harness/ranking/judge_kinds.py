@@ -42,8 +42,6 @@ KIND_SD = PRIOR_SD._replace(
     level_share=0.2,
 )
 """How far judges of one kind may lie from its middle: by a factor of 1.3 in the sd of noise, either way."""
-FEW = 3
-"""So many groups at most go by kinds. More tell their judge, whatever its kind (benchmarks/pooled.py --pools 1,3,4)."""
 _LEAST_WEIGHT = 0.01
 """A kind of which the calls leave less is none."""
 

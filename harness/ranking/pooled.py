@@ -8,9 +8,9 @@ import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
 from harness.ranking.equals import p_values
-from harness.ranking.judge_kinds import FEW, learn_of_any_kind
+from harness.ranking.judge_kinds import learn_of_any_kind
 from harness.ranking.juror_weights import JuryVoices, LearntJuror, echoes_among, learn_voices, of_jurors, on_groups
-from harness.ranking.pooled_judge import LearntJudge
+from harness.ranking.pooled_judge import FEW, LearntJudge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
 from harness.ranking.pooled_sums import PoolSums, pool_sums
 from harness.ranking.wild_calls import learn_sound_judge, wild_calls

@@ -18,6 +18,8 @@ from harness.ranking.pooled_sums import PoolSums, thinned
 
 GROUPS_LEARNT_FROM = 2000
 """More teach nothing of a judge that its first two thousand groups of a size have not taught, and take time."""
+FEW = 3
+"""So many groups at most hardly tell their judge, and go by kinds (benchmarks/pooled.py --pools 1,3,4)."""
 _STEP = 1e-3
 """Of the numerical derivatives: parameters are logarithms, shares and score points."""
 _LEAST_CURVATURE = 0.1
@@ -90,7 +92,9 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
     twice as many groups of equals `ok` as should be (benchmarks/weak_signal.py).
     """
     learnt = _most_probable(pool, prior)
-    if prior.any_kind and learnt.parameters.log_quality_var < prior.mean[0] - 1 / np.sqrt(prior.precision[0, 0]):
+    least = float(prior.mean[_QUALITY] - prior.precision[_QUALITY, _QUALITY] ** -0.5)
+    many = prior.any_kind and sum(len(sums.design) for sums in pool) > FEW
+    if many and learnt.parameters.log_quality_var < least:
         prior = prior.of_near_equals()
         learnt = _most_probable(pool, prior)
     share, sd = learnt.parameters.level_share, float(np.sqrt(learnt.covariance[LEVEL_SHARE, LEVEL_SHARE]))

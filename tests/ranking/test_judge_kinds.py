@@ -8,8 +8,9 @@ import pytest
 from harness.ranking.comparisons import WEAK, Comparisons, Floats, Prior
 from harness.ranking.conclusions import MOST_OF_EQUALS
 from harness.ranking.fixed_pairs import Cyclic
-from harness.ranking.judge_kinds import FEW, KINDS, learn_of_any_kind, prior_of
+from harness.ranking.judge_kinds import KINDS, learn_of_any_kind, prior_of
 from harness.ranking.pooled import fit_alone, fit_pooled, learnt_from
+from harness.ranking.pooled_judge import FEW
 from harness.ranking.profile import lent_prior, profile_of_kind
 
 N = 4
