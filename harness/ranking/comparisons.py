@@ -28,6 +28,8 @@ class Comparisons:
     score_second: Floats
     juror: Ints | None = None
     """Which juror of a jury made each call; None for a single judge."""
+    features: Floats | None = None
+    """(n, F): what each entrant has of the features that judges lean to; None where that is not known."""
 
     @classmethod
     def of(
@@ -38,6 +40,7 @@ class Comparisons:
         score_first: ArrayLike,
         score_second: ArrayLike,
         juror: ArrayLike | None = None,
+        features: ArrayLike | None = None,
     ) -> "Comparisons":
         """Check and convert.
 
@@ -55,7 +58,7 @@ class Comparisons:
         jurors = None if juror is None else np.asarray(juror, np.int64)
         if jurors is not None and jurors.shape != f.shape:
             raise ValueError(f"calls need as many jurors as scores, got {jurors.shape} and {f.shape}")
-        return cls(n, f, s, a, b, jurors)
+        return cls(n, f, s, a, b, jurors, None if features is None else np.asarray(features, np.float64))
 
     def information(self, weights: Floats | None = None) -> Floats:
         """Return X'WX, (n+1, n+1), for rows x = e_first - e_second, and 1 in the last place for the first side."""
@@ -290,6 +293,15 @@ def _half_normal() -> Floats:
     return np.diff(below) / below[-1]
 
 
+class Leanings(NamedTuple):
+    """What a judge gives for each feature of an answer beside its worth, and how well that is known: a normal."""
+
+    points: Floats
+    """(F,): score points of a margin for each unit by which the two sides differ."""
+    covariance: Floats
+    """(F, F)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prior:
     """What is believed of the parameters before the groups are seen: a normal."""
@@ -304,6 +316,8 @@ class Prior:
     """Whether wild calls are told from the others (harness.ranking.wild_calls), as from version 2 of the fits on."""
     any_kind: bool = True
     """Whether nothing is known of the judge but what kinds there are (harness.ranking.judge_kinds): since version 3."""
+    leanings: Leanings | None = None
+    """What probes show of the judge's leanings (harness.ranking.leanings); None without probes."""
 
     def without_levels(self) -> "Prior":
         """Return the same belief, but for certain that the level of a mark says nothing of its rollouts."""

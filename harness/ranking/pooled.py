@@ -10,6 +10,7 @@ from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Flo
 from harness.ranking.equals import p_values
 from harness.ranking.judge_kinds import learn_of_any_kind
 from harness.ranking.juror_weights import JuryVoices, LearntJuror, echoes_among, learn_voices, of_jurors, on_groups
+from harness.ranking.leanings import TakenOut
 from harness.ranking.pooled_judge import FEW, LearntJudge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
 from harness.ranking.pooled_sums import PoolSums, pool_sums
@@ -45,10 +46,18 @@ def fit_alone(group: Comparisons, prior: Prior = WEAK) -> Fit:
 
 
 def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
-    """Return the judge as the calls of these groups show them."""
+    """Return the judge as the calls of these groups show them.
+
+    Where probes show what a single judge leans to, the calls teach it twice: first how much of what it sees their level
+    carries, then, without its leanings, all else.
+    """
     jury = _voices(groups, prior)
     few = prior.any_kind and sum(calls.first.size > 0 for calls in groups) <= FEW
-    judge = (learn_of_any_kind if few else learn_sound_judge)(_heard(groups, jury), prior)
+    learn = learn_of_any_kind if few else learn_sound_judge
+    judge = learn(_heard(groups, jury), prior)
+    if prior.leanings and not jury and any(calls.features is not None for calls in groups):
+        taken_out = TakenOut(prior.leanings, judge.parameters.level_share)
+        judge = replace(learn([taken_out.of(calls) for calls in groups], prior), leanings=taken_out)
     return replace(judge, at_ends=share_at_ends(groups), jury=jury)
 
 
@@ -70,15 +79,21 @@ def _heard(groups: Sequence[Comparisons], jury: JuryVoices | None) -> Sequence[C
     return [jury.as_one(calls) for calls in groups] if jury else groups
 
 
+def _heard_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> Sequence[Comparisons]:
+    return [judge.leanings.of(calls) for calls in groups] if judge.leanings else _heard(groups, judge.jury)
+
+
 def fit_by(judge: LearntJudge, groups: Sequence[Comparisons], *, tell_p_value: bool = True) -> list[Fit]:
     """Return the fit of each group under a judge who is learnt already, from these groups or from others.
 
     The p-value takes most of the time.
     """
-    heard, fits = _heard(groups, judge.jury), dict[int, Fit]()
+    heard, fits = _heard_by(judge, groups), dict[int, Fit]()
     wild = wild_calls(heard, judge)
-    for sums in pool_sums(wild.sound(heard)):
-        fits |= _fits(sums, groups, judge, 1 / (1 - wild.left), tell_p_value=tell_p_value)
+    sound = wild.sound(heard)
+    for sums in pool_sums(sound):
+        of_leanings = _of_leanings(sums, sound, judge)
+        fits |= _fits(sums, groups, judge, 1 / (1 - wild.left), of_leanings, tell_p_value=tell_p_value)
     return [fits[place] for place in range(len(groups))]
 
 
@@ -90,13 +105,26 @@ def without_level(judge: LearntJudge) -> LearntJudge:
 
 
 def _fits(
-    sums: PoolSums, groups: Sequence[Comparisons], judge: LearntJudge, scale: float, *, tell_p_value: bool
+    sums: PoolSums,
+    groups: Sequence[Comparisons],
+    judge: LearntJudge,
+    scale: float,
+    of_leanings: Floats | None,
+    *,
+    tell_p_value: bool,
 ) -> dict[int, Fit]:
-    """Return the fits of the groups of one size, by their places, with differences so many times as large."""
+    """Return the fits of the groups of one size, by their places, with differences so many times as large.
+
+    `of_leanings` (G, n + 1, n + 1): the covariance that comes of leanings that are not known exactly.
+    """
     n, at, misfit = sums.n, judge.parameters, 1 + MISFIT_AT_ENDS * judge.at_ends
     of_points, of_noise = _over_points(sums, judge), on_groups(sums, at, judge.noise_widths)
     mean, wider = of_points.mean + of_noise.moved, of_noise.wider[:, :, None] * of_noise.wider[:, None, :]
     covariance = of_points.within[sums.design] * wider + of_noise.between + of_points.between
+    misfit_of_equals = misfit
+    if of_leanings is not None:
+        misfit_of_equals *= 1 + _share_of_trace(of_leanings, covariance, n)
+        covariance = covariance + of_leanings
     dof = 2 / np.maximum(of_points.log_scale_var[sums.design] + of_noise.log_scale_var, _LEAST_SPREAD)
     sigma = float(np.sqrt(np.exp([at.log_preference_noise, at.log_position_noise]).sum()))
     places: list[int] = sums.places.tolist()
@@ -106,13 +134,32 @@ def _fits(
         scale * shared * mean[:, :n],
         scale**2 * (misfit * shared[:, :, None] ** 2 * covariance[:, :n, :n] + of_tastes),
         *(mean[:, n].tolist(), np.sqrt(covariance[:, n, n]).tolist(), dof.tolist()),
-        p_values(sums, judge, of_noise.of_steps, misfit).tolist() if tell_p_value else [None] * len(places),
+        p_values(sums, judge, of_noise.of_steps, misfit_of_equals).tolist() if tell_p_value else [None] * len(places),
     )
     of_each = zip(*columns, strict=True)
     return {
         place: Fit(estimates, spread, first, first_sd, sigma, groups[place], judge.converged, freedom, p_value=p_value)
         for place, (estimates, spread, first, first_sd, freedom, p_value) in zip(places, of_each, strict=True)
     }
+
+
+def _of_leanings(sums: PoolSums, sound: Sequence[Comparisons], judge: LearntJudge) -> Floats | None:
+    """Return what not knowing the leanings exactly adds to the covariance of each group, (G, n + 1, n + 1).
+
+    The posterior's mean is linear in the calls, so what it moves with a leaning is what is taken out of them, fitted.
+    """
+    if not judge.leanings:
+        return None
+    places: list[int] = sums.places.tolist()
+    parts = zip(*[judge.leanings.of_a_point(sound[place]) for place in places], strict=True)
+    centred = judge.parameters._replace(level=0.0, first_side=0.0)
+    moves = np.stack([_means(pool_sums(part)[0], centred) for part in parts], axis=-1)
+    return moves @ judge.leanings.leanings.covariance @ moves.swapaxes(1, 2)
+
+
+def _share_of_trace(part: Floats, whole: Floats, n: int) -> float:
+    traces = [float(np.trace(matrices[:, :n, :n], axis1=1, axis2=2).sum()) for matrices in (part, whole)]
+    return traces[0] / max(traces[1], _LEAST_TRACE)
 
 
 def _shared(judge: LearntJudge, groups: Sequence[Comparisons]) -> tuple[Floats, float]:

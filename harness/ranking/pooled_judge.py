@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.ranking.comparisons import LEVEL_SHARE, PRIOR_MEAN, WEAK, Floats, Parameters, Prior
 from harness.ranking.juror_weights import JuryVoices, learnt_widths
+from harness.ranking.leanings import TakenOut
 from harness.ranking.pooled_model import at_a_time, log_evidence, log_probabilities
 from harness.ranking.pooled_sums import PoolSums, thinned
 
@@ -81,6 +82,8 @@ class LearntJudge:
     """How the calls of several jurors become those of this one judge."""
     wild: float = 0.0
     """The share of its calls that are wild (harness.ranking.wild_calls)."""
+    leanings: TakenOut | None = None
+    """How what it leans to is taken out of its calls; None where no probe shows that."""
 
 
 def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:

@@ -52,7 +52,8 @@ class WildCalls(NamedTuple):
 
 
 def _some(calls: Comparisons, of: _Mask) -> Comparisons:
-    return Comparisons(calls.n, calls.first[of], calls.second[of], calls.score_first[of], calls.score_second[of])
+    scores = calls.score_first[of], calls.score_second[of]
+    return Comparisons(calls.n, calls.first[of], calls.second[of], *scores, features=calls.features)
 
 
 def learn_sound_judge(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJudge:
