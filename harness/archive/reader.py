@@ -17,6 +17,7 @@ from harness.archive.result_files import RankingFile, heads_in, read_ranking
 from harness.archive.run_files import files_in, open_file, refuse_strange_records, stamps_in
 from harness.archive.run_info import RUN_FILE, SEGMENTS, RunInfo, read_info
 from harness.core.errors import ArchiveDamaged, UsageError, call, quoted
+from harness.core.judge_profile import JudgeLeanings, ProbedJudge
 from harness.core.rankings import AnyVerdict, Judged, PairScores, Scored, Unjudged, Unscored
 from harness.core.records import Group, Query, Rollout, basis_of
 from harness.core.settings import Settings
@@ -274,6 +275,17 @@ class RunReader(FolderReader):
     def heads(self) -> list[typed_records.RankingHead]:
         """Return the header of each ranking, oldest first."""
         return [head for head, _ in self._heads()]
+
+    def leanings(self, judge: str, rubric: str, rendering: int) -> JudgeLeanings | None:
+        """Return what the newest probes of a judge by a rubric show; None without any."""
+        newest: ProbedJudge | None = None
+        for path in files_in(self.folder / "probes"):
+            for located in read_lines(path):
+                if located.members["kind"] != typed_records.SEGMENT_HEAD:
+                    probed = typed_records.read_record(located, typed_records.PROBED_JUDGE)
+                    is_of = (probed.judge, probed.rubric, probed.rendering) == (judge, rubric, rendering)
+                    newest = probed if is_of and (newest is None or newest.at <= probed.at) else newest
+        return newest and newest.leanings
 
     def unread_rankings(self) -> list[Path]:
         """Return the files that are no older than any ranking, and hold none: not even their header is whole."""

@@ -19,7 +19,7 @@ from harness.core.settings import Api
 
 RUN_FILE = "run.json"
 COMPARISON_FILE = "compare.json"
-SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings", "batches", "checkpoints")
+SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings", "probes", "batches", "checkpoints")
 """The folders of a run that hold files of records."""
 COMPARISON_SEGMENTS = ("blobs", "verdicts", "comparisons")
 """The same of a comparison."""

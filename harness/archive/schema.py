@@ -12,6 +12,7 @@ from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
 from harness.core.errors import UsageError, did_you_mean, quoted
+from harness.core.judge_profile import ProbedJudge
 from harness.core.rankings import GroupRanking, Verdict
 from harness.core.records import Query, Rollout
 
@@ -23,6 +24,7 @@ _RECORDS: dict[str, Any] = {
     "verdict": Verdict,
     "ranking-header": RankingHead,
     "group": GroupRanking,
+    "probed": ProbedJudge,
     "made": BatchMade,
     "uploaded": BatchUploaded,
     "submitted": BatchSubmitted,

@@ -25,7 +25,7 @@ from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.run_state import CUT_SHORT
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
-from harness.core.judge_profile import JudgeProfile
+from harness.core.judge_profile import JudgeProfile, ProbedJudge
 from harness.core.rankings import AnyVerdict, GroupRanking, Judged, PairJudgment, Scored
 from harness.core.records import Query, Rollout, to_json
 from harness.core.redaction import DEFAULT_REDACTOR, Redactor
@@ -357,6 +357,11 @@ class RunStore(InfoStore[RunReader]):
         """Keep a record of a batch of judge calls, and return its place; `settle` puts it on disk."""
         _, body = self.redact.record_and_json(record)
         return self._append(SEGMENT, KIND_OF[type(record)], body)
+
+    def add_probed_judge(self, probed: ProbedJudge) -> None:
+        """Keep what probes show of a judge; `commit` puts it on disk."""
+        _, body = self.redact.record_and_json(probed)
+        self._append("probes", "probed", body)
 
     def open_ranking(self, head: RankingHead) -> RankingWriter:
         """Start a ranking beside the ones that are there; it is on disk before a judge is asked."""

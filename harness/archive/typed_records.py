@@ -16,8 +16,8 @@ from harness.archive import record_faults as faults
 from harness.archive.lines import LocatedRecord, RecordFiles, RecordPlace, begins_as_written, check_sum, decode
 from harness.core import rankings
 from harness.core.errors import ArchiveDamaged, UsageError
-from harness.core.judge_profile import JudgeProfile, profile_in
-from harness.core.records import Query, Record, Rollout, digest
+from harness.core.judge_profile import JudgeLeanings, JudgeProfile, ProbedJudge, profile_in
+from harness.core.records import Query, Record, Rollout, digest, is_none
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 
@@ -101,6 +101,8 @@ class RankingHead(Record):
     """Which version of the fits its probabilities come from (harness.ranking)."""
     rubric_text: str | None = None
     """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
+    leanings: JudgeLeanings | None = Field(default=None, exclude_if=is_none)
+    """What probes show of its judge, as far as its fits go by that."""
 
     _text_has_its_fingerprint = model_validator(mode="after")(check_rubric_text)
 
@@ -226,6 +228,7 @@ RANKED_QUERY = RecordType(
     from_json=lambda line: _RankedQuery.model_validate_json(line).mark,
     quick=read_in_brief,
 )
+PROBED_JUDGE = RecordType("probed", ProbedJudge.model_validate)
 FOOTER = RecordType("footer", Footer.model_validate)
 BLOB = RecordType("blob", BlobText.model_validate)
 

@@ -224,6 +224,8 @@ class _RunCheck(FolderCheck):
                 check_count(typed_records.read_record(located, typed_records.FOOTER).groups, final, "groups")
                 if self._provisional:
                     raise ArchiveDamaged(f"query {min(self._provisional)!r} is provisional, and the ranking complete")
+            case "probes", "probed":
+                self._check_verdicts(typed_records.read_record(located, typed_records.PROBED_JUDGE).verdicts)
             case "batches", _ if located.members["kind"] in BATCH_LINES:
                 typed_records.read_record(located, BATCH_LINES[located.members["kind"]])
             case "checkpoints", _ if located.members["kind"] in CHECKPOINT_LINES:
@@ -246,7 +248,10 @@ class _RunCheck(FolderCheck):
         refers(group.query in self._rollouts, f"query {group.query!r}")
         if reason := next(group_faults(group, self._rollouts[group.query]), None):
             raise ArchiveDamaged(reason)
-        for key in (key for match in group.matches for key in match.verdicts):
+        self._check_verdicts(key for match in group.matches for key in match.verdicts)
+
+    def _check_verdicts(self, keys: Iterable[str]) -> None:
+        for key in keys:
             refers(key in self.verdicts, f"verdict {key}")
 
 

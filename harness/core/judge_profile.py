@@ -2,18 +2,20 @@
 
 import json
 import math
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, ValidationError, model_validator
 
 from harness.core.errors import UsageError, on_a_line
-from harness.core.records import Record, digest
+from harness.core.records import Record, digest, is_none
 
 LEAST_LOG_VARIANCE, LARGEST_LOG_VARIANCE = -60.0, 20.0
 """A judge without any noise of a kind is learnt as one of nearly none: the logarithm then lies far below 0."""
 _LogVariance = Annotated[float, Field(ge=LEAST_LOG_VARIANCE, le=LARGEST_LOG_VARIANCE)]
 _Points = Annotated[float, Field(ge=-1e5, le=1e5)]
 _Share = Annotated[float, Field(ge=0, le=1)]
+_Lean = Annotated[float, Field(ge=-100, le=100)]
 _Text = Annotated[str, Field(min_length=1, max_length=2000)]
 _Count = Annotated[int, Field(ge=0, le=10**12)]
 _REASON = 300
@@ -49,6 +51,34 @@ class JudgeParameters(Record):
         return tuple(getattr(self, name) for name in JudgeParameters.model_fields)
 
 
+class JudgeLeanings(Record):
+    """What probes show a judge to give for each feature of an answer (AnswerFeatures), beside its worth."""
+
+    calls: Annotated[int, Field(ge=1, le=10**6)]
+    """How many verdicts on probes it rests on."""
+    points: tuple[_Lean, _Lean, _Lean]
+    """Score points of a margin for a unit of length, formatting and talk of itself."""
+    root: tuple[tuple[_Root], tuple[_Root, _Root], tuple[_Root, _Root, _Root]]
+    """The lower Cholesky factor of their covariance."""
+
+    @property
+    def sds(self) -> tuple[float, ...]:
+        """How well the points are known, as standard deviations."""
+        return tuple(math.hypot(*row) for row in self.root)
+
+
+class ProbedJudge(Record):
+    """What a run's probes show of a judge, and of which judge, rubric and rendering that holds."""
+
+    at: datetime
+    judge: _Text
+    rubric: _Text
+    rendering: Annotated[int, Field(ge=1, le=999)]
+    leanings: JudgeLeanings
+    verdicts: tuple[str, ...]
+    """Keys of the verdicts on the probes."""
+
+
 class JudgeProfile(Record):
     """What the groups of a ranking teach of one judge, and of which judge, rubric and rendering that holds."""
 
@@ -72,6 +102,8 @@ class JudgeProfile(Record):
     converged: bool = True
     noise_widths: tuple[_Share, ...] | None = None
     """How probable each of WIDTHS_OF_NOISE is; None in profiles that were learnt before it was."""
+    leanings: JudgeLeanings | None = Field(default=None, exclude_if=is_none)
+    """None where no probe was judged."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -43,6 +43,8 @@ class Match(Record):
     """An answer was cut to fit --judge-budget: the judge did not see the whole of it."""
     jurors: tuple[Annotated[int, Field(ge=0, lt=1000)], ...] = Field(default=(), exclude_if=is_empty)
     """For each of `verdicts`, the seat of the juror who gave it, from 0; empty with a single judge."""
+    features: tuple[tuple[float, ...], ...] = Field(default=(), exclude_if=is_empty)
+    """Of `a` and of `b`, what the judge may lean to (AnswerFeatures); empty where its leanings are not known."""
 
 
 class Ranked(Record):

@@ -12,11 +12,12 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, find_run
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import UsageError, before_colon, call, on_a_line, option
-from harness.core.judge_profile import JudgeProfile, profile_in
+from harness.core.judge_profile import JudgeLeanings, JudgeProfile, profile_in
 from harness.core.redaction import Redactor
 from harness.core.settings import DEFAULT_RUBRIC, Settings
 from harness.core.user_files import is_file, read_text
 from harness.pipeline.resolve import JudgeSpec
+from harness.ranking.estimators import rests_on_pooled
 from harness.ranking.judge_kinds import KINDS
 from harness.ranking.profile import profile_of_kind
 from harness.report.learnt_judges import judge_profiles
@@ -123,6 +124,18 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Set
             f"{option('redact')} takes something out of the profile, and it could not be kept with the run"
         )
     return replace(settings, judge_profile=text)
+
+
+def leanings_for(
+    settings: Settings, judge: JudgeSpec, rubric: AnyRubric, reader: RunReader | None = None
+) -> JudgeLeanings | None:
+    """Return what is known of a judge's leanings: as the profile of the settings has it, else by probes of the run."""
+    profile = profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None
+    if profile and profile.leanings:
+        return profile.leanings
+    if reader is None or len(judge.members) > 1 or settings.judge != "pairwise":
+        return None
+    return reader.leanings(judge.identity, rubric.label, RENDERING) if rests_on_pooled(settings.estimator) else None
 
 
 def refuse_profile(settings: Settings) -> None:

@@ -193,7 +193,7 @@ class JoinedRanking:
         """Yield the ranking of every group, fitted again where the judge is learnt from all. Raises ArchiveDamaged."""
         as_they_are, head = chain.from_iterable(file.groups for file in self.files), self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
-        rules = replace(rules_of(settings), one_of_many=True, fit_version=head.fit_version)
+        rules = replace(rules_of(settings), one_of_many=True, fit_version=head.fit_version, leanings=head.leanings)
         if not (METHODS[settings.judge].ranks_from_matches and rules.provisional):
             return as_they_are  # each group is ranked by itself
         of_query = {query: file for file in self.files for query in file.queries}
@@ -212,7 +212,8 @@ def joined_rankings(folders: Sequence[Path]) -> tuple[list[JoinedRanking], list[
                 if ranking.finished:
                     head = ranking.head
                     decides = [counting(head.settings), head.judge, head.rubric, head.rendering]
-                    kind = json.dumps([*decides, head.fit_version, head.free], sort_keys=True)
+                    leanings = head.leanings and head.leanings.model_dump(mode="json")
+                    kind = json.dumps([*decides, head.fit_version, head.free, leanings], sort_keys=True)
                     finished.pop(kind, None)
                     finished[kind] = ranking
         by_run.append(finished)

@@ -12,6 +12,7 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, new_run_id
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.errors import UsageError, call, did_you_mean, option, quoted
+from harness.core.judge_profile import JudgeLeanings
 from harness.core.progress import Clock
 from harness.core.records import Query
 from harness.core.redaction import Redactor
@@ -23,7 +24,14 @@ from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
 from harness.pipeline import resolve
 from harness.pipeline.app_checks import check_app
-from harness.pipeline.judge_inputs import rescoring_rubric, rubric_as_begun, rubric_for_run, whole_text, with_profile
+from harness.pipeline.judge_inputs import (
+    leanings_for,
+    rescoring_rubric,
+    rubric_as_begun,
+    rubric_for_run,
+    whole_text,
+    with_profile,
+)
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
 from harness.rollouts.loading import LoadedAgent
@@ -43,6 +51,8 @@ class JudgingPlan:
     settings: Settings
     credentials: Credentials
     """The keys of the judges, and where they may go."""
+    leanings: JudgeLeanings | None = field(default=None, kw_only=True)
+    """What probes show of the judge: the run's own, or those of a profile that is lent."""
     judge_may_fail: bool = field(default=False, kw_only=True)
     """A judge that turns the first call down, or gives no reply to it, leaves a group unranked, and is no error."""
 
@@ -93,7 +103,8 @@ async def prepare(
     resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
     await check_app(agent, settings, queries)
-    return Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
+    plan = Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
+    return replace(plan, leanings=leanings_for(settings, judge, rubric))
 
 
 def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
@@ -157,7 +168,8 @@ def rescoring(
     settings = with_profile(settings, judge, rubric)
     if options.free:
         credentials = credentials.without_calls()
-    return trust, JudgingPlan(judge, rubric, settings, credentials)
+    leanings = leanings_for(settings, judge, rubric, reader)
+    return trust, JudgingPlan(judge, rubric, settings, credentials, leanings=leanings)
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
@@ -263,7 +275,8 @@ def as_begun(
     settings = replace(settings, offline=info.agent_offline, api=place.get("api", settings.api))
     rubric = rubric_as_begun(info, like, settings, rubric_word)
     check_rendering((like or info).rendering)
-    return JudgingPlan(judge, rubric, settings, trust.credentials)
+    leanings = like.leanings if like else leanings_for(settings, judge, rubric)
+    return JudgingPlan(judge, rubric, settings, trust.credentials, leanings=leanings)
 
 
 def describe_calls(settings: Settings) -> str | None:

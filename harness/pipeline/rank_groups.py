@@ -155,6 +155,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunE
         free=cache.free,
         rendering=RENDERING,
         fit_version=FIT_VERSION,
+        leanings=plan.leanings,
     )
 
 

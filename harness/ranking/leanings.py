@@ -8,10 +8,11 @@ tell the two apart, since long answers may be good ones. Probes do: pairs that d
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.core.judge_profile import JudgeLeanings
 from harness.ranking.comparisons import Comparisons, Floats, Leanings
 
 _FREE_SD, _LEANS_SD = np.array([0.3, 0.2, 0.2]), np.array([3.0, 1.5, 1.5])
@@ -64,6 +65,21 @@ def _given_noise(rows: Floats, leads: Floats, noise: float) -> Leanings:
     away = np.array(means) - points
     covariance = np.tensordot(weights, np.array(covariances), 1) + (weights[:, None] * away).T @ away
     return Leanings(points, (covariance + covariance.T) / 2)
+
+
+def leanings_record(leanings: Leanings, calls: int) -> JudgeLeanings:
+    """Return leanings as they are kept; they rest on so many calls."""
+    points: Any = tuple(round(value, 6) for value in leanings.points.tolist())
+    rows: list[list[float]] = np.linalg.cholesky(leanings.covariance).tolist()
+    root: Any = tuple(tuple(round(value, 6) for value in row[: at + 1]) for at, row in enumerate(rows))
+    return JudgeLeanings(calls=calls, points=points, root=root)
+
+
+def as_leanings(record: JudgeLeanings) -> Leanings:
+    """Return leanings as they were kept."""
+    size = len(record.points)
+    root = np.array([[*row, *[0.0] * (size - len(row))] for row in record.root])
+    return Leanings(np.array(record.points), root @ root.T)
 
 
 class TakenOut(NamedTuple):

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from harness.core import judge_profile
-from harness.core.judge_profile import JudgeParameters, JudgeProfile, hash_of_judge
+from harness.core.judge_profile import JudgeLeanings, JudgeParameters, JudgeProfile, hash_of_judge
 from harness.core.rankings import FIT_VERSION
 from harness.ranking.comparisons import WEAK, Comparisons, Parameters, Prior, share_at_ends
 from harness.ranking.judge_kinds import KIND_SD, KINDS, KINDS_LEARNT_FROM
 from harness.ranking.judge_stats.tally import JudgeCall
+from harness.ranking.leanings import as_leanings
 from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.wild_calls import learn_sound_judge
 
@@ -134,10 +135,14 @@ def lent(profile: JudgeProfile) -> Prior:
     return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), widths, any_kind=False)
 
 
-def lent_prior(profile: JudgeProfile | None, fit_version: int = FIT_VERSION) -> Prior:
+def lent_prior(
+    profile: JudgeProfile | None, fit_version: int = FIT_VERSION, leanings: JudgeLeanings | None = None
+) -> Prior:
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
 
-    Earlier versions of the fits told no wild calls and knew no kinds, and their rankings follow from that.
+    `leanings` are what probes of the judge show, where those are not the profile's. Earlier versions of the fits told no
+    wild calls and knew no kinds, and their rankings follow from that.
     """
-    prior = lent(profile) if profile else WEAK
-    return replace(prior, tells_wild=fit_version > 1, any_kind=prior.any_kind and fit_version > 2)
+    shown, prior = leanings or (profile and profile.leanings), lent(profile) if profile else WEAK
+    prior = replace(prior, tells_wild=fit_version > 1, any_kind=prior.any_kind and fit_version > 2)
+    return replace(prior, leanings=as_leanings(shown)) if shown else prior

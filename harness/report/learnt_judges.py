@@ -8,15 +8,16 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import counted
-from harness.core.judge_profile import JudgeProfile
+from harness.core.judge_profile import JudgeLeanings, JudgeProfile
 from harness.core.records import percent_half_up
 from harness.ranking.comparisons import CEILING_FROM, Comparisons
 from harness.ranking.pooled_judge import GROUPS_LEARNT_FROM
 from harness.ranking.profile import calls_of_judge, learn_profile, single_call_right, single_call_right_sd
 from harness.report.summary.group import calls_by_judge
 from harness.report.summary.pooled_fit import is_by_pooled, learnt_judge
-from harness.report.text import fixed
+from harness.report.text import fixed, signed
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,18 @@ _LEVELS = ((0.1, "nothing"), (0.35, "a third"), (0.65, "half"), (0.9, "most"), (
 
 def judge_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile]:
     """Return what each judge's verdicts teach of it, in some of very many groups; nothing of a listwise judge."""
+    return [_with_leanings(profile, reader, ranking.head) for profile in _learnt_profiles(reader, ranking)]
+
+
+def _with_leanings(profile: JudgeProfile, reader: RunReader, head: RankingHead) -> JudgeProfile:
+    """Return a profile with what the run's probes show of its judge, else with what the ranking was lent."""
+    shown = reader.leanings(profile.judge, profile.rubric, profile.rendering) or profile.leanings
+    if shown is None and head.judge.get("identity") == profile.judge:
+        shown = head.leanings
+    return profile.model_copy(update={"leanings": shown}) if shown else profile
+
+
+def _learnt_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile]:
     if ranking.profiles:
         return list(ranking.profiles)
     calls: defaultdict[str, list[Comparisons]] = defaultdict(list)
@@ -108,13 +121,37 @@ def profile_words(profile: JudgeProfile) -> list[str]:
         )
     if not profile.converged:
         lines.append("the fit did not come to rest: do not believe these figures")
+    lines += leaning_words(profile.leanings) if profile.leanings else ()
     queries = counted(profile.groups, "query", "queries")
     few = "; so few say little more than what is believed of any judge" if profile.groups < _FEW_GROUPS else ""
     return [*lines, f"learnt from {queries} and {counted(profile.calls, 'call')}{few}"]
 
 
+_BY_HALF = math.log(1.5)
+
+
+def leaning_words(leanings: JudgeLeanings) -> list[str]:
+    """Return what a judge gives for each feature of an answer, in sentences; after a plus-minus sign stands one sd."""
+    (length, *rest), (length_sd, *rest_sds) = leanings.points, leanings.sds
+    worth = [(length * _BY_HALF, length_sd * _BY_HALF), *zip(rest, rest_sds, strict=True)]
+    points = [f"{signed(value, 1)} ± {fixed(sd, 1)} points" for value, sd in worth]
+    return [
+        f"a longer answer by half gets {points[0]}",
+        f"an answer all in headings, lists and bold lines gets {points[1]} against one in plain lines",
+        f"an answer that speaks of itself or apologizes in every sentence gets {points[2]} against one that never does",
+        f"these leanings are learnt from {counted(leanings.calls, 'call')} on probes",
+    ]
+
+
 def _sd(log_variance: float) -> str:
     return fixed(math.exp(log_variance / 2), 1)
+
+
+def leanings_json(leanings: JudgeLeanings) -> dict[str, Any]:
+    """Return leanings as JSON: what each feature gets a unit, and its standard deviation."""
+    names = ("length", "formatting", "of_itself")
+    figures = zip(names, leanings.points, leanings.sds, strict=True)
+    return {name: {"points": points, "sd": sd} for name, points, sd in figures} | {"calls": leanings.calls}
 
 
 def profile_json(profile: JudgeProfile) -> dict[str, Any]:
@@ -124,6 +161,7 @@ def profile_json(profile: JudgeProfile) -> dict[str, Any]:
         "single_call_right": {"share": single_call_right(at), "sd": single_call_right_sd(profile)},
         "level_share": {"value": at.level_share, "sd": profile.sd("level_share")},
         "first_side": {"points": at.first_side, "sd": profile.sd("first_side")},
+        "leanings": profile.leanings and leanings_json(profile.leanings),
         "at_ends": profile.at_ends,
         "ceiling": is_at_ceiling(profile),
         "words": profile_words(profile),

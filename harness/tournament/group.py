@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Literal
 
 from harness.core.errors import option
-from harness.core.judge_profile import JudgeProfile, profile_in
+from harness.core.judge_profile import JudgeLeanings, JudgeProfile, profile_in
 from harness.core.rankings import FIT_VERSION, AnyVerdict
 from harness.core.records import AGENT_FAILURES, Group, Role, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
@@ -50,6 +50,8 @@ class Rules:
     """How the scores of several jurors become one."""
     profile: JudgeProfile | None = None
     """What `pooled` knows of the judge from elsewhere."""
+    leanings: JudgeLeanings | None = None
+    """What probes show of the judge; without them, what the profile has."""
     seed: int = 0
     """What chance is drawn from, together with a query's id."""
     fit_version: int = FIT_VERSION
@@ -75,7 +77,7 @@ class Rules:
     @cached_property
     def prior(self) -> Prior:
         """What `pooled` believes of the judge beforehand, as this version of the fits has it."""
-        return lent_prior(self.profile, self.fit_version)
+        return lent_prior(self.profile, self.fit_version, self.leanings)
 
     @cached_property
     def rule(self) -> Rule:

@@ -133,7 +133,8 @@ def _conclude(result: TournamentResult, rules: Rules, fits: Sequence[comparisons
     conclusions: list[Conclusion] = []
     for played, fit in zip(result.played, fits or [None] * len(result.played), strict=True):
         last_fit, calls = played.last_fit, sum(len(match.scores) for match in played.matches)
-        if last_fit and rules.by_pooled and last_fit.calls == calls == len(played.matches):
+        is_whole = last_fit and last_fit.calls == calls == len(played.matches)
+        if is_whole and rules.by_pooled and not rules.prior.leanings:  # of features an early stop knows nothing
             fit = fit or last_fit  # noqa: PLW2901
         alone, finished = last if len(result.played) == 1 else (), not played.open_verdicts
         conclusions.append(

@@ -13,6 +13,7 @@ from typing import Literal
 
 from anyio.abc import TaskGroup
 
+from harness.core.answer_features import answer_features
 from harness.core.comparisons import ComparedRollout, CrossMatch, ForfeitedBy
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.rankings import GroupRanking, Match
@@ -162,8 +163,11 @@ class TournamentRanker:
 
     @property
     def cached_ranker(self) -> CachedRanker | None:
-        """What ranks groups by their caches; None for a jury of several, whose agreement needs the verdicts."""
-        return CachedRanker(self.rules) if len(self.jury) == 1 else None
+        """What ranks groups by their caches; None where that takes more.
+
+        The agreement of several jurors takes the verdicts, and a judge's leanings take the answers.
+        """
+        return CachedRanker(self.rules) if len(self.jury) == 1 and not self.rules.prior.leanings else None
 
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""
@@ -196,6 +200,9 @@ async def rank_group(
     source = JurySource(jury, entrants.texts, entrants.task, ledger, rules.repeats)
     played = await all_at_once(partial(play, topology, source) for topology in topologies)
     await my_turn()  # groups that end together are not ranked in one go
+    if rules.prior.leanings and len(jury) == 1:
+        features = {index: answer_features(text.answer).values for index, text in entrants.texts.items()}
+        played = [tournament.with_features(features) for tournament in played]
     return rank_tournament(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)
 
 

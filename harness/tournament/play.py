@@ -204,6 +204,7 @@ def record_match(played: Played, verdicts: PairVerdicts, averaging: Averaging) -
         "scores": tuple([(v.score_first, v.score_second) for v in used]),
         "cut": any(v.cut for v in used),
         "jurors": () if None in jurors else jurors,
+        "features": (),
     }
     return record_of(Match, match)
 
@@ -230,6 +231,11 @@ class PlayedTournament:
     """Planned calls that were not made because they could not change who is best."""
     last_fit: Fit | None = None
     """The fit that ended the judging, if one did."""
+
+    def with_features(self, features: Mapping[int, tuple[float, ...]]) -> "PlayedTournament":
+        """Return it with the features of both sides in each match."""
+        matches = (m.model_copy(update={"features": (features[m.a], features[m.b])}) for m in self.matches)
+        return replace(self, matches=tuple(matches))
 
 
 async def play(topology: Topology, source: JurySource) -> PlayedTournament:

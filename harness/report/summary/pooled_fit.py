@@ -37,7 +37,7 @@ def learnt_judge(ranking: RankingFile) -> LearntJudge:
     """Return the judge as all groups of a ranking show them; a profile lent to the ranking is the prior."""
     text = ranking.head.settings.get("judge_profile")
     profile = profile_in(str(text), f"ranking {ranking.head.id}") if text else None
-    prior = lent_prior(profile, ranking.head.fit_version)
+    prior = lent_prior(profile, ranking.head.fit_version, ranking.head.leanings)
     return judge_behind(ranking.queries, ranking.stored, prior, by_reward=is_by_reward(ranking))
 
 
