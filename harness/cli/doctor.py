@@ -1,18 +1,21 @@
 """`harness doctor`: would a run work, and what is there to set? With --judge: is the judge right?"""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 from rich.console import Console
 
+from harness.archive.run_info import find_run
+from harness.cli.archived_run import runs_folder
 from harness.cli.console import stderr, stdout
 from harness.cli.output import Caller, print_json
-from harness.cli.progress_bars import ProgressBars, silence_logs, stdout_for_results
+from harness.cli.progress_bars import ProgressBars, run_under_bars, silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted, UsageError, command, counted
 from harness.core.progress import now
 from harness.doctor.calibration import (
@@ -28,8 +31,11 @@ from harness.doctor.free_checks import run_free_checks
 from harness.doctor.from_python import judge_to_check
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
+from harness.doctor.probing import judge_probes, plan_probes
 from harness.formats.labelled_pairs import read_pairs
+from harness.report.learnt_judges import leaning_words, leanings_json
 from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
+from harness.report.text import beginning
 
 _STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
 _INDENT = " " * 23
@@ -44,12 +50,24 @@ _COLUMNS = (
 
 
 def doctor(
-    caller: Caller, agent: str, flags: dict[str, Any], pairs: Path | None, ports: str | None, *, live: bool, judge: bool
+    caller: Caller,
+    agent: str,
+    flags: dict[str, Any],
+    pairs: Path | None,
+    probe: str | None,
+    ports: str | None,
+    *,
+    live: bool,
+    judge: bool,
 ) -> ExitCode:
-    """Say whether a run would work, or how often the judge is right; return the exit code."""
+    """Say whether a run would work, how often the judge is right, or what it leans to; return the exit code."""
     if pairs and not judge:
         raise UsageError("--pairs is for --judge, which asks the judge about each pair: add --judge")
+    if probe and (pairs or not judge):
+        raise UsageError("--probe is for --judge alone: add --judge, leave --pairs out")
     silence_logs()
+    if probe:
+        return _probe(caller, find_run(probe, runs_folder(caller)), flags)
     request = DoctorRequest(
         agent=agent, flags=flags, config=caller.config, environ=caller.environ, clock=now, program=command()
     )
@@ -99,6 +117,35 @@ async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, 
     async for check in run_live_checks(request, findings):
         add(check)
     return checks
+
+
+def _probe(caller: Caller, folder: Path, flags: Mapping[str, Any]) -> ExitCode:
+    """Ask a run's judge about probes of its leanings, keep these, and print them; return the exit code."""
+    changes = {name: value for name, value in flags.items() if value is not None}
+    if strange := [name for name in changes if not (name.startswith("judge_") or name == "rubric")]:
+        raise UsageError(f"--{strange[0].replace('_', '-')} with --probe: it is no matter of the run's judge")
+    plan, console = plan_probes(folder, changes, caller.environ), stderr()
+    console.print(
+        f"asking {plan.judging.judge.places}: {counted(plan.calls, 'call')} for {counted(len(plan.probes), 'probe')}, "
+        f"each in both orders (rubric: {plan.rubric.name}); what the run holds is not asked again",
+        soft_wrap=not console.is_terminal,
+    )
+    outcome = run_under_bars(partial(judge_probes, plan), caller, console)
+    if caller.as_json:
+        shown = outcome.leanings and leanings_json(outcome.leanings)
+        named = {"run": folder.name, "judge": outcome.judge, "rubric": outcome.rubric}
+        print_json({**named, "bought": outcome.bought, "failed": len(outcome.failed), "leanings": shown})
+    else:
+        stdout().print(visible_text(f"judge {outcome.judge}, rubric {outcome.rubric}", style="bold"))
+        for line in leaning_words(outcome.leanings) if outcome.leanings else ["no probe could be judged"]:
+            stdout().print(visible_text(line))
+        for verdict in outcome.failed[:3]:
+            stdout().print(visible_text(f"failed verdict: {beginning(verdict.failure.message, 200)}"))
+        if outcome.leanings:
+            stdout().print(f"kept with the run; `{command()} rescore {folder}` ranks without these leanings")
+    if outcome.leanings is None:
+        return ExitCode.NOTHING_RANKABLE
+    return ExitCode.FAILURES if outcome.failed else ExitCode.DONE
 
 
 def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Caller) -> ExitCode:

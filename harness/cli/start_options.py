@@ -111,12 +111,19 @@ doctor_command = options.declared(
         "[default: packaged]",
     ),
     click.option(
+        "--probe",
+        metavar="RUN",
+        shell_complete=completion.run_ids,
+        help="With --judge: ask the judge of a run what it gives for length, formatting and talk of itself, by at most "
+        "40 calls on answers of the run; `rescore` then takes that out.",
+    ),
+    click.option(
         "--ports",
         metavar="LIST",
         help="Ports of this machine to look for model servers at, with commas; an empty list for none. "
         "[default: 8000,8080,11434,1234,4000,30000]",
     ),
-    options.caller("json", "wide"),
+    options.caller("runs_dir", "json", "wide"),
 )
 _new_agent = options.declared(
     "new_files:new_agent",
