@@ -67,7 +67,7 @@ def doctor(
         raise UsageError("--probe is for --judge alone: add --judge, leave --pairs out")
     silence_logs()
     if probe:
-        return _probe(caller, find_run(probe, runs_folder(caller)), flags)
+        return _probe(caller, probe, flags)
     request = DoctorRequest(
         agent=agent, flags=flags, config=caller.config, environ=caller.environ, clock=now, program=command()
     )
@@ -119,12 +119,13 @@ async def _run_checks(request: DoctorRequest, ports: Sequence[int], live: bool, 
     return checks
 
 
-def _probe(caller: Caller, folder: Path, flags: Mapping[str, Any]) -> ExitCode:
+def _probe(caller: Caller, run: str, flags: Mapping[str, Any]) -> ExitCode:
     """Ask a run's judge about probes of its leanings, keep these, and print them; return the exit code."""
     changes = {name: value for name, value in flags.items() if value is not None}
     if strange := [name for name in changes if not (name.startswith("judge_") or name == "rubric")]:
         raise UsageError(f"--{strange[0].replace('_', '-')} with --probe: it is no matter of the run's judge")
-    plan, console = plan_probes(folder, changes, caller.environ), stderr()
+    folder, console = find_run(run, runs_folder(caller)), stderr()
+    plan = plan_probes(folder, changes, caller.environ)
     console.print(
         f"asking {plan.judging.judge.places}: {counted(plan.calls, 'call')} for {counted(len(plan.probes), 'probe')}, "
         f"each in both orders (rubric: {plan.rubric.name}); what the run holds is not asked again",

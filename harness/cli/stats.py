@@ -111,7 +111,11 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
     if not (qualities := judge_qualities(reader, ranking, summary)):
         console.print(f"  {_why_no_quality(ranking, listwise=summary.listwise)}\n")
     for quality in qualities:
-        learnt = learnt_judges.profile_words(profiles[quality.judge]) if quality.judge in profiles else ()
+        learnt = list[str]()
+        if profile := profiles.get(quality.judge):
+            seen, run = quality.tally.length_correlation, reader.typed_name
+            left = learnt_judges.leanings_left(profile, ranking, seen, run)
+            learnt = [*learnt_judges.profile_words(profile), *left]
         _print_judge(console, quality, [*learnt, *(learnt_judges.voice_words(voices, quality.judge) if voices else ())])
     if voices:
         console.print(learnt_judges.jury_words(voices), soft_wrap=True, markup=False)
