@@ -249,6 +249,7 @@ def _matches(draw: st.DrawFn) -> Match:
         inconsistent=draw(st.booleans()),
         repeated=draw(st.booleans()),
         scores=scores,
+        features=draw(st.sampled_from([(), ((6.5, 0.25, 0.0), (5.0, 0.0, 1.0))])),
     )
 
 

@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harness.core.rankings import Match
 from harness.ranking.comparisons import WEAK, Comparisons, Floats, Leanings
+from harness.ranking.conclusions import collect_calls
 from harness.ranking.fixed_pairs import Cyclic
-from harness.ranking.leanings import ProbeResult, TakenOut, learn_leanings
+from harness.ranking.leanings import ProbeResult, TakenOut, as_leanings, leanings_record, learn_leanings
 from harness.ranking.pooled import fit_by, fit_pooled, learnt_from
+from harness.ranking.profile import learn_profile, lent_prior
 from harness.ranking.rewards import tau_b
 
 N, GROUPS, LEAN = 6, 12, np.array([3.0, 0.0, 0.0])
@@ -25,6 +28,23 @@ def leaning_judge(lean: Floats = LEAN, noise: float = 0.5) -> tuple[Floats, list
     return quality, [
         Comparisons.of(N, FIRST, SECOND, *of, features=x) for *of, x in zip(*scores, features, strict=True)
     ]
+
+
+def a_match(a: int, b: int, features: tuple[tuple[float, ...], ...] = ()) -> Match:
+    return Match(
+        round=1,
+        a=a,
+        b=b,
+        verdicts=("v",),
+        shown_first=(a,),
+        score_a=6.0,
+        score_b=5.0,
+        winner=a,
+        flipped=False,
+        inconsistent=False,
+        scores=((6.0, 5.0),),
+        features=features,
+    )
 
 
 def known(points: Floats, sd: float = 1e-6) -> Leanings:
@@ -108,3 +128,33 @@ def test_a_group_is_fitted_the_same_alone_and_among_others_by_a_judge_who_is_lea
         (alone,) = fit_by(judge, [groups[at]])
         assert alone.estimates == pytest.approx(together[at].estimates)
         assert alone.covariance == pytest.approx(together[at].covariance)
+
+
+def test_leanings_are_kept_and_read_as_they_were():
+    learnt = learn_leanings(probes(LEAN, 1.0, 5))
+    record = leanings_record(learnt, 40)
+    read = as_leanings(type(record).model_validate_json(record.model_dump_json()))
+    assert read.points == pytest.approx(learnt.points, abs=1e-6)
+    assert read.covariance == pytest.approx(learnt.covariance, abs=1e-4)
+    assert record.sds == pytest.approx(np.sqrt(learnt.covariance.diagonal()).tolist(), abs=1e-5)
+
+
+def test_a_profile_lends_its_leanings_unless_others_are_known_of_the_judge():
+    _, groups = leaning_judge()
+    profile = learn_profile(groups, "j", "r@1 x", 1)
+    assert profile is not None
+    own, other = (leanings_record(known(LEAN * times, 0.1), 40) for times in (1, 2))
+    assert lent_prior(profile).leanings is None
+    with_own = profile.model_copy(update={"leanings": own})
+    for given, points in ((None, LEAN), (other, LEAN * 2)):
+        prior = lent_prior(with_own, leanings=given)
+        assert prior.leanings is not None
+        assert prior.leanings.points == pytest.approx(points)
+
+
+def test_matches_hand_on_the_features_of_their_sides_and_who_met_nobody_has_none():
+    of_match = ((6.0, 0.5, 0.0), (5.0, 0.0, 1.0))
+    features = collect_calls([3, 5, 7], [a_match(7, 3, of_match)]).features
+    assert features is not None
+    assert features.tolist() == [[5, 0, 1], [0, 0, 0], [6, 0.5, 0]]
+    assert collect_calls([3, 5, 7], [a_match(7, 3)]).features is None
