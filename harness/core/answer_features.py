@@ -29,7 +29,7 @@ class AnswerFeatures:
         return tuple(round(value, 6) for value in astuple(self))
 
 
-def answer_features(text: str) -> AnswerFeatures:
+def leaning_features(text: str) -> AnswerFeatures:
     """Return the features of an answer."""
     lines = [line for line in text.splitlines() if line.strip()]
     marked = sum(bool(_HEADING_OR_ITEM.match(line) or _BOLD.search(line)) for line in lines)

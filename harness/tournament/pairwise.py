@@ -13,7 +13,7 @@ from typing import Literal
 
 from anyio.abc import TaskGroup
 
-from harness.core.answer_features import answer_features
+from harness.core.answer_features import leaning_features
 from harness.core.comparisons import ComparedRollout, CrossMatch, ForfeitedBy
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.rankings import GroupRanking, Match
@@ -201,7 +201,7 @@ async def rank_group(
     played = await all_at_once(partial(play, topology, source) for topology in topologies)
     await my_turn()  # groups that end together are not ranked in one go
     if rules.prior.leanings and len(jury) == 1:
-        features = {index: answer_features(text.answer).values for index, text in entrants.texts.items()}
+        features = {index: leaning_features(text.answer).values for index, text in entrants.texts.items()}
         played = [tournament.with_features(features) for tournament in played]
     return rank_tournament(TournamentResult(lineup, classes, played, len(jury)), ledger, rules)
 

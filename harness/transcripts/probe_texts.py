@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count, islice
 from typing import NamedTuple
 
-from harness.core.answer_features import answer_features, without_markup
+from harness.core.answer_features import leaning_features, without_markup
 
 MOST_PROBES = 20
 """Each is judged in both orders."""
@@ -54,7 +54,7 @@ class Probe(NamedTuple):
     @property
     def differences(self) -> tuple[float, ...]:
         """The features of the first text less those of the second."""
-        both = (answer_features(text).values for text in (self.first, self.second))
+        both = (leaning_features(text).values for text in (self.first, self.second))
         return tuple(a - b for a, b in zip(*both, strict=True))
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.answer_features import answer_features
+from harness.core.answer_features import leaning_features
 from harness.judging.flags import Assignment, find_flags
 from harness.transcripts.probe_texts import MOST_PROBES, AnswerAtHand, padded, probes_from
 
@@ -34,7 +34,7 @@ def test_at_least_half_of_the_probes_are_of_length_whatever_the_answers(texts: l
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_padded_answer_is_longer_and_neither_formatted_nor_about_itself_nor_flagged(times: int):
     text = PLAIN * 20
-    longer, before = answer_features(padded(text, times)), answer_features(text)
+    longer, before = leaning_features(padded(text, times)), leaning_features(text)
     assert len(padded(text, times)) == pytest.approx(times * len(text), rel=0.05)
     assert (longer.formatting, longer.of_itself) == (before.formatting, before.of_itself)
     assert not find_flags(Assignment("Why?"), path=None, answer=padded(PLAIN, times))
