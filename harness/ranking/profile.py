@@ -140,8 +140,8 @@ def lent_prior(
 ) -> Prior:
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
 
-    `leanings` are what probes of the judge show, where those are not the profile's. Earlier versions of the fits told no
-    wild calls and knew no kinds, and their rankings follow from that.
+    `leanings` are what probes of the judge show, where those are not the profile's. Earlier versions of the fits told
+    no wild calls and knew no kinds, and their rankings follow from that.
     """
     shown, prior = leanings or (profile and profile.leanings), lent(profile) if profile else WEAK
     prior = replace(prior, tells_wild=fit_version > 1, any_kind=prior.any_kind and fit_version > 2)
