@@ -177,7 +177,7 @@ def _by_people(result: comparisons.SideResult) -> str:
     if not people or not people.rate:
         return ""
     value, low, high = map(whole_percent, (people.rate.value, people.rate.low, people.rate.high))
-    return f"; by people, with {counted(people.labels, 'label')}, in {value} % [{low}, {high}]"
+    return f"; by people, with {counted(people.labels, 'labelled pair')}, in {value} % [{low}, {high}]"
 
 
 def _conclusion(result: comparisons.SideResult, a: str, b: str) -> str:

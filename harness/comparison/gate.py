@@ -153,7 +153,7 @@ def gate_sentence(gate: GateResult) -> str:
     look = gate.looks[-1]
     first, second = side_names(gate.comparison.sides)
     low, high = (_beside(*ends) for ends in zip(look.interval, (0.5 - gate.margin, 0.5), strict=True))
-    by_people = f" by people, with {counted(look.labels, 'label')}," if look.labels else ""
+    by_people = f" by people, with {counted(look.labels, 'labelled pair')}," if look.labels else ""
     on = counted(look.queries, "query", "queries")
     figures = f"preferred{by_people} in {whole_percent(look.win_rate)} % [{low}, {high}] on {on}"
     stopped = f" at look {len(gate.looks)} of {gate.planned_looks}" if gate.planned_looks > 1 else ""
@@ -230,7 +230,7 @@ def contradicted(people: PeoplesRate | None, least: float) -> str | None:
     if not people or not seen or seen.high >= least:
         return None
     value, low, high = map(whole_percent, (seen.value, seen.low, seen.high))
-    labels = counted(people.labels, "label")
+    labels = counted(people.labels, "labelled pair")
     return (
         f"by {labels}, the judge agrees with people on {value} % [{low}, {high}] of the pairs, "
         f"shown to be below {option('min_agreement', f'{least:g}')}, so it informs and does not gate"

@@ -58,7 +58,7 @@ def test_what_people_would_say_stands_beside_the_judges_word_and_decides(compare
     assert result["win_rate"] == before["results"][0]["win_rate"] == 1
     assert result["people"]["labels"] == 24
     assert result["people"]["rate"]["low"] < 0.5 < result["people"]["rate"]["high"]
-    assert "; by people, with 24 labels, in 50 % [" in said["sentence"]
+    assert "; by people, with 24 labelled pairs, in 50 % [" in said["sentence"]
     assert "No clear winner" in said["sentence"]
     assert said["calibration"]["judge"].startswith("judge@")
     shown = desk("compare", *runs, "--judge-model", "judge", "--labels", str(file)).out_text
@@ -99,7 +99,7 @@ def test_a_gate_goes_by_people_where_they_labelled_enough(compared: tuple[Desk, 
     gated = json.loads(judged.out)
     assert (judged.code, gated["finding"]) == (1, "cannot tell")
     assert gated["looks"][-1]["labels"] == 24
-    assert "preferred by people, with 24 labels, in 33 %" in gated["sentence"]
+    assert "preferred by people, with 24 labelled pairs, in 33 %" in gated["sentence"]
 
 
 def test_a_judge_that_surely_contradicts_people_informs_and_does_not_gate(compared: tuple[Desk, *tuple[str, ...]]):

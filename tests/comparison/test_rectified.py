@@ -162,7 +162,7 @@ def test_the_conclusion_of_two_sides_goes_by_people():
     assert by_judge.results[0].shown == "better"
     assert by_people.results[0].shown == "worse"
     assert by_people.results[0].deciding_queries is None
-    assert "by people, with 40 labels, in 0 % [0, 17]. Clear winner:" in by_people.sentence
+    assert "by people, with 40 labelled pairs, in 0 % [0, 17]. Clear winner:" in by_people.sentence
     few = compare_queries(queries, [a_side("A"), a_side("B")], labels_of_people=labelled(queries, 0.0, every=4))
     assert few.results[0].shown == "better"
 

@@ -77,21 +77,27 @@ def cross_labels(
     """
     by_texts: dict[tuple[str, str, str], dict[str | None, tuple[float, float]]] = {}
     for label in labels:
-        a, b = (answer_key(side.answer) for side in label.sides)
         outcome = _OF_SECOND[label.label]
-        for key, said in (((a, b), outcome), ((b, a), 1 - outcome)):
-            by_texts.setdefault((label.query.strip(), *key), {})[label.by] = (said, label.drawing_weight)
+        for key, said in zip(_keys(label), (outcome, 1 - outcome), strict=True):
+            by_texts.setdefault(key, {})[label.by] = (said, label.drawing_weight)
     fitting: dict[PairPlace, PairLabel] = {}
-    used, asked = 0, {query for query, _, _ in by_texts}
+    found, asked = set[tuple[str, str, str]](), {query for query, _, _ in by_texts}
     for query in queries:
         for match in query.matches if query.text.strip() in asked else ():
-            said = by_texts.get((query.text.strip(), *_answers(reader, query, match)))
+            texts = (query.text.strip(), *_answers(reader, query, match))
+            said = by_texts.get(texts)
             if said and match.role == "sample":
-                used += len(said)
+                found.add(texts)
                 outcomes, weights = zip(*said.values(), strict=True)
                 place = (query.query, match.sides, match.first, match.second)
                 fitting[place] = PairLabel(sum(outcomes) / len(outcomes), weights[0])
-    return fitting, used
+    return fitting, sum(not found.isdisjoint(_keys(label)) for label in labels)
+
+
+def _keys(label: LabelledPair) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """Return the query and both answers of a label, `a` first and `b` first."""
+    query, (a, b) = label.query.strip(), (answer_key(side.answer) for side in label.sides)
+    return (query, a, b), (query, b, a)
 
 
 def _answers(reader: ComparisonReader, query: ComparedQuery, match: CrossMatch) -> tuple[str, str]:

@@ -68,7 +68,7 @@ def forest(comparison: comparisons.Comparison) -> list[ForestLine]:
         return [_whole(f"{r.sides[1]} against {r.sides[0]}", r) for r in comparison.results if r.pairs]
     (result,) = comparison.results
     lost = f"all but {counted(sum(result.forfeits), 'pair')} lost by failing"
-    labels = counted(result.people.labels, "label") if result.people else ""
+    labels = counted(result.people.labels, "labelled pair") if result.people else ""
     parts = (
         ("By people", labels, result.people and result.people.rate),
         ("At equal length", "fitted to all pairs", result.length_controlled),

@@ -129,7 +129,7 @@ def _of_people(people: PeoplesRate, value: Interval) -> Iterator[ResultFigure]:
     more = ""
     if people.more_labels:
         more = f"; about {round_number(people.more_labels)} more narrow it to 5 points"
-    labels, alone = counted(people.labels, "label"), count(round(people.effective_labels or 0))
+    labels, alone = counted(people.labels, "labelled pair"), count(round(people.effective_labels or 0))
     yield ResultFigure("people", rate(value), f"as {labels} say, worth {alone} without the judge{more}", is_rate=True)
     if people.agreement:
         yield ResultFigure("judge agrees", rate(people.agreement), "with people, of the labelled pairs")
