@@ -113,7 +113,7 @@ def test_an_option_that_only_a_run_has_a_use_for_is_refused_by_name(tmp_path: Pa
             assert f"{option.partition('=')[0]} is about a run, and {COMPARISON} is a comparison" in refused.err_text
 
 
-TAKE_BOTH = {"show", "stats", "report", "validate", "resume"}
+TAKE_BOTH = {"label", "show", "stats", "report", "validate", "resume"}
 
 
 def _a_value(option: click.Option) -> str:
