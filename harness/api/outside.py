@@ -143,6 +143,8 @@ def loaded_agent(agent: AnyAgent, **parts: Any) -> LoadedAgent:
             raise UsageError(
                 f"{joined(option(name), quoted(part))}: give {instead}, or a function of the query that does"
             )
+        if loaded.app:
+            raise UsageError(f"{option(name)}: {loaded.name!r} is a function, which gives that to its runs itself")
     makers: dict[str, Any] = {name: part_maker(part) for name, part in given.items()}
     return replace(loaded, word=None, **makers) if makers else loaded
 

@@ -2,10 +2,9 @@
 
 import random
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from agents.models import get_default_model
 
@@ -112,6 +111,8 @@ async def resolve_agent(
         )
     if settings.instructions is not None and loaded.instructions is None:
         name = f"{option('instructions')} {on_a_line(settings.instructions)}"
+        if loaded.app:
+            raise UsageError(f"{name}: {loaded.name!r} is a function, and its agents are its own")
         text = read_text(settings.instructions, name, most=_MOST)
         if not text.strip():
             raise UsageError(f"{name}: it is empty")
@@ -120,13 +121,14 @@ async def resolve_agent(
     endpoint = next(iter(servers), None)
     offline = settings.offline or (endpoint is None and loaded.packaged)
     async with loaded.open(_env_before(settings, endpoint, offline=offline)) as agent:
-        if endpoint is None and not offline and not (has_own_model(agent) or _may_bring_models(loaded.run_config)):
+        if endpoint is None and not offline and not (has_own_model(agent) or _may_bring_models(loaded)):
             raise _no_model(loaded)
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
         if with_tools and not offline:
             check_tools(agent, endpoint, settings.model)
         own = agent.model if isinstance(agent.model, str | None) else getattr(agent.model, "model", None)
-        model = OFFLINE_MODEL if offline else settings.model or (get_default_model() if agent.model is None else own)
+        own = get_default_model() if agent.model is None and not loaded.app else own
+        model = OFFLINE_MODEL if offline else settings.model or own
         return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else ())
 
 
@@ -143,11 +145,12 @@ async def refuse_no_model(loaded: LoadedAgent, settings: Settings) -> None:
             raise _no_model(loaded)
 
 
-def _may_bring_models(run_config: Callable[..., Any] | None) -> bool:
-    """Return whether an app's configuration brings models, or is a function, which may do so."""
+def _may_bring_models(loaded: LoadedAgent) -> bool:
+    """Return whether an app's configuration brings models, or the app, or its function for that, may do so."""
+    run_config = loaded.run_config
     if isinstance(run_config, GivenPart):
         return brings_models(as_config({"run_config": run_config.value}))
-    return run_config is not None
+    return loaded.app or run_config is not None
 
 
 def _no_model(loaded: LoadedAgent) -> UsageError:

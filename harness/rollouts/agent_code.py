@@ -41,7 +41,7 @@ class AgentRaised(Exception):
 
 
 RaisedBy = Literal["tool", "approver", "other"]
-_DOORS: dict[str, RaisedBy] = {"_called": "other", "decide": "approver"}
+_DOORS: dict[str, RaisedBy] = {"call_user_code": "other", "decide": "approver"}
 """The functions of the harness that call those of the agent's file."""
 OnRaised = Callable[[AgentRaised], None]
 

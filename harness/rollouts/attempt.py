@@ -9,15 +9,14 @@ from functools import cached_property, partial
 from typing import Any
 
 import anyio
-from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner, RunResult
+from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner
 from agents.tracing import Span, gen_trace_id, trace
-from pydantic import TypeAdapter
 
 from harness.archive.store import Store
 from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import Refused, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, StopSign
-from harness.core.records import Bill, Effective, Failure, ModelCall, Query, Role, Rollout, Sampling, Trajectory
+from harness.core.records import Bill, Effective, ModelCall, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
 from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
@@ -25,7 +24,6 @@ from harness.endpoints.gate import EndpointState
 from harness.endpoints.retries import agent_retries
 from harness.offline.model import OfflineModel
 from harness.rollouts.agent_code import NO_CONTEXT, ends_rollout, reads_no_context
-from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.checkpoints import OF_THE_REQUEST, Attempted, GivenAgain, Keeper
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
@@ -33,6 +31,7 @@ from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_calls import CallTotals, PackedCalls, capture_gaps, total_calls
 from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
+from harness.rollouts.outcomes import AgentOutcome, app_outcome, read_outcome
 from harness.rollouts.raw import pack_tokens
 from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.run_options import as_config, refuse_two_servers, what_became
@@ -102,16 +101,6 @@ class RunContext:
 
 
 @dataclass(frozen=True)
-class AgentOutcome:
-    """How a run of the agent ended: its result, or why there is none."""
-
-    answer: str = ""
-    is_json: bool = False
-    failure: Failure | None = None
-    error: BaseException | None = None
-
-
-@dataclass(frozen=True)
 class Attempt:
     """One rollout under way: its own recorder, trace, scope and chance, none of them shared."""
 
@@ -160,7 +149,7 @@ class Attempt:
             limit.within(),
         ):
             try:
-                outcome = read_outcome(await self._drive())
+                outcome = await self._drive()
                 if not (outcome.failure or outcome.is_json):
                     outcome = replace(outcome, failure=not_whole(self.recorder))
             except BaseException as exc:  # whatever ends a rollout is data
@@ -307,7 +296,7 @@ class Attempt:
             self.run_context.progress.note(f"a tool of agent {loaded.name!r} failed: {NO_CONTEXT}")
         return rollout
 
-    async def _drive(self) -> RunResult:
+    async def _drive(self) -> AgentOutcome:
         models, loaded, settings = self.run_context.models, self.run_context.loaded, self.run_context.settings
         env = AgentEnv(
             api=models.endpoint.api if models.endpoint else "chat",
@@ -325,7 +314,9 @@ class Attempt:
                 async with set_up(loaded, env, self.query, self.scope, change) as agent:
                     run_config = self._run_config(runs)
                     with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
-                        return await Runner.run(
+                        if loaded.app:
+                            return await app_outcome(loaded, self.query)
+                        result = await Runner.run(
                             agent,
                             self.query.agent_input(),
                             context=self.scope.context,
@@ -334,6 +325,7 @@ class Attempt:
                             hooks=self.scope.hooks,
                             session=None if self.recorder.stop_before_first_call else self.scope.session,
                         )
+                        return read_outcome(result)
             finally:
                 runs.over = True
 
@@ -373,17 +365,6 @@ class Attempt:
         config.model_provider = RecordedProvider(run_context.models.provider, self.recorder)
         config.tool_error_formatter = self.recorder.hooks.on_tool_error
         return config
-
-
-def read_outcome(result: RunResult) -> AgentOutcome:
-    """Return how a run that raised nothing ended: with a text, with JSON, or waiting for an approval."""
-    if result.interruptions:
-        message = waits_for(result.interruptions)
-        return AgentOutcome(failure=Failure(kind="approval", type="ToolApprovalItem", message=message))
-    final: Any = result.final_output
-    if final is None or isinstance(final, str):
-        return AgentOutcome(answer=final or "")
-    return AgentOutcome(answer=TypeAdapter(Any).dump_json(final).decode(), is_json=True)
 
 
 def sampling_seed(run_context: RunContext, query: Query, index: int) -> int | None:

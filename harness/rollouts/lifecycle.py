@@ -102,9 +102,9 @@ async def set_up(
     The agent is a copy with the fields that `change` gives, its unconnected MCP servers connected for it alone.
     `after_rollout(query, context)` runs also when the rollout failed or was cancelled; its error is kept beside that.
     """
-    scope.context = await _called(loaded.context, query)
+    scope.context = await call_user_code(loaded.context, query)
     try:
-        await _called(loaded.before_rollout, query, scope.context)
+        await call_user_code(loaded.before_rollout, query, scope.context)
         for name in RUN_PARTS if loaded.has_run_parts else ():
             setattr(scope, name, await made_part(loaded, name, query))
         async with loaded.open(env) as agent, AsyncExitStack() as connections:
@@ -128,7 +128,7 @@ async def set_up(
 async def _cleaned_up(what: str, function: Callable[..., Any] | None, *args: Any) -> str | None:
     """Call what cleans up, and return in words what that raised."""
     try:
-        await _called(function, *args)
+        await call_user_code(function, *args)
     except BaseException as exc:  # the user's code may raise anything
         if not ends_rollout(exc):
             raise
@@ -138,7 +138,7 @@ async def _cleaned_up(what: str, function: Callable[..., Any] | None, *args: Any
 
 async def close_session(session: Any) -> None:
     """Close a session that can be closed."""
-    await _called(getattr(session, "close", None))
+    await call_user_code(getattr(session, "close", None))
 
 
 async def made_part(loaded: LoadedAgent, name: str, query: Query) -> Any:
@@ -146,7 +146,7 @@ async def made_part(loaded: LoadedAgent, name: str, query: Query) -> Any:
     maker: Callable[..., Any] | None = getattr(loaded, name)
     if maker is None:
         return None
-    made = await _called(maker, query)
+    made = await call_user_code(maker, query)
     if instead := part_fault(name, made):
         raise UsageError(f"{name} of agent {loaded.name!r} gives a {type(made).__name__}; it must give {instead}")
     return made
@@ -160,7 +160,7 @@ async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: 
     error: str | None = f"reward was not done after {most_s:.3g} s"
     with anyio.move_on_after(most_s, shield=True):
         try:
-            given: Any = await _called(loaded.reward, rollout, query)
+            given: Any = await call_user_code(loaded.reward, rollout, query)
             reward, error = None if given is None else float(given), None
         except BaseException as exc:  # the user's code may raise anything
             if not ends_rollout(exc):
@@ -171,6 +171,7 @@ async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: 
     return rollout.model_copy(update={"verified": reward, "verify_error": error})
 
 
-async def _called(function: Callable[..., Any] | None, *args: Any) -> Any:
+async def call_user_code(function: Callable[..., Any] | None, *args: Any) -> Any:
+    """Call what is the user's own, sync or async, if there is anything to call."""
     result = function(*args) if function else None
     return await result if inspect.isawaitable(result) else result

@@ -29,6 +29,7 @@ from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.rollouts.agent_code import ends_rollout
+from harness.rollouts.app_functions import is_app_function
 from harness.rollouts.app_parts import RUN_PARTS, part_fault, part_maker
 from harness.rollouts.examples import examples_folder, is_example
 
@@ -125,6 +126,9 @@ class LoadedAgent:
     from_python: bool = False
     """Whether `source` was given as an object."""
 
+    app: bool = False
+    """Whether `source` is an app's function that answers a query, and runs agents by itself."""
+
     @property
     def has_run_parts(self) -> bool:
         """Whether an app gives its runs a RunConfig, hooks or a session."""
@@ -132,8 +136,11 @@ class LoadedAgent:
 
     @asynccontextmanager
     async def open(self, env: AgentEnv) -> AsyncGenerator[Agent[Any]]:
-        """Give an Agent for one rollout, and clean up after. Raises UsageError if the source gives none."""
-        made: Any = self.source
+        """Give an Agent for one rollout, and clean up after; an empty one that stands for an app's function.
+
+        Raises UsageError if the source gives none.
+        """
+        made: Any = Agent(name=self.name) if self.app else self.source
         try:
             if callable(made):  # an Agent is not
                 made = made(env) if _takes_env(made) else made()
@@ -191,7 +198,7 @@ def from_object(agent: Any) -> LoadedAgent:
     usable = isinstance(agent, Agent) or callable(agent) or hasattr(agent, "__aenter__")
     if not usable:
         raise UsageError(f"{_EXPECTED}, found {_described(agent)}")
-    return LoadedAgent(name=name, source=agent, from_python=True)
+    return LoadedAgent(name=name, source=agent, from_python=True, app=is_app_function(agent))
 
 
 def _described(given: Any) -> str:
@@ -329,14 +336,17 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
     if not isinstance(source, Agent) and not callable(source):
         what = f"{attr or attrs[0]!r} is a {type(source).__name__}"
         raise UsageError(f"{where}: {what}, not an openai-agents Agent or a function that builds one")
-    hooks: dict[str, Any] = {hook: getattr(module, hook, None) for hook in _HOOKS}
+    app = is_app_function(source)
+    # names of an app's own are the app's: what it gives its runs, it gives them itself
+    hooks: dict[str, Any] = {hook: getattr(module, hook, None) for hook in _HOOKS if not (app and hook == "context")}
     for hook, function in hooks.items():
         if function is not None and not callable(function):
             raise UsageError(f"{module.__file__}: {hook!r} must be a function, not a {type(function).__name__}")
-    hooks |= {part: part_maker(_checked_part(module, part)) for part in RUN_PARTS}
+    hooks |= {part: part_maker(_checked_part(module, part)) for part in RUN_PARTS if not app}
     named_examples: Any = getattr(module, "EXAMPLES", ())
     examples = (named_examples,) if isinstance(named_examples, str) else tuple(str(each) for each in named_examples)
     switches = {
+        "app": app,
         "shared_mcp": bool(getattr(module, "SHARED_MCP", False)),
         "replayable": bool(getattr(module, "REPLAYABLE", True)),
         "reuses_process": packaged or bool(getattr(module, "REUSES_PROCESS", False)),

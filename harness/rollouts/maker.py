@@ -14,9 +14,10 @@ from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit, as_refusal
 from harness.rollouts.agent_code import NO_CONTEXT
 from harness.rollouts.approval_gate import ChosenApprover
-from harness.rollouts.attempt import AgentOutcome, Attempt, RunContext, sampling_seed
+from harness.rollouts.attempt import Attempt, RunContext, sampling_seed
 from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.checkpoints import Attempted
+from harness.rollouts.outcomes import AgentOutcome
 from harness.rollouts.recorder import Recorder
 
 

@@ -20,10 +20,10 @@ from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.rollouts.agent_code import AgentRaised, ends_rollout
 from harness.rollouts.app_parts import GivenPart, part_maker
-from harness.rollouts.attempt import AgentOutcome, read_outcome
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import Divergence, Scrub, diff, split_think
+from harness.rollouts.outcomes import AgentOutcome, app_outcome, read_outcome
 from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
@@ -132,7 +132,10 @@ async def _run(
                     config = replace(merged(own, config), model=config.model)
                 to_do: Options = {"context": scope.context, "max_turns": options.max_turns, "run_config": config}
                 to_do |= {"hooks": scope.hooks, "session": scope.session}
-                outcome = read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
+                if loaded.app:
+                    outcome = await app_outcome(loaded, query)
+                else:
+                    outcome = read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
                 error = runs.raised
         except UsageError:
             raise
