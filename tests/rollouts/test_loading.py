@@ -130,8 +130,12 @@ async def asks(query: Any) -> str:
     return query.copy()
 
 
+def copies(given: Any) -> Any:
+    return given.copy()
+
+
 class Bot:
-    async def run(self, query: str) -> str:
+    def run(self, query: str) -> str:
         return query
 
 
@@ -142,13 +146,13 @@ EXPECTED = "expected an openai-agents Agent, a function `build()` or `build(env)
     ("given", "found"),
     [
         (
-            asks,
-            "the async function 'asks', which was called as build(env) and raised AttributeError: 'AgentEnv' object",
+            lambda: copies,
+            "the function 'copies', which was called as build(env) and raised AttributeError: 'AgentEnv' object",
         ),
         (lambda: asks("x"), "a coroutine of the function 'asks': pass the function itself"),
         (lambda: Bot, "the class 'Bot', which returned a Bot"),
         (Bot, "a Bot"),
-        (lambda: Bot().run, "the async function 'run', which returned a AgentEnv"),
+        (lambda: Bot().run, "the function 'run', which returned a AgentEnv"),
         (lambda: None, "a NoneType"),
         (lambda: {"name": "a"}, "a dict"),
         (lambda: [Agent(name="a")], "a list"),
@@ -159,7 +163,7 @@ EXPECTED = "expected an openai-agents Agent, a function `build()` or `build(env)
     ],
 )
 async def test_what_is_no_agent_is_named_with_what_was_expected(given: Any, found: str):
-    given = given if given is asks else given()
+    given = given()
     with pytest.raises(UsageError) as raised:
         await harness.rollout(given, "Do it.", n=1, offline=True)
     assert str(raised.value).startswith(EXPECTED + found)
