@@ -15,6 +15,8 @@ from harness.archive.checkpoints import KeptOutput
 from harness.archive.lines import encode
 from harness.archive.run_info import SEGMENTS
 from harness.archive.store import RunStore
+from harness.core.judge_profile import ProbedJudge
+from harness.ranking.leanings import leanings_record, learn_leanings
 from tests.builders import AT
 from tests.fuzz.attacks import CANARY, Room
 from tests.fuzz.attempts import Outcome, attempt
@@ -49,6 +51,10 @@ def run(room: Room) -> Path:
     with RunStore(folder, AT) as store:
         store.add_batch_record(BatchMade(batch="1", at=AT, judge="m@host", form="text", keys=()))
         store.add_batch_record(BatchEnded(batch="1", at=AT, outcome="completed"))
+        leanings = leanings_record(learn_leanings([]), 1)
+        store.add_probed_judge(
+            ProbedJudge(at=AT, judge="m@host", rubric="r@1 x", rendering=1, leanings=leanings, verdicts=())
+        )
         store.checkpoint_key = "k"
         assert store.add_checkpoint(CUT_OFF)
         store.settle()
