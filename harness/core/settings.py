@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from harness.core.prices import price_word, price_words
+from harness.core.recipes import vary_text, vary_word
 from harness.core.sampled_tokens import TokenPolicy
 from harness.core.setting import Setting, declare, enough_tokens, pattern_word, profile_text, rollout_word, shard_word
 from harness.core.unicode import without_credentials
@@ -38,6 +39,16 @@ class Settings:
     n: int = declare(8, "Rollouts a query, the anchor included.", at_least=1, at_most=256)
     temperature: float = declare(0.8, "The samples' temperature; the anchor's is 0.", at_least=0, at_most=2)
     top_p: float | None = declare(None, "The samples' top_p.", default_text="the agent's own", above=0, at_most=1)
+    vary: str | None = declare(
+        None,
+        "How samples differ: `temperature`, `effort=low,high`, `instructions=FILE` (variants divided by lines of "
+        "`---`), `models=a:2,b:1`, or several joined by x. The anchor is then the agent as it stands.",
+        default_text="by temperature",
+        metavar="HOW",
+        check=vary_word,
+        words=vary_text,
+        also="Mapping[str, object]",
+    )
     strict_temperature: bool = declare(False, "Stop where a model refuses a temperature.", default_text="go on")
     anchor_failed: Literal["rank", "stop"] = declare("rank", "If the anchor failed: rank the other rollouts, or stop.")
     model: str | None = declare(None, "The model of every agent of the run.", default_text="the agent's own")
@@ -313,7 +324,7 @@ ADDRESSES = ("base_url", "judge_base_url")
 
 _OF_ONE_COMMAND = ("engine", "ray_address", "ship", "isolate", "memory")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
-_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch")
+_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch", "vary")
 """Settings that are written down only where they are used."""
 
 
@@ -340,8 +351,8 @@ OF_JUDGING = (
 )
 """They change those of the runs that are compared."""
 OF_ROLLING_OUT = (
-    *("n", "temperature", "top_p", "strict_temperature", "base_url", "api", "concurrency", "timeout", "max_turns"),
-    *("approve", "redact", "upload_traces", "offline", "corpus"),
+    *("n", "temperature", "top_p", "vary", "strict_temperature", "base_url", "api", "concurrency", "timeout"),
+    *("max_turns", "approve", "redact", "upload_traces", "offline", "corpus"),
 )
 """Only agents have a use for them."""
 VARIED = ("instructions", "model")

@@ -68,6 +68,9 @@ class ComparedSettings(LaterSettings, total=False):
     """The samples' temperature; the anchor's is 0. [default: 0.8; 0 to 2]"""
     top_p: float | None
     """The samples' top_p. [default: the agent's own; above 0, at most 1]"""
+    vary: str | Mapping[str, object] | None
+    """How samples differ: `temperature`, `effort=low,high`, `instructions=FILE` (variants divided by lines of `_`),
+    `models=a:2,b:1`, or several joined by x. The anchor is then the agent as it stands. [default: by temperature]"""
     strict_temperature: bool
     """Stop where a model refuses a temperature. [default: go on]"""
     model: str | None

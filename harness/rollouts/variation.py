@@ -1,0 +1,72 @@
+"""What a rollout's recipe (`--vary`) changes of the agent: dealt by the run's seed, applied to one rollout's copy."""
+
+import copy
+import inspect
+import random
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from agents import Agent, ModelSettings, RunContextWrapper
+from openai.types.shared import Reasoning
+
+from harness.core.recipes import Vary, parse, varied
+from harness.core.records import Recipe
+from harness.core.settings import Settings
+
+_BY_TEMPERATURE = Vary(temperature=True)
+_parsed = lru_cache(maxsize=8)(parse)
+"""A run's text is read once, not once a rollout."""
+
+
+def vary_of(settings: Settings) -> Vary:
+    """Return in what a run's samples differ: in temperature alone where nothing is said."""
+    return _BY_TEMPERATURE if settings.vary is None else _parsed(settings.vary)
+
+
+@lru_cache(maxsize=8)
+def recipes(vary: Vary) -> tuple[Recipe, ...]:
+    """Return all recipes in order, each as often as its weight says."""
+    variants = range(1, len(vary.variants) + 1)
+    models = [name for name, weight in vary.models for _ in range(weight)]
+    each = product(vary.efforts or (None,), variants or (None,), models or (None,))
+    return tuple(Recipe(effort=effort, instructions=number, model=model) for effort, number, model in each)
+
+
+def dealt(settings: Settings, query: str, index: int) -> Recipe | None:
+    """Return the recipe of a rollout, by its query's id and its index; None for the agent as it stands.
+
+    Samples are dealt the recipes in rounds: within a round each has its turn, in an order of chance. So a rollout's
+    recipe does not depend on how many there are.
+    """
+    every = recipes(vary_of(settings))
+    if index == 0 or every == (Recipe(),):
+        return None
+    round_, turn = divmod(index - 1, len(every))
+    order = random.Random(f"{settings.seed}/{query}/recipes/{round_}").sample(range(len(every)), len(every))
+    return every[order[turn]]
+
+
+def with_variant(agent: Agent[Any], settings: Settings, recipe: Recipe | None) -> None:
+    """Give an agent, which is one rollout's own, the instructions of its recipe."""
+    if recipe is None or recipe.instructions is None:
+        return
+    variant, own = vary_of(settings).variants[recipe.instructions - 1], agent.instructions
+    if not callable(own):
+        agent.instructions = varied(own or "", variant)
+        return
+
+    async def instructions(context: RunContextWrapper[Any], running: Agent[Any]) -> str:
+        made: Any = own(context, running)
+        return varied((await made if inspect.isawaitable(made) else made) or "", variant)
+
+    agent.instructions = instructions
+
+
+def with_effort(settings: ModelSettings, effort: str | None) -> ModelSettings:
+    """Return a call's settings with a reasoning effort, beside what else the agent asks of reasoning."""
+    if effort is None:
+        return settings
+    reasoning = copy.copy(settings.reasoning) if settings.reasoning else Reasoning()
+    return replace(settings, reasoning=reasoning.model_copy(update={"effort": effort}))
