@@ -29,6 +29,29 @@ _FORM = (
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """In what a sample differs from the agent as it stands, beside the temperature."""
+
+    effort: str | None = None
+    """The reasoning effort that its calls ask for."""
+    instructions: int | None = None
+    """Which variant of the starting agent's instructions it had, from 1; the run's settings hold the texts."""
+    model: str | None = None
+    """The model of every agent."""
+
+    @property
+    def name(self) -> str:
+        """What people read."""
+        words = {"effort": self.effort, "instructions": self.instructions, "model": self.model}
+        return ", ".join(f"{way}={value}" for way, value in words.items() if value is not None)
+
+    @property
+    def changes_policy(self) -> bool:
+        """Whether its prompt or its model is another than the agent's own: to train on it would train on another's."""
+        return self.instructions is not None or self.model is not None
+
+
+@dataclass(frozen=True)
 class Vary:
     """In what samples differ. Every recipe has one value of each way that is named."""
 
@@ -66,6 +89,10 @@ class Vary:
         elif self.file or self.paraphrases:
             words.append(f"instructions={self.file or self.paraphrases}")
         return "x".join(words)
+
+
+BY_TEMPERATURE = Vary(temperature=True)
+"""Where nobody says anything."""
 
 
 def parse(text: str) -> Vary:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
 
 from harness.core.cost import Cost, cost
+from harness.core.recipes import Recipe
 from harness.core.unicode import valid_unicode
 
 Role = Literal["anchor", "sample"]
@@ -238,28 +239,6 @@ class Sampling(Record):
     top_p: float | None = None
     seed: int | None = None
     model: str | None = None
-
-
-class Recipe(Record):
-    """In what a sample differs from the agent as it stands (`--vary`), beside the temperature."""
-
-    effort: str | None = Field(default=None, exclude_if=is_none)
-    """The reasoning effort that its calls ask for."""
-    instructions: int | None = Field(default=None, exclude_if=is_none)
-    """Which variant of the starting agent's instructions it had, from 1; the run's settings hold the texts."""
-    model: str | None = Field(default=None, exclude_if=is_none)
-    """The model of every agent."""
-
-    @property
-    def name(self) -> str:
-        """What people read."""
-        words = {"effort": self.effort, "instructions": self.instructions, "model": self.model}
-        return ", ".join(f"{way}={value}" for way, value in words.items() if value is not None)
-
-    @property
-    def changes_policy(self) -> bool:
-        """Whether its prompt or its model is another than the agent's own: to train on it would train on another's."""
-        return self.instructions is not None or self.model is not None
 
 
 class PaidCall(Record):

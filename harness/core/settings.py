@@ -41,8 +41,9 @@ class Settings:
     top_p: float | None = declare(None, "The samples' top_p.", default_text="the agent's own", above=0, at_most=1)
     vary: str | None = declare(
         None,
-        "How samples differ: `temperature`, `effort=low,high`, `instructions=FILE` (variants divided by lines of "
-        "`---`), `models=a:2,b:1`, or several joined by x. The anchor is then the agent as it stands.",
+        "How samples differ: `temperature`, `effort=low,high`, `instructions=FILE` (texts to put before the agent's "
+        "instructions), `models=a:2,b:1`, or several joined by x. Unless temperature is among them, the anchor is the "
+        "agent as it stands.",
         default_text="by temperature",
         metavar="HOW",
         check=vary_word,

@@ -34,6 +34,7 @@ from harness.pipeline.judge_inputs import (
 )
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
+from harness.pipeline.varying import settle_vary
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.ranker import METHODS, AnyRubric
@@ -96,9 +97,11 @@ async def prepare(
     """
     check_engine(settings)
     settings, rubric = rubric_for_run(loaded, settings)
-    resolve.make_redactor(loaded, settings, environ)("")  # a hook that does not work fails before anything is spent
+    redact = resolve.make_redactor(loaded, settings, environ)
+    redact("")  # a hook that does not work fails before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
     agent = await resolve.resolve_agent(loaded, settings, credentials)
+    settings = settle_vary(settings, agent, redact)
     judge = resolve.resolve_judge(settings, credentials, agent.model, offline=agent.offline)
     resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)

@@ -25,6 +25,7 @@ from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import check_tools
 from harness.rollouts.models import has_own_model
 from harness.rollouts.run_options import as_config, brings_models
+from harness.rollouts.variation import vary_of
 from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
@@ -238,7 +239,10 @@ def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
     """Refuse a ceiling on what has no price. Raises UsageError."""
     if settings.max_cost is None:
         return
-    priced = [("the agent's model", at) for at in agent.priced(costs.price_list(settings))] if agent else []
+    named = [replace(agent, model=name) for name, _ in vary_of(settings).models] if agent else []
+    priced = [
+        ("the agent's model", at) for a in filter(None, (agent, *named)) for at in a.priced(costs.price_list(settings))
+    ]
     priced += [("the judge", at) for at in _jurors(settings, judge)] if judge else []
     for who, at in priced:
         if at.cost(Bill(costs.judge_tokens(0)[0].usage())).usd is None:

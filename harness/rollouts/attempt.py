@@ -16,6 +16,7 @@ from harness.archive.store import Store
 from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import Refused, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, StopSign
+from harness.core.recipes import Recipe
 from harness.core.records import Bill, Effective, ModelCall, Query, Role, Rollout, Sampling, Trajectory
 from harness.core.settings import Settings
 from harness.endpoints.address import Endpoint
@@ -38,6 +39,7 @@ from harness.rollouts.run_options import as_config, refuse_two_servers, what_bec
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
+from harness.rollouts.variation import dealt, vary_of, with_variant
 from harness.rollouts.written_files import OnWrite, writes_told
 
 ANCHOR_TEMPERATURE = 0.0
@@ -75,7 +77,7 @@ class RunContext:
     ceiling: Ceiling = field(default_factory=Ceiling)
     stop: StopSign = field(default_factory=StopSign)
     deadline: Deadline = NO_DEADLINE
-    configs: dict[Role, RunConfig] = field(default_factory=dict[Role, RunConfig])
+    configs: dict[Sampling, RunConfig] = field(default_factory=dict[Sampling, RunConfig])
     """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
     alternatives: Sequence[ModelSource] = ()
     """The servers of the run's models, where there are several: each rollout goes to one of them."""
@@ -129,12 +131,20 @@ class Attempt:
         return "anchor" if self.index == 0 else "sample"
 
     @cached_property
+    def recipe(self) -> Recipe | None:
+        """How it differs from the agent as it stands."""
+        return dealt(self.run_context.settings, self.query.id, self.index)
+
+    @cached_property
     def requested(self) -> Sampling:
         """The settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
         settings, seed = self.run_context.settings, self.recorder.seed
+        model = (self.recipe and self.recipe.model) or settings.model
+        by_temperature = vary_of(settings).temperature
         if self.role == "anchor":
-            return Sampling(temperature=ANCHOR_TEMPERATURE, top_p=None, seed=seed, model=settings.model)
-        return Sampling(temperature=settings.temperature, top_p=settings.top_p, seed=seed, model=settings.model)
+            return Sampling(temperature=ANCHOR_TEMPERATURE if by_temperature else None, seed=seed, model=model)
+        temperature = settings.temperature if by_temperature else None
+        return Sampling(temperature=temperature, top_p=settings.top_p, seed=seed, model=model)
 
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
@@ -192,6 +202,9 @@ class Attempt:
     def _failed(self, cause: BaseException) -> AgentOutcome:
         loaded = self.run_context.loaded
         failure = failure_from(cause, self.recorder, loaded.file)
+        if self.recipe and failure.type in OF_THE_REQUEST:
+            had = f"this sample had {self.recipe.name}: leave out of {option('vary')} what the model refuses"
+            failure = failure.model_copy(update={"message": f"{failure.message}; {had}"})
         if loaded.context is None and reads_no_context(cause):
             failure = failure.model_copy(update={"message": f"{failure.message}; {NO_CONTEXT}"})
         return AgentOutcome(failure=failure, error=cause)
@@ -245,6 +258,7 @@ class Attempt:
             index=self.index,
             role=self.role,
             requested=self.requested,
+            recipe=self.recipe,
             status="failed" if outcome.failure else "ok",
             failure=outcome.failure,
             trajectory=trajectory,
@@ -302,7 +316,7 @@ class Attempt:
             api=models.endpoint.api if models.endpoint else "chat",
             offline=models.offline,
             corpus=settings.corpus,
-            model=settings.model,
+            model=self.requested.model,
             rng=random.Random(f"{settings.seed}/{self.query.id}/{self.index}"),
         )
         config = self._config(env.rng)  # before the agent draws from the rng: its own draws change nothing
@@ -312,6 +326,7 @@ class Attempt:
         with runs_taken_over(runs):
             try:
                 async with set_up(loaded, env, self.query, self.scope, change) as agent:
+                    with_variant(agent, vary_of(settings), self.recipe)
                     run_config = self._run_config(runs)
                     with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
                         if loaded.app:
@@ -341,7 +356,7 @@ class Attempt:
 
     def _note_override(self, agent: Agent[Any]) -> None:
         own, temperature = agent.model_settings.temperature, self.run_context.settings.temperature
-        if own in (None, temperature) or agent.name in self.run_context.noted:
+        if own in (None, temperature) or self.requested.temperature is None or agent.name in self.run_context.noted:
             return
         self.run_context.noted.add(agent.name)
         runs = f"{temperature:g} for the samples ({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
@@ -350,16 +365,17 @@ class Attempt:
 
     def _config(self, rng: random.Random) -> RunConfig:
         run_context, sampling, settings = self.run_context, self.requested, self.run_context.settings
-        if self.role not in run_context.configs:
+        kind = sampling.model_copy(update={"seed": None})
+        if kind not in run_context.configs:
             has_answered, retried = run_context.models.state.has_answered, run_context.progress.retried
             retries = agent_retries(settings.retries, random.Random(f"{settings.seed}/retries"), has_answered, retried)
-            run_context.configs[self.role] = RunConfig(
+            run_context.configs[kind] = RunConfig(
                 model=sampling.model,
                 trace_include_sensitive_data=True,
                 workflow_name=run_context.loaded.name,
                 model_settings=ModelSettings(temperature=sampling.temperature, top_p=sampling.top_p, retry=retries),
             )
-        config = copy.copy(run_context.configs[self.role])
+        config = copy.copy(run_context.configs[kind])
         if run_context.models.offline:
             config.model = RecordedModel(OfflineModel(rng), self.recorder)
         config.model_provider = RecordedProvider(run_context.models.provider, self.recorder)

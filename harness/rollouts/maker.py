@@ -19,6 +19,7 @@ from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.outcomes import AgentOutcome
 from harness.rollouts.recorder import Recorder
+from harness.rollouts.variation import dealt, vary_of
 
 
 class FirstCall:
@@ -101,13 +102,15 @@ class RolloutsHere:
     async def _make(self, begun: BegunRollout) -> str | None:
         """Make the rollout, or return why it cannot go on from what the attempt before has had."""
         run_context, query, index = self.run_context, begun.query, begun.index
+        recipe = dealt(run_context.settings, query.id, index)
         recorder = Recorder(
             on_reply=begun.first_call.reply,
             state=run_context.models.state,
             limit=TimeLimit(run_context.settings.timeout),
             seed=sampling_seed(run_context, query, index),
             approver=ChosenApprover(run_context.settings.approve, run_context.loaded.approve),
-            greedy=index == 0,
+            greedy=index == 0 and vary_of(run_context.settings).temperature,
+            effort=recipe and recipe.effort,
         )
         attempt = Attempt(run_context, query, index, recorder, run_context.clock(), before=begun.before)
         self.on_begin(attempt)

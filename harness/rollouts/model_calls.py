@@ -189,13 +189,13 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None, pricing: Pric
 
 
 def _effective(calls: Sequence[ModelCall], requested: float | None) -> Effective:
-    """Return what the calls with a reply were really sent, and where that differs from the requested temperature."""
+    """Return what the calls with a reply were really sent, and where it differs from the temperature asked for."""
     calls = [c for c in calls if c.error is None]
     sent = {c.temperature for c in calls}
     exceptions = [
         f"call {i}: sent {'no temperature' if c.temperature is None else f'temperature {c.temperature:g}'}"
         for i, c in enumerate(calls, 1)
-        if c.temperature != requested
+        if requested is not None and c.temperature != requested
     ]
     exceptions += [
         f"call {i}: the endpoint used temperature {c.replied_temperature}"

@@ -33,6 +33,7 @@ from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 from harness.rollouts.run_options import as_config, is_chosen, is_of_another_class, merged, with_hooks
 from harness.rollouts.sdk_runner import Options, TakenRun
+from harness.rollouts.variation import with_effort
 
 _Reply = TypeVar("_Reply")
 
@@ -201,7 +202,7 @@ class RecordedModel(Model):
             raise
 
     def _settings_to_send(self, settings: ModelSettings) -> ModelSettings:
-        seeded = with_seed(settings, self._recorder.seed)
+        seeded = with_effort(with_seed(settings, self._recorder.seed), self._recorder.effort)
         return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
     def _note_request(

@@ -59,6 +59,8 @@ class Recorder:
     """Sent with every call, where the endpoint takes one."""
     greedy: bool = False
     """Of the anchor, at temperature 0: a top_p of the agent's own is not sent."""
+    effort: str | None = None
+    """The reasoning effort that every call asks for; None: what the agent asks for."""
     stop_before_first_call: bool = False
     """The fingerprint of the first call is all that is wanted."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])

@@ -15,6 +15,7 @@ import anyio
 from agents import ModelSettings, RunConfig, Runner, SQLiteSession
 
 from harness.core.errors import UsageError
+from harness.core.recipes import BY_TEMPERATURE, Vary
 from harness.core.records import Failure, Query, Record, Rollout
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
@@ -29,6 +30,7 @@ from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
 from harness.rollouts.run_options import as_config, merged
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
+from harness.rollouts.variation import with_variant
 
 
 @dataclass
@@ -82,6 +84,8 @@ class ReplayOptions:
     scrub: Scrub
     """Takes out of today's texts what the archive does not keep."""
     live_tools: bool = False
+    vary: Vary = BY_TEMPERATURE
+    """What the recipes of the run's rollouts are of."""
 
 
 async def replay_rollout(
@@ -127,6 +131,7 @@ async def _run(
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
                     around.enter_context(without_servers(servers))
                 agent = await around.enter_async_context(set_up(loaded, env, query, scope, lambda _: {}))
+                with_variant(agent, options.vary, rollout.recipe)
                 if scope.run_config is not None:
                     own = as_config({"run_config": scope.run_config})
                     config = replace(merged(own, config), model=config.model)

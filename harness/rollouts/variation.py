@@ -1,6 +1,5 @@
 """What a rollout's recipe (`--vary`) changes of the agent: dealt by the run's seed, applied to one rollout's copy."""
 
-import copy
 import inspect
 import random
 from dataclasses import replace
@@ -11,18 +10,16 @@ from typing import Any
 from agents import Agent, ModelSettings, RunContextWrapper
 from openai.types.shared import Reasoning
 
-from harness.core.recipes import Vary, parse, varied
-from harness.core.records import Recipe
+from harness.core.recipes import BY_TEMPERATURE, Recipe, Vary, parse, varied
 from harness.core.settings import Settings
 
-_BY_TEMPERATURE = Vary(temperature=True)
 _parsed = lru_cache(maxsize=8)(parse)
 """A run's text is read once, not once a rollout."""
 
 
 def vary_of(settings: Settings) -> Vary:
     """Return in what a run's samples differ: in temperature alone where nothing is said."""
-    return _BY_TEMPERATURE if settings.vary is None else _parsed(settings.vary)
+    return BY_TEMPERATURE if settings.vary is None else _parsed(settings.vary)
 
 
 @lru_cache(maxsize=8)
@@ -48,11 +45,11 @@ def dealt(settings: Settings, query: str, index: int) -> Recipe | None:
     return every[order[turn]]
 
 
-def with_variant(agent: Agent[Any], settings: Settings, recipe: Recipe | None) -> None:
+def with_variant(agent: Agent[Any], vary: Vary, recipe: Recipe | None) -> None:
     """Give an agent, which is one rollout's own, the instructions of its recipe."""
     if recipe is None or recipe.instructions is None:
         return
-    variant, own = vary_of(settings).variants[recipe.instructions - 1], agent.instructions
+    variant, own = vary.variants[recipe.instructions - 1], agent.instructions
     if not callable(own):
         agent.instructions = varied(own or "", variant)
         return
@@ -68,5 +65,5 @@ def with_effort(settings: ModelSettings, effort: str | None) -> ModelSettings:
     """Return a call's settings with a reasoning effort, beside what else the agent asks of reasoning."""
     if effort is None:
         return settings
-    reasoning = copy.copy(settings.reasoning) if settings.reasoning else Reasoning()
+    reasoning = settings.reasoning or Reasoning()
     return replace(settings, reasoning=reasoning.model_copy(update={"effort": effort}))

@@ -208,8 +208,10 @@ def brief_task(group: Group, rules: Rules) -> Task:
 
 
 def briefed_rollout(group: Group) -> Rollout | None:
-    """Return the rollout whose instructions and tools the judge is shown."""
-    return next((r for r in group.rollouts if r.instructions or r.tool_names), None)
+    """Return the rollout whose instructions and tools the judge is shown: the agent's own, not a variant of them."""
+    own = [r for r in group.rollouts if r.recipe is None or r.recipe.instructions is None]
+    rollouts = own if any(r.calls for r in own) else group.rollouts
+    return next((r for r in rollouts if r.instructions or r.tool_names), None)
 
 
 def failed_last(rollouts: Sequence[Contender], rules: Rules) -> list[int]:

@@ -1,14 +1,25 @@
 """Recipes are dealt evenly, by the seed, and reach each sample's calls; the anchor is the agent as it stands."""
 
 from collections import Counter
+from typing import Any
 
+import pytest
+from agents import Agent, ModelSettings
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.shared import Reasoning
 
-from harness.core.records import Recipe
+import harness
+from harness.core.errors import UsageError
+from harness.core.recipes import Recipe
+from harness.core.records import Group, Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
+from harness.report.summary.rollouts import anchor_is_greedy
 from harness.rollouts.variation import dealt, recipes, vary_of
+from harness.tournament.group import briefed_rollout
+from tests.fake_endpoint import Reaction, Refuse, Say, Seen
+from tests.rollouts.test_capture import roll_out
 
 
 def names(settings: Settings, count: int, query: str = "q") -> list[str]:
@@ -52,3 +63,93 @@ def test_ways_joined_by_x_make_a_recipe_of_each_combination():
 def test_by_temperature_alone_no_sample_has_a_recipe():
     assert dealt(load({}), "q", 1) is dealt(load({"vary": "temperature"}), "q", 1) is None
     assert Recipe().name == ""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_each_sample_asks_for_its_effort_and_nobody_for_a_temperature(api: str):
+    agent = Agent(name="a", model_settings=ModelSettings(reasoning=Reasoning(effort="medium"), temperature=0.3))
+    rollouts, seen = await roll_out(agent, lambda _: Say("x"), api, n=5, vary="effort=low,high")
+    efforts = Counter(r.body["reasoning_effort"] if api == "chat" else r.body["reasoning"]["effort"] for r in seen)
+    assert efforts == {"medium": 1, "low": 2, "high": 2}
+    assert {r.body["temperature"] for r in seen} == {0.3}, "the agent's own stands"
+    assert rollouts[0].recipe is None
+    assert Counter(r.recipe.name for r in rollouts if r.recipe) == {"effort=low": 2, "effort=high": 2}
+    assert all(r.requested.temperature is None and r.effective.uniform for r in rollouts)
+    assert anchor_is_greedy(Group(query=Query(id="q", text=""), rollouts=tuple(rollouts))) is None
+
+
+@pytest.mark.anyio
+async def test_an_effort_leaves_what_else_the_agent_asks_of_reasoning():
+    agent = Agent(name="a", model_settings=ModelSettings(reasoning=Reasoning(summary="concise")))
+    _, seen = await roll_out(
+        agent, lambda _: Say("x"), "responses", n=2, vary={"effort": ["high"], "temperature": True}
+    )
+    asked = sorted((r.body["temperature"], r.body["reasoning"].get("effort")) for r in seen if r.body["reasoning"])
+    assert asked == [(0.0, None), (0.8, "high")]
+    assert {r.body["reasoning"]["summary"] for r in seen} == {"concise"}
+
+
+def systems(seen: list[Seen]) -> Counter[str]:
+    return Counter(m["content"] for r in seen for m in r.body["messages"] if m["role"] in ("system", "developer"))
+
+
+async def _own(context: Any, agent: Agent[Any]) -> str:
+    return f"Own of {agent.name}."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("own", ["Own of a.", _own, lambda _context, agent: f"Own of {agent.name}."])
+async def test_variants_stand_before_the_starting_agent_s_instructions_or_in_their_place(own: Any):
+    agent = Agent(name="a", instructions=own)
+    vary = {"instructions": ["Sources first.", "replace:\nBe brief."]}
+    rollouts, seen = await roll_out(agent, lambda _: Say("x"), n=5, vary=vary)
+    assert systems(seen) == {"Own of a.": 1, "Sources first.\n\nOwn of a.": 2, "Be brief.": 2}
+    assert agent.instructions is own
+    for rollout in rollouts[1:]:
+        assert rollout.recipe
+        assert rollout.instructions == (
+            "Be brief." if rollout.recipe.instructions == 2 else "Sources first.\n\nOwn of a."
+        )
+
+
+@pytest.mark.anyio
+async def test_a_handoff_s_target_keeps_its_instructions_and_the_judge_is_shown_the_agent_s_own():
+    other = Agent(name="other", instructions="Other.")
+    first = Agent(name="first", handoffs=[other])
+
+    def script(seen: Seen) -> Say:
+        if "transfer_to_other" in str(seen.body.get("tools")):
+            return Say(calls=(("transfer_to_other", {}),))
+        return Say("Done.")
+
+    rollouts, seen = await roll_out(first, script, n=3, vary={"instructions": ["Prefix."]})
+    assert systems(seen) == {"Prefix.": 2, "Other.": 3}
+    group = Group(query=Query(id="q", text=""), rollouts=tuple(rollouts))
+    assert briefed_rollout(group) is None, "the agent itself has neither instructions nor tools"
+
+
+@pytest.mark.anyio
+async def test_models_are_asked_as_often_as_their_weights_say_and_the_anchor_asks_its_own():
+    rollouts, seen = await roll_out(Agent(name="a"), lambda _: Say("x"), n=7, vary="models=x:2,y:1")
+    assert Counter(r.body["model"] for r in seen) == {"m": 1, "x": 4, "y": 2}
+    assert [r.requested.model for r in rollouts] == [r.effective.models[0] for r in rollouts]
+
+
+@pytest.mark.anyio
+async def test_an_effort_that_the_model_refuses_fails_its_samples_and_the_failure_names_the_recipe():
+    def script(seen: Seen) -> Reaction:
+        refused = seen.body.get("reasoning_effort") == "xhigh"
+        return Refuse(400, "Unsupported value: 'xhigh'", None, "reasoning_effort") if refused else Say("x")
+
+    rollouts, _ = await roll_out(Agent(name="a"), script, n=3, vary="effort=low,xhigh")
+    (failure,) = [r.failure for r in rollouts if r.failure]
+    assert "Unsupported value: 'xhigh'" in failure.message
+    assert failure.message.endswith("; this sample had effort=xhigh: leave out of vary= what the model refuses")
+
+
+@pytest.mark.anyio
+async def test_the_embedded_model_is_given_no_effort_and_no_model():
+    for vary in ("effort=low", "models=a"):
+        with pytest.raises(UsageError, match=r"vary: .* changes nothing of the embedded model; vary instructions"):
+            await harness.rollout(Agent(name="a"), "Do it.", n=2, offline=True, vary=vary)

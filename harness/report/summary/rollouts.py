@@ -290,8 +290,10 @@ def own_models(rollout: Rollout) -> list[str]:
 
 
 def anchor_is_greedy(group: Group) -> bool | None:
-    """Tell whether every model call of the anchor really carried temperature 0; None if the anchor made no call."""
+    """Tell whether every call of the anchor carried temperature 0; None if it made none, or none was asked for."""
     anchor = next((r for r in group.rollouts if r.role == "anchor"), None)
+    if anchor and anchor.requested.temperature is None and anchor.origin is None:
+        return None
     if anchor is None or not any(c.error is None for c in anchor.calls):
         return None
     return anchor.effective.uniform and anchor.effective.temperature == 0

@@ -1,0 +1,82 @@
+"""`run --vary`: what is kept in the run holds when it goes on, is replayed, and is refused in one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.archive.reader import RunReader
+from harness.core.errors import UsageError
+from harness.core.records import Rollout
+from tests.cli.test_agent_file_and_instructions import Command, command, instructions_of, without_its_last_rollout
+
+__all__ = ["command"]
+VARIANTS = "Sources first.\n---\nreplace:\nBe brief.\n"
+PREFIXED, BRIEF = "Sources first.\n\nYou sum up.", "Be brief."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "variants.txt").write_text(VARIANTS)
+    return tmp_path
+
+
+def the_run(folder: Path) -> Path:
+    (run,) = (path.parent for path in (folder / "runs").glob("*/run.json"))
+    return run
+
+
+def rollouts_of(run: Path) -> list[Rollout]:
+    with RunReader(run) as reader:
+        return [rollout for query in reader.queries() for rollout in reader.group(query).rollouts]
+
+
+def settings_of(run: Path) -> dict[str, Any]:
+    return json.loads((run / "run.json").read_text())["settings"]
+
+
+@pytest.mark.parametrize("more", ["", pytest.param(" --isolate process", marks=pytest.mark.process)])
+def test_variants_of_a_file_are_kept_in_the_run_and_hold_when_it_goes_on(command: Command, folder: Path, more: str):
+    command(f"run --agent mine --offline -n 5 -q --vary instructions=variants.txt{more}")
+    run = the_run(folder)
+    before = instructions_of(run)
+    assert before[0] == "You sum up."
+    assert sorted(map(str, before[1:])) == [BRIEF, BRIEF, PREFIXED, PREFIXED]
+    assert settings_of(run)["vary"] == f"instructions={json.dumps(['Sources first.', f'replace:{chr(10)}{BRIEF}'])}"
+    (folder / "variants.txt").unlink()
+    without_its_last_rollout(run)
+    command("resume last -q")
+    assert instructions_of(run) == before
+    assert rollouts_of(run)[0].recipe is None
+
+
+def test_a_replay_has_each_rollout_s_variant(command: Command, folder: Path):
+    command("run --agent mine --offline -n 3 -q --vary instructions=variants.txt")
+    assert "3 of 3" in (text := command("replay last")) or "identical" in text
+
+
+def test_a_run_without_vary_holds_nothing_of_it(command: Command, folder: Path):
+    command("run --agent mine --offline -n 2 -q")
+    run = the_run(folder)
+    assert "vary" not in settings_of(run)
+    assert not any(b'"recipe"' in path.read_bytes() for path in (run / "rollouts").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("vary", "more", "complaint"),
+    [
+        ("instructions=none.txt", "", r"^--vary: instructions=none\.txt: cannot be read"),
+        ("instructions=empty.txt", "", r"^--vary: instructions=empty\.txt: variant 1 of the instructions is empty"),
+        ("instructions=variants.txt", " --redact Sources", r"^--vary: a key, or what --redact takes out, stands in it"),
+        ("effort=low", "", r"^--vary: effort changes nothing of the embedded model; vary instructions or temperature"),
+        ("effort=slow", "", r"^--vary 'effort=slow': effort=slow: no level of reasoning effort; the levels are none,"),
+    ],
+)
+def test_what_cannot_be_varied_is_refused_before_there_is_a_run(
+    command: Command, folder: Path, vary: str, more: str, complaint: str
+):
+    (folder / "empty.txt").write_text("\n")
+    with pytest.raises(UsageError, match=complaint):
+        command(f"run --agent mine --offline -n 3 -q --vary {vary}{more}")
+    assert not (folder / "runs").exists()
