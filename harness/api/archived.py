@@ -51,6 +51,7 @@ def _rows(run: str, group: Group, ranking: GroupRanking | None) -> Iterator[Cell
             "index": rollout.index,
             "role": rollout.role,
             "temperature": rollout.requested.temperature,
+            "recipe": rollout.recipe.name if rollout.recipe else None,
             "model": ", ".join(rollout.effective.models) or None,
             "status": rollout.status,
             "failure": rollout.failure.kind if rollout.failure else None,

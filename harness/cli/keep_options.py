@@ -43,6 +43,7 @@ export_command = options.declared(
     options.flag("--include-failed", "groups, art: take failed rollouts that have a rank; atif: all."),
     options.flag("--include-flagged", "Take rollouts in which the harness found a fault."),
     options.flag("--include-cut", "Take rollouts whose answer the judge did not see whole."),
+    options.flag("--include-varied", "Take rollouts to which --vary gave other instructions or another model."),
     click.option(
         "--split", metavar="NAME=SHARE,...", help="Split by query, e.g. train=0.9,test=0.1. [default: train=1]"
     ),

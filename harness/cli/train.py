@@ -24,7 +24,7 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.validation import validate_comparison, validate_run
 from harness.report.summary.ranking import summarize
 
-_INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut")
+_INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut", "varied")
 _HOW_RANKED = ("wholly", "in part", "not at all")
 """Whether all of a query's rollouts have a place in the file, a part of them, or none."""
 _DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "style": SFT_STYLES[0], "least_margin": 0.0}

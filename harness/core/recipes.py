@@ -78,7 +78,7 @@ class Vary:
         return _within_bounds(replace(self, variants=tuple(variants), file=None, paraphrases=None))
 
     def __str__(self) -> str:
-        """Return it as `parse` reads it."""
+        """Return it as `parse_vary` reads it."""
         words = ["temperature"] if self.temperature else []
         if self.efforts:
             words.append(f"effort={','.join(self.efforts)}")
@@ -95,7 +95,7 @@ BY_TEMPERATURE = Vary(temperature=True)
 """Where nobody says anything."""
 
 
-def parse(text: str) -> Vary:
+def parse_vary(text: str) -> Vary:
     """Return what a text asks for. Raises ValueError: what is wrong, with which value, and what to write."""
     vary, seen = Vary(), set[str]()
     for word in _words(text):
@@ -115,7 +115,7 @@ def parse(text: str) -> Vary:
 
 def vary_word(text: str | None) -> str | None:
     """Return a setting's text as it is kept; None: samples differ by temperature alone. Raises ValueError."""
-    return None if text is None else str(parse(text))
+    return None if text is None else str(parse_vary(text))
 
 
 def vary_text(value: Any) -> Any:

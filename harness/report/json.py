@@ -70,6 +70,7 @@ def _rollout(rollout: Rollout, ranked: Ranked) -> dict[str, Any]:
         "index": rollout.index,
         "role": rollout.role,
         "temperature": rollout.requested.temperature,
+        **({"recipe": rollout.recipe.name} if rollout.recipe else {}),
         "status": rollout.status,
         "failure": rollout.failure.model_dump(mode="json") if rollout.failure else None,
         "capture": rollout.capture,

@@ -10,10 +10,10 @@ from typing import Any
 from agents import Agent, ModelSettings, RunContextWrapper
 from openai.types.shared import Reasoning
 
-from harness.core.recipes import BY_TEMPERATURE, Recipe, Vary, parse, varied
+from harness.core.recipes import BY_TEMPERATURE, Recipe, Vary, parse_vary, varied
 from harness.core.settings import Settings
 
-_parsed = lru_cache(maxsize=8)(parse)
+_parsed = lru_cache(maxsize=8)(parse_vary)
 """A run's text is read once, not once a rollout."""
 
 

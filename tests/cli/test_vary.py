@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.archive.reader import RunReader
-from harness.core.errors import UsageError
+from harness.core.errors import NothingRankable, UsageError
 from harness.core.records import Rollout
 from tests.cli.test_agent_file_and_instructions import Command, command, instructions_of, without_its_last_rollout
 
@@ -80,3 +80,38 @@ def test_what_cannot_be_varied_is_refused_before_there_is_a_run(
     with pytest.raises(UsageError, match=complaint):
         command(f"run --agent mine --offline -n 3 -q --vary {vary}{more}")
     assert not (folder / "runs").exists()
+
+
+@pytest.fixture
+def varied(command: Command, folder: Path) -> Path:
+    command("run --agent mine --offline -n 5 --vary instructions=variants.txt -q")
+    return the_run(folder)
+
+
+def test_show_json_and_the_page_name_each_sample_s_recipe(command: Command, varied: Path):
+    shown = command("show last")
+    assert shown.count("instructions=1") == shown.count("instructions=2") == 2
+    (group,) = json.loads(command("show last --json"))["groups"]
+    recipes = {each["index"]: each.get("recipe") for each in group["rollouts"]}
+    assert recipes == {r.index: r.recipe and r.recipe.name for r in rollouts_of(varied)}
+    assert group["anchor_is_greedy"] is None
+    assert "rollout 0 (anchor, the agent as it stands)" in command("show last --rollout 0")
+    page = (varied / "report.html").read_text()
+    assert "<bdi>instructions=1</bdi>, temperature of its own" in page
+    assert "temperature not known" not in page
+
+
+def test_training_exports_leave_out_what_another_prompt_made_unless_asked_and_say_how_many(
+    command: Command, varied: Path, capsys: pytest.CaptureFixture[str]
+):
+    why = "its recipe gave it other instructions or another model (--include-varied takes it)"
+    with pytest.raises(NothingRankable, match="nothing is left to export as groups"):
+        command("export last --format groups -o out --allow-offline")
+    assert f"left out: 4 rollouts: {why}" in capsys.readouterr().err
+    command("export last --format groups -o taken --allow-offline --include-varied -q")
+    (line,) = map(json.loads, Path("taken/train.jsonl").read_text().splitlines())
+    taken = {each["index"]: each.get("recipe") for each in line["rollouts"]}
+    assert taken == {r.index: r.recipe and r.recipe.name for r in rollouts_of(varied)}, "the anchor is on-policy here"
+    command("export last --format csv -o table --allow-offline -q")
+    head, *rows = (row.split(",") for row in Path("table/train.csv").read_text().splitlines())
+    assert sorted(row[head.index("recipe")] for row in rows) == ["", *["instructions=1"] * 2, *["instructions=2"] * 2]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from openai.types.shared import ReasoningEffort
 
 from harness.core.errors import UsageError
-from harness.core.recipes import EFFORTS, Vary, parse, parse_variants, varied, vary_text, vary_word
+from harness.core.recipes import EFFORTS, Vary, parse_variants, parse_vary, varied, vary_text, vary_word
 from harness.core.settings import as_written
 from harness.core.settings_sources import load
 
@@ -50,7 +50,7 @@ BAD = [
 
 @pytest.mark.parametrize(("text", "vary"), GOOD)
 def test_ways_to_vary_are_read_alone_and_joined_by_x(text: str, vary: Vary):
-    assert parse(text) == vary
+    assert parse_vary(text) == vary
 
 
 @pytest.mark.parametrize(("text", "message"), BAD)
@@ -74,7 +74,7 @@ _TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size
     )
 )
 def test_what_is_written_down_is_read_back_the_same(vary: Vary):
-    assert parse(str(vary)) == vary
+    assert parse_vary(str(vary)) == vary
     assert vary_word(str(vary)) == str(vary)
 
 
@@ -92,7 +92,7 @@ def test_what_is_written_down_is_read_back_the_same(vary: Vary):
 )
 def test_python_and_files_may_give_a_mapping(given_value: Any, text: str):
     assert vary_text(given_value) == text
-    assert load({"vary": given_value}).vary == str(parse(text))
+    assert load({"vary": given_value}).vary == str(parse_vary(text))
 
 
 def test_a_run_that_does_not_vary_is_written_down_as_before():
@@ -120,5 +120,5 @@ def test_the_levels_are_those_of_the_installed_client():
 
 
 def test_recipes_are_counted_with_their_weights():
-    assert parse("effort=low,highxmodels=a:2,b:1xinstructions=4").count == 24
-    assert parse("temperature").count == 1
+    assert parse_vary("effort=low,highxmodels=a:2,b:1xinstructions=4").count == 24
+    assert parse_vary("temperature").count == 1

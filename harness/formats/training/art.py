@@ -50,6 +50,7 @@ def _trajectory(group: RankedGroup, member: Candidate) -> dict[str, Any]:
             "run": group.run,
             "index": member.index,
             "role": rollout.role,
+            **({"recipe": rollout.recipe.name} if rollout.recipe else {}),
             "signal": group.ranked.signal,
             "judge": group.judge,
             "agent": member.final.turns[0].agent,

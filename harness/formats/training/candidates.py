@@ -136,8 +136,11 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
     if place is None or place.rank is None or place.reward is None:
         yield "without a rank"
     trains_one_policy = rules.format in {"groups", "art"}
-    if trains_one_policy and rollout.role == "anchor" and "anchor" not in included:
+    is_greedy = rollout.role == "anchor" and (rollout.requested.temperature is not None or rollout.origin is not None)
+    if trains_one_policy and is_greedy and "anchor" not in included:
         yield "the anchor: it was sampled at temperature 0"
+    if rollout.recipe and rollout.recipe.changes_policy and "varied" not in included:
+        yield "its recipe gave it other instructions or another model (--include-varied takes it)"
     if rollout.capture == "partial":
         yield "not all of its calls are recorded"
     if rollout.index in group.flagged and "flagged" not in included:

@@ -148,7 +148,8 @@ def _plain(value: object) -> str:
 
 COLUMNS = tuple(
     "run query_id query index role status failure rank reward advantage score margin uncertainty p_best verified "
-    "signal judge flagged temperature models steps input_tokens output_tokens price_usd duration_s answer".split()
+    "signal judge flagged temperature recipe models steps input_tokens output_tokens price_usd duration_s "
+    "answer".split()
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a text begins that a spreadsheet would take for a formula."""
@@ -186,6 +187,7 @@ def rollout_cells(group: RankedGroup) -> Iterator[dict[str, Any]]:
             "judge": group.judge,
             "flagged": int(rollout.index in group.flagged),
             "temperature": rollout.requested.temperature,
+            "recipe": rollout.recipe and rollout.recipe.name,
             "models": " ".join(rollout.effective.models),
             "steps": len(rollout.trajectory.path),
             "input_tokens": rollout.usage.input,

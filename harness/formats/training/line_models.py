@@ -210,6 +210,7 @@ class GroupRollout(ClosedPart, frozen=True):
 
     index: Whole
     role: Role
+    recipe: StrictStr | None = None
     reward: ExactNumber
     advantage: ExactNumber
     uncertainty: ExactNumber | None = None

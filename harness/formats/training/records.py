@@ -139,6 +139,7 @@ def _member(candidate: candidates.Candidate, reward: float, advantage: float) ->
     return {
         "index": candidate.index,
         "role": candidate.rollout.role,
+        **({"recipe": recipe.name} if (recipe := candidate.rollout.recipe) else {}),
         "reward": reward,
         "advantage": advantage,
         "uncertainty": candidate.place.uncertainty,

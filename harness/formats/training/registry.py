@@ -31,14 +31,16 @@ _SEQUENCE = _typed(
     "token_ids:int64[] token_mask:int64[] logprobs:float64[]"
 )
 _GROUP = _typed("query_id:string signal:string judge:string")
-_ROLLOUT = _typed("index:int64 role:string reward:float64 advantage:float64 uncertainty:float64 failed:string")
+_ROLLOUT = _typed(
+    "index:int64 role:string recipe:string reward:float64 advantage:float64 uncertainty:float64 failed:string"
+)
 _TALK = _typed("messages:json[] tools:json[]")
 _TURN = _typed("prompt:json[] completion:json[] tools:json[]")
 _HISTORY = _typed("messages_and_choices:json[] tools:json[]")
 _TRAJECTORY = _HISTORY | _typed("reward:float64 metrics:json metadata:json logs:string[]")
 _OF_PAIRS = frozenset({"pairs", "per_query", "confidence", "least_margin"})
 _OF_GROUPS = frozenset({"mixed", "include_anchor", "include_failed"})
-_OF_RANKED = frozenset({"no_weak", "include_flagged", "include_cut"})
+_OF_RANKED = frozenset({"no_weak", "include_flagged", "include_cut", "include_varied"})
 
 
 @dataclass(frozen=True, kw_only=True)

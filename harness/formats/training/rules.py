@@ -45,7 +45,7 @@ def choose_split(query_id: str, shares: Mapping[str, float]) -> str:
 ExportFormat = Literal["groups", "sft", "dpo", "openai-preference", "art", "atif", "parquet", "csv"]
 PairChoice = Literal["best-worst", "best-all", "adjacent", "all"]
 SftStyle = Literal["trl", "trl-turns", "openai"]
-Included = Literal["anchor", "failed", "flagged", "cut"]
+Included = Literal["anchor", "failed", "flagged", "cut", "varied"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 PAIR_CHOICES: tuple[PairChoice, ...] = get_args(PairChoice)
 SFT_STYLES: tuple[SftStyle, ...] = get_args(SftStyle)

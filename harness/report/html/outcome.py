@@ -134,6 +134,11 @@ class StandingsLine:
     """The advantage as a share of the greatest in the group, -1..1."""
 
 
+def _temperature(rollout: Rollout) -> str:
+    asked = rollout.requested.temperature
+    return "own" if asked is None and rollout.origin is None else temperature_words(asked)
+
+
 def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     """Return a line a rollout, best first."""
     placed = rollouts.placed_rollouts(group, ranking)
@@ -153,7 +158,7 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
             row=p,
             place=rollouts.place_of(p, placed),
             second_fit=second_fit.get(p.rollout.index),
-            temperature=temperature_words(p.rollout.requested.temperature),
+            temperature=_temperature(p.rollout),
             effective=effective(p.rollout),
             bar=round((p.ranked.advantage or 0.0) / greatest, 3),
         )

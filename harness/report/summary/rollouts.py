@@ -11,7 +11,7 @@ from harness.core.records import Group, Rollout, Step
 from harness.ranking.rewards import split_by_reward
 from harness.report.summary.match_details import draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides, opponent_of, score_of
-from harness.report.text import enumeration, probability
+from harness.report.text import enumeration, probability, temperature_words
 
 
 def numbered_steps(path: Iterable[Step], within: str = "") -> Iterator[tuple[str, Step]]:
@@ -287,6 +287,13 @@ def own_models(rollout: Rollout) -> list[str]:
         f"{counted(number, 'call')}"
         for (own, model, agent), number in calls.items()
     ]
+
+
+def asked_words(rollout: Rollout) -> str:
+    """Return what was asked for of a rollout, beside its seed: a temperature, a recipe, or nothing."""
+    temperature, recipe = rollout.requested.temperature, rollout.recipe
+    words = [f"temperature {temperature_words(temperature)}"] if temperature is not None or rollout.origin else []
+    return ", ".join([*words, recipe.name] if recipe else words) or "the agent as it stands"
 
 
 def anchor_is_greedy(group: Group) -> bool | None:

@@ -12,17 +12,16 @@ from harness.core.records import Group
 from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.pair_table import PairTable, cycles_sentence
-from harness.report.summary.rollouts import numbered_steps, own_models
+from harness.report.summary.rollouts import asked_words, numbered_steps, own_models
 from harness.report.terminal.table import Column, TableRow, table_lines, table_width, visible_text
-from harness.report.text import EMPTY_ANSWER, as_sentence, signed, temperature_words
+from harness.report.text import EMPTY_ANSWER, as_sentence, signed
 from harness.transcripts.transcript import TranscriptForm
 
 
 def path_lines(group: Group, index: int) -> RenderableType:
     """Return one rollout's path and answer, as they were captured."""
     rollout = next(r for r in group.rollouts if r.index == index)
-    temperature = temperature_words(rollout.requested.temperature)
-    head = f"rollout {index} ({rollout.role}, temperature {temperature}), {rollout.status}"
+    head = f"rollout {index} ({rollout.role}, {asked_words(rollout)}), {rollout.status}"
     parts: list[RenderableType] = [visible_text(head, style="bold")]
     for number, step in numbered_steps(rollout.trajectory.path):
         texts = {"": step.reasoning, "input: ": step.tool_input, "output: ": step.tool_output, "error: ": step.error}

@@ -155,11 +155,16 @@ def _rollout_columns(
             return rollout.trajectory.answer if rollout.trajectory.answer.strip() else text.EMPTY_ANSWER
         return f"failed: {rollout.failure.kind}" if rollout.failure else ""
 
+    def recipe(rollout: Rollout, _: Ranked) -> str:
+        return rollout.recipe.name if rollout.recipe else "–"
+
+    varied = {Column("recipe", 3): recipe} if any(p.rollout.recipe for p in placed) else {}
     return {
         Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
         Column("p(best)", 4, right=True): lambda _, ranked: text.probability(ranked.p_best),
         Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
         Column("role", 3): lambda rollout, _: rollout.role,
+        **varied,
         Column(rollouts.score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
         Column("reward", 10, right=True): lambda _, ranked: number(ranked.reward, "z.3f"),
         Column("advantage", 9, right=True): lambda _, ranked: number(ranked.advantage, "+z.2f"),
