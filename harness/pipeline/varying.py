@@ -24,7 +24,7 @@ def settle_vary(settings: Settings, agent: AgentSpec, redact: Redactor) -> Setti
         way = "effort" if vary.efforts else "models"
         raise UsageError(f"{named}: {way} changes nothing of the embedded model; vary instructions or temperature")
     if vary.paraphrases:
-        what = f"{named}: instructions={vary.paraphrases}: nobody writes paraphrases yet"
+        what = f"{named}: instructions={vary.paraphrases}: the harness writes no paraphrases"
         raise UsageError(f"{what}; write variants into a FILE, and name it with instructions=FILE")
     if vary.file:
         name = f"{named}: instructions={on_a_line(vary.file)}"

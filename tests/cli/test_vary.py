@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.archive.reader import RunReader
-from harness.core.errors import NothingRankable, UsageError
+from harness.core.errors import UsageError
 from harness.core.records import Rollout
 from tests.cli.test_agent_file_and_instructions import Command, command, instructions_of, without_its_last_rollout
 
@@ -101,17 +101,8 @@ def test_show_json_and_the_page_name_each_sample_s_recipe(command: Command, vari
     assert "temperature not known" not in page
 
 
-def test_training_exports_leave_out_what_another_prompt_made_unless_asked_and_say_how_many(
-    command: Command, varied: Path, capsys: pytest.CaptureFixture[str]
-):
-    why = "its recipe gave it other instructions or another model (--include-varied takes it)"
-    with pytest.raises(NothingRankable, match="nothing is left to export as groups"):
-        command("export last --format groups -o out --allow-offline")
-    assert f"left out: 4 rollouts: {why}" in capsys.readouterr().err
-    command("export last --format groups -o taken --allow-offline --include-varied -q")
-    (line,) = map(json.loads, Path("taken/train.jsonl").read_text().splitlines())
-    taken = {each["index"]: each.get("recipe") for each in line["rollouts"]}
-    assert taken == {r.index: r.recipe and r.recipe.name for r in rollouts_of(varied)}, "the anchor is on-policy here"
+@pytest.mark.usefixtures("varied")
+def test_tables_name_each_sample_s_recipe(command: Command):
     command("export last --format csv -o table --allow-offline -q")
     head, *rows = (row.split(",") for row in Path("table/train.csv").read_text().splitlines())
     assert sorted(row[head.index("recipe")] for row in rows) == ["", *["instructions=1"] * 2, *["instructions=2"] * 2]

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking, Match, Ranked
+from harness.core.recipes import Recipe
+from harness.core.records import Sampling
 from harness.formats.training.candidates import (
     Candidate,
     LeftOut,
@@ -212,6 +214,28 @@ def test_each_rollout_that_stays_out_is_counted_by_its_reason():
     taken = candidates(group, rules("groups", included=every), Losses(), turns)
     assert [c.index for c in taken] == [0, 1, 3, 4]
     assert [c.index for c in candidates(group, rules("sft"), Losses(), turns)] == [0]
+
+
+def test_samples_that_had_another_prompt_or_model_stay_out_unless_asked_for_and_lines_name_the_recipe():
+    own: dict[str, Any] = {"requested": Sampling(temperature=None)}
+    recipes = [None, Recipe(effort="low"), Recipe(instructions=2), Recipe(effort="low", model="n")]
+    many = [a_rollout(i, **own, recipe=recipe) for i, recipe in enumerate(recipes)]
+    plain = ranked_group()
+    places = tuple(Ranked(index=i, rank=float(i), reward=1 - i / 3) for i in range(4))
+    ranked = plain.ranked.model_copy(update={"rollouts": places})
+    group, losses = RankedGroup("r", a_group(many), ranked, "j", both_orders=True), Losses()
+
+    def turns(_: Any) -> Sequence[Turn]:
+        return (a_turn(USER, said("x")),)
+
+    taken = candidates(group, rules("groups"), losses, turns)
+    assert [c.index for c in taken] == [0, 1], "an anchor that no temperature was asked of is on-policy"
+    why = "its recipe gave it other instructions or another model (--include-varied takes it)"
+    assert list(losses.rows()) == [("rollout", why, 2)]
+    (line,) = group_records(group, taken, rules("groups"), Losses())
+    assert [each.get("recipe") for each in line.record["rollouts"]] == [None, "effort=low"]
+    every = candidates(group, rules("groups", included=frozenset({"varied"})), Losses(), turns)
+    assert [c.index for c in every] == [0, 1, 2, 3]
 
 
 def test_a_group_of_several_models_or_of_one_reward_stays_out_and_advantages_are_made_anew():
