@@ -19,6 +19,11 @@ OPENS_AFTER_S = 5.0
 """For so long the first call goes alone."""
 
 
+def other_ways() -> str:
+    """Return where people find what makes samples differ without a temperature."""
+    return f"and {option('vary')} names other ways in which samples may differ"
+
+
 REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
 _LIMITED = ("temperature", "top_p")
 
@@ -140,7 +145,7 @@ class RefusedSettings:
             raise Refused(f"model {model!r} refuses the setting temperature, and {why}; {advice}")
         if name in self.of(model):
             return True
-        greedy = "; its anchor is not greedy" if name == "temperature" else ""
+        greedy = f"; its anchor is not greedy, {other_ways()}" if name == "temperature" else ""
         words = f"model {model!r} refuses the setting {name}: going on without it{greedy}"
         self._pass_on(SettingLesson(model, name, error.message), words)
         return True

@@ -33,6 +33,7 @@ from harness.pipeline.resolve import AgentSpec, Size, check_prices, make_ceiling
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
 from harness.pipeline.trust import attempts_before, attest_judge, attested, one_error, trust_in
+from harness.pipeline.varying import EqualAnswers
 from harness.report.summary.ranking import RankingSummary
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
@@ -192,6 +193,7 @@ class _Stages:
     judging_places: anyio.Semaphore
     """For groups that need no rollout: more of them than there are judge calls at a time would only fill the memory."""
     batches: BatchRounds | None
+    equal_answers: EqualAnswers
 
     @property
     def result(self) -> RunResult:
@@ -230,6 +232,7 @@ class _Stages:
                 self.ranking.prefetch(group, early)
 
             group = await self.engine.roll_out(query, kept, GroupWatch(place.placed, ended))
+            self.equal_answers.look(group)
             place.placed()
             place.holds(group)
             await self.ranking.rank_or_leave(group, early)
@@ -263,7 +266,10 @@ async def _open_stages(
             cache = replace(cache, batches=batches.desk if batches else None)
             ranking = await opened.enter_async_context(open_ranking(plan, store, cache, run_env, size))
             judging_places = anyio.Semaphore(settings.judge_concurrency)
-            yield _Stages(store, run_env, ceiling, missing, engine, ranking, open_groups, judging_places, batches)
+            equal = EqualAnswers(settings, agent, run_env.progress.note)
+            yield _Stages(
+                store, run_env, ceiling, missing, engine, ranking, open_groups, judging_places, batches, equal
+            )
         if batches and not run_env.stop.asked:
             await batches.hand_in()
 

@@ -58,7 +58,11 @@ def test_each_refusal_is_told_once_and_counts_for_its_model_only() -> None:
     for _ in range(2):
         assert refused.learn("m", bad_request(param="temperature"), SENT)
     assert not refused.learn("m", bad_request(), SENT)
-    assert notes == ["model 'm' refuses the setting temperature: going on without it; its anchor is not greedy"]
+    (note,) = notes
+    assert note == (
+        "model 'm' refuses the setting temperature: going on without it; its anchor is not greedy, and --vary names "
+        "other ways in which samples may differ"
+    )
     assert (set(refused.of("m")), set(refused.of("other"))) == ({"temperature"}, set())
 
 
