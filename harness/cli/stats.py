@@ -1,6 +1,7 @@
 """`harness stats`: how far the judge of a run can be believed; `harness judges`: a run's rankings side by side."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from harness.report.html.curve_svg import curve_svg
 from harness.report.json import agreement_json, curve_json, figures_json, judges_json, quality_json
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
 from harness.report.summary.curve import judging_curve, round_robin_of
+from harness.report.summary.diversity import diversity, diversity_words
 from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.labels import label_agreement
-from harness.report.summary.ranking import by_signal, is_offline, summarize
+from harness.report.summary.ranking import by_signal, is_offline, ranked_groups, summarize
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
 from harness.report.terminal.judges import curve_lines, figure_lines, quality_lines, side_by_side_lines
 from harness.report.terminal.table import visible_text
@@ -92,6 +94,7 @@ def _ranking_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
         ],
+        **({"diversity": asdict(diversity(ranked_groups(reader, ranking)))} if _varies(reader) else {}),
         "jury": voices and {"shares": voices.shares, "shared": voices.shared},
     }
 
@@ -104,7 +107,8 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
     if is_offline(reader, ranking):
         console.print(_SELF_TEST, style="bold yellow")
     figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
-    for line in figure_lines(tuple(figures), console.width):
+    varied = diversity_words(diversity(ranked_groups(reader, ranking))) if _varies(reader) else ()
+    for line in figure_lines((*figures, *varied), console.width):
         console.print(line)
     profiles = {profile.judge: profile for profile in learnt_judges.judge_profiles(reader, ranking)}
     voices = learnt_judges.voices_of_jurors(reader, ranking)
@@ -122,6 +126,10 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):
             console.print(sentence, soft_wrap=True, markup=False)
+
+
+def _varies(reader: RunReader) -> bool:
+    return reader.info.settings.get("vary") is not None
 
 
 def _print_judge(console: Console, quality: JudgeQuality, remarks: Iterable[str] = ()) -> None:

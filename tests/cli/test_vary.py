@@ -106,3 +106,14 @@ def test_tables_name_each_sample_s_recipe(command: Command):
     command("export last --format csv -o table --allow-offline -q")
     head, *rows = (row.split(",") for row in Path("table/train.csv").read_text().splitlines())
     assert sorted(row[head.index("recipe")] for row in rows) == ["", *["instructions=1"] * 2, *["instructions=2"] * 2]
+
+
+@pytest.mark.usefixtures("varied")
+def test_stats_has_the_diversity_of_a_run_that_varies(command: Command):
+    (ranking,) = json.loads(command("stats --json"))["rankings"]
+    assert ranking["diversity"]["answers"]["value"] == 1, "the embedded model does not read instructions"
+    assert ranking["diversity"]["distance"]["value"] == 0
+    recipes = ranking["diversity"]["recipes"]
+    assert [each["name"] for each in recipes] == ["instructions=1", "instructions=2"]
+    assert not any(each["drop"] for each in recipes)
+    assert "Gain of instructions=1" in command("stats")

@@ -1,0 +1,121 @@
+"""What varying the samples bought (`--vary`): how far answers differ, what each recipe gains, which one to drop."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from harness.core.rankings import GroupRanking
+from harness.core.records import Group
+from harness.ranking.judge_stats.side_by_side import QueryFigure, mean_over_queries
+from harness.report.summary.group import QualityFigure
+from harness.report.summary.labels import rollouts_by_answer
+from harness.report.text import number_interval
+
+_TOKEN = re.compile(r"\w+")
+_LEVEL = 0.05
+"""How often any recipe at all is called one to drop where none differs, at most."""
+
+
+@dataclass(frozen=True)
+class RecipeFigures:
+    """What the samples of one recipe gave."""
+
+    name: str
+    gain: QueryFigure | None
+    """Its best sample's score above the anchor's, a mean over queries; None where no query has both."""
+    queries: int
+    """Queries in which it had a sample, beside one of another recipe."""
+    first: float
+    """How often one of its samples was the best sample of the query; a place shared counts in part."""
+    expected: float
+    """How often it would be, by the number of its samples alone."""
+    drop: bool
+    """Whether that it is first more rarely than it would be is shown (exact binomial test, Bonferroni's correction)."""
+
+
+@dataclass(frozen=True)
+class Diversity:
+    """How far the rollouts of a query differ, and what each recipe gave."""
+
+    answers: QueryFigure | None
+    """Different answers of a query."""
+    distance: QueryFigure | None
+    """The mean distance of two answers of a query, from 0 (the same words) to 1 (no word in common)."""
+    recipes: tuple[RecipeFigures, ...]
+
+
+@dataclass
+class _Sums:
+    gains: list[float] = field(default_factory=list[float])
+    shares: list[float] = field(default_factory=list[float])
+    """Of the samples of each query, how many are of this recipe."""
+    first: float = 0.0
+
+
+def diversity(groups: Iterable[tuple[Group, GroupRanking]]) -> Diversity:
+    """Return the figures of ranked groups, which are read one by one."""
+    answers, distances, sums = list[float](), list[float](), defaultdict[str, _Sums](_Sums)
+    for group, ranked in groups:
+        texts = rollouts_by_answer(group)
+        answers.append(len(texts))
+        ended_well = [r.trajectory.answer for r in group.rollouts if r.status == "ok"]
+        if len(ended_well) > 1:
+            distances.append(mean_distance(ended_well))
+        _add(sums, group, ranked)
+    tests = sum(bool(each.shares) for each in sums.values())
+    recipes = [_figures(name, each, _LEVEL / max(1, tests)) for name, each in sorted(sums.items())]
+    return Diversity(mean_over_queries(answers), mean_over_queries(distances, (0.0, 1.0)), tuple(recipes))
+
+
+def mean_distance(answers: Sequence[str]) -> float:
+    """Return the mean Jaccard distance of two answers: the share of the words of both that only one of them has."""
+    words = [frozenset(_TOKEN.findall(answer.lower())) for answer in answers]
+    distances = [1 - len(a & b) / len(a | b) if a | b else 0.0 for a, b in combinations(words, 2)]
+    return math.fsum(distances) / len(distances)
+
+
+def _add(sums: defaultdict[str, _Sums], group: Group, ranked: GroupRanking) -> None:
+    places = {place.index: place for place in ranked.rollouts if place.rank is not None}
+    anchor = next((places[r.index].score for r in group.rollouts if r.role == "anchor" and r.index in places), None)
+    members = [(r.recipe.name, places[r.index]) for r in group.rollouts if r.recipe and r.index in places]
+    best = min((place.rank for _, place in members if place.rank is not None), default=None)
+    leaders = [name for name, place in members if place.rank == best]
+    names = {name for name, _ in members}
+    for name in names:
+        scores = [place.score for other, place in members if other == name and place.score is not None]
+        if anchor is not None and scores:
+            sums[name].gains.append(max(scores) - anchor)
+        if len(names) > 1 and len(leaders) < len(members):  # else nobody could be first, or the judging told nothing
+            sums[name].shares.append(sum(other == name for other, _ in members) / len(members))
+            sums[name].first += leaders.count(name) / len(leaders)
+
+
+def _figures(name: str, sums: _Sums, level: float) -> RecipeFigures:
+    queries, expected = len(sums.shares), math.fsum(sums.shares)
+    drop = bool(queries) and _at_most(math.ceil(sums.first - 1e-9), queries, expected / queries) <= level
+    return RecipeFigures(name, mean_over_queries(sums.gains), queries, sums.first, expected, drop)
+
+
+def _at_most(hits: int, trials: int, chance: float) -> float:
+    """Return how probably a binomial count is at most so large. Chances that differ by query would spread it less."""
+    return math.fsum(math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(hits + 1))
+
+
+def diversity_words(figures: Diversity) -> Iterator[QualityFigure]:
+    """Yield the figures as people read them."""
+    if figures.distance:
+        meaning = "of the words of two answers of a query, the share that only one has"
+        yield QualityFigure("distance", "Distance of answers", number_interval(figures.distance), meaning)
+    for each in figures.recipes:
+        if each.gain:
+            yield QualityFigure("gain", f"Gain of {each.name}", number_interval(each.gain), _meaning(each))
+
+
+def _meaning(recipe: RecipeFigures) -> str:
+    words = "score of its best sample above the anchor's"
+    if recipe.queries:
+        words += f"; best of all in {recipe.first:.3g} of {recipe.queries:,} queries, by chance {recipe.expected:.3g}"
+    return f"drop it: {words}" if recipe.drop else words

@@ -1,0 +1,87 @@
+"""What varying bought: distances of answers, the gain of each recipe, and which one is shown to be useless."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.rankings import GroupRanking, Ranked
+from harness.core.recipes import Recipe
+from harness.core.records import Group
+from harness.core.settings_sources import load
+from harness.report.summary.diversity import diversity, diversity_words, mean_distance
+from harness.rollouts.variation import dealt
+from tests.builders import a_group, a_rollout
+
+SETTINGS = load({"vary": "effort=minimal,low,medium,high"})
+NAMES = [f"effort={level}" for level in ("high", "low", "medium", "minimal")]
+
+
+def ranked_by(scores: Sequence[float], recipes: Sequence[Recipe | None]) -> tuple[Group, GroupRanking]:
+    rollouts = [a_rollout(i, f"Answer {i}", recipe=recipe) for i, recipe in enumerate(recipes)]
+    ranks = [float(sum(other > score for other in scores)) for score in scores]
+    places = [
+        Ranked(index=i, rank=rank, score=score) for i, (rank, score) in enumerate(zip(ranks, scores, strict=True))
+    ]
+    plain = GroupRanking(query="q", topology="arena", estimator="pooled", status="complete", signal="ok")
+    return a_group(rollouts), plain.model_copy(update={"rollouts": tuple(places)})
+
+
+def simulated(seed: int, queries: int, better: dict[str, float]) -> list[tuple[Group, GroupRanking]]:
+    rng, groups = random.Random(seed), list[tuple[Group, GroupRanking]]()
+    for query in range(queries):
+        recipes = [dealt(SETTINGS, f"{seed}/{query}", i) for i in range(8)]
+        groups.append(ranked_by([rng.gauss(better.get(r.name if r else "", 0)) for r in recipes], recipes))
+    return groups
+
+
+@given(st.lists(st.text(), min_size=2, max_size=5))
+def test_a_distance_lies_between_0_and_1_and_is_0_for_equal_words(answers: list[str]):
+    assert 0 <= mean_distance(answers) <= 1
+    assert mean_distance([answers[0]] * 3) == 0
+
+
+def test_a_distance_is_the_share_of_words_that_only_one_answer_has():
+    assert mean_distance(["The sky is blue.", "the sky, blue"]) == pytest.approx(1 / 4)
+    assert mean_distance(["a", "b", "a"]) == pytest.approx(2 / 3)
+
+
+def test_a_useless_recipe_is_found_in_nine_of_ten_runs_of_100_queries_and_no_other_is_named():
+    useless = {"effort=minimal": -1.5}
+    found = [[r.name for r in diversity(simulated(seed, 100, useless)).recipes if r.drop] for seed in range(10)]
+    assert sum(names == ["effort=minimal"] for names in found) >= 9
+    assert all(set(names) <= {"effort=minimal"} for names in found)
+
+
+@pytest.mark.parametrize("queries", [3, 100])
+def test_recipes_that_do_not_differ_are_named_in_at_most_one_run_of_twenty(queries: int):
+    named = [any(r.drop for r in diversity(simulated(seed, queries, {})).recipes) for seed in range(20)]
+    assert sum(named) <= 1
+
+
+def test_the_gain_over_the_anchor_has_an_interval_that_holds_the_true_one():
+    figures = diversity(simulated(1, 100, {"effort=high": 1.0}))
+    assert [r.name for r in figures.recipes] == NAMES
+    gains = {r.name: r.gain for r in figures.recipes}
+    high, low = gains["effort=high"], gains["effort=low"]
+    assert high
+    assert low
+    assert high.low is not None
+    assert low.high is not None
+    assert high.low > low.high
+    assert figures.answers
+    assert figures.answers.value == 8
+    words = {each.label: each.value for each in diversity_words(figures)}
+    assert list(words) == ["Distance of answers", *(f"Gain of {name}" for name in NAMES)]
+
+
+def test_shared_places_count_in_part_and_queries_that_tell_nothing_do_not_count():
+    recipes = [None, Recipe(effort="low"), Recipe(effort="high"), Recipe(effort="high")]
+    low_and_high_lead = ranked_by([0, 2, 2, 1], recipes)
+    all_level = ranked_by([0, 1, 1, 1], recipes)
+    high, low = diversity([low_and_high_lead, all_level]).recipes
+    assert (high.first, high.queries, low.first) == (0.5, 1, 0.5)
+    assert high.expected == pytest.approx(2 / 3)
+    assert (high.drop, low.drop) == (False, False)
