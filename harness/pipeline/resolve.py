@@ -25,7 +25,7 @@ from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import check_tools
 from harness.rollouts.models import has_own_model
 from harness.rollouts.run_options import as_config, brings_models
-from harness.rollouts.variation import vary_of
+from harness.rollouts.variation import vary_in
 from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
@@ -239,7 +239,7 @@ def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
     """Refuse a ceiling on what has no price. Raises UsageError."""
     if settings.max_cost is None:
         return
-    named = [replace(agent, model=name) for name, _ in vary_of(settings).models] if agent else []
+    named = [replace(agent, model=name) for name, _ in vary_in(settings).models] if agent else []
     priced = [
         ("the agent's model", at) for a in filter(None, (agent, *named)) for at in a.priced(costs.price_list(settings))
     ]

@@ -29,7 +29,7 @@ from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.raw import RawCall, parts, unpack
 from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
-from harness.rollouts.variation import vary_of
+from harness.rollouts.variation import vary_in
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.pairwise import CrossPair, TournamentRanker, play_cross
@@ -319,7 +319,7 @@ async def replay_run(
                 model=settings.model,
                 rng=random.Random(f"{settings.seed}/{recorded.query}/{recorded.index}"),
             )
-            options = ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools, vary_of(settings))
+            options = ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools, vary_in(settings))
             yield await replay_rollout(loaded, env, of_query, recorded, calls, options)
 
 

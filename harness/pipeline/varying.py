@@ -13,7 +13,7 @@ from harness.core.user_files import read_text
 from harness.endpoints.refused_settings import other_ways
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.resolve import AgentSpec
-from harness.rollouts.variation import vary_of
+from harness.rollouts.variation import vary_in
 
 _MOST = 1_000_000
 _GROUPS = 3
@@ -26,7 +26,7 @@ class EqualAnswers:
 
     def __init__(self, settings: Settings, agent: AgentSpec | None, note: Callable[[str], None]) -> None:
         """Call `note` at most once. Nothing is looked at where samples are not varied by temperature alone."""
-        self._asked = settings.temperature if vary_of(settings) == BY_TEMPERATURE and settings.temperature else None
+        self._asked = settings.temperature if vary_in(settings) == BY_TEMPERATURE and settings.temperature else None
         self._left = _GROUPS if self._asked and agent and not agent.offline else 0
         self._note = note
 
@@ -49,7 +49,7 @@ def settle_vary(settings: Settings, agent: AgentSpec, redact: Redactor) -> Setti
     """Return settings whose way to vary holds the texts of its variants. Raises UsageError for one that cannot be."""
     if settings.vary is None:
         return settings
-    vary, named = vary_of(settings), before_colon("vary")
+    vary, named = vary_in(settings), before_colon("vary")
     if agent.offline and (vary.efforts or vary.models):
         way = "effort" if vary.efforts else "models"
         raise UsageError(f"{named}: {way} changes nothing of the embedded model; vary instructions or temperature")

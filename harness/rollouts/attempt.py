@@ -39,10 +39,8 @@ from harness.rollouts.run_options import as_config, refuse_two_servers, what_bec
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
-from harness.rollouts.variation import dealt, vary_of, with_variant
+from harness.rollouts.variation import ANCHOR_TEMPERATURE, dealt, refused_words, sampling_for, vary_in, with_variant
 from harness.rollouts.written_files import OnWrite, writes_told
-
-ANCHOR_TEMPERATURE = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,14 +135,8 @@ class Attempt:
 
     @cached_property
     def requested(self) -> Sampling:
-        """The settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
-        settings, seed = self.run_context.settings, self.recorder.seed
-        model = (self.recipe and self.recipe.model) or settings.model
-        by_temperature = vary_of(settings).temperature
-        if self.role == "anchor":
-            return Sampling(temperature=ANCHOR_TEMPERATURE if by_temperature else None, seed=seed, model=model)
-        temperature = settings.temperature if by_temperature else None
-        return Sampling(temperature=temperature, top_p=settings.top_p, seed=seed, model=model)
+        """The settings asked for."""
+        return sampling_for(self.run_context.settings, self.role, self.recipe, self.recorder.seed)
 
     async def run(self) -> AgentOutcome:
         """Run the agent. Raises Refused in strict mode only; all else that goes wrong is an outcome."""
@@ -203,8 +195,7 @@ class Attempt:
         loaded = self.run_context.loaded
         failure = failure_from(cause, self.recorder, loaded.file)
         if self.recipe and failure.type in OF_THE_REQUEST:
-            had = f"this sample had {self.recipe.name}: leave out of {option('vary')} what the model refuses"
-            failure = failure.model_copy(update={"message": f"{failure.message}; {had}"})
+            failure = failure.model_copy(update={"message": f"{failure.message}; {refused_words(self.recipe)}"})
         if loaded.context is None and reads_no_context(cause):
             failure = failure.model_copy(update={"message": f"{failure.message}; {NO_CONTEXT}"})
         return AgentOutcome(failure=failure, error=cause)
@@ -326,7 +317,7 @@ class Attempt:
         with runs_taken_over(runs):
             try:
                 async with set_up(loaded, env, self.query, self.scope, change) as agent:
-                    with_variant(agent, vary_of(settings), self.recipe)
+                    with_variant(agent, vary_in(settings), self.recipe)
                     run_config = self._run_config(runs)
                     with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
                         if loaded.app:

@@ -19,7 +19,7 @@ from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.outcomes import AgentOutcome
 from harness.rollouts.recorder import Recorder
-from harness.rollouts.variation import dealt, vary_of
+from harness.rollouts.variation import dealt, vary_in
 
 
 class FirstCall:
@@ -109,7 +109,7 @@ class RolloutsHere:
             limit=TimeLimit(run_context.settings.timeout),
             seed=sampling_seed(run_context, query, index),
             approver=ChosenApprover(run_context.settings.approve, run_context.loaded.approve),
-            greedy=index == 0 and vary_of(run_context.settings).temperature,
+            greedy=index == 0 and vary_in(run_context.settings).temperature,
             effort=recipe and recipe.effort,
         )
         attempt = Attempt(run_context, query, index, recorder, run_context.clock(), before=begun.before)

@@ -10,14 +10,17 @@ from typing import Any
 from agents import Agent, ModelSettings, RunContextWrapper
 from openai.types.shared import Reasoning
 
+from harness.core.errors import option
 from harness.core.recipes import BY_TEMPERATURE, Recipe, Vary, parse_vary, varied
+from harness.core.records import Role, Sampling
 from harness.core.settings import Settings
 
+ANCHOR_TEMPERATURE = 0.0
 _parsed = lru_cache(maxsize=8)(parse_vary)
 """A run's text is read once, not once a rollout."""
 
 
-def vary_of(settings: Settings) -> Vary:
+def vary_in(settings: Settings) -> Vary:
     """Return in what a run's samples differ: in temperature alone where nothing is said."""
     return BY_TEMPERATURE if settings.vary is None else _parsed(settings.vary)
 
@@ -37,12 +40,27 @@ def dealt(settings: Settings, query: str, index: int) -> Recipe | None:
     Samples are dealt the recipes in rounds: within a round each has its turn, in an order of chance. So a rollout's
     recipe does not depend on how many there are.
     """
-    every = recipes(vary_of(settings))
+    every = recipes(vary_in(settings))
     if index == 0 or every == (Recipe(),):
         return None
     round_, turn = divmod(index - 1, len(every))
     order = random.Random(f"{settings.seed}/{query}/recipes/{round_}").sample(range(len(every)), len(every))
     return every[order[turn]]
+
+
+def sampling_for(settings: Settings, role: Role, recipe: Recipe | None, seed: int | None) -> Sampling:
+    """Return the settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
+    model = (recipe and recipe.model) or settings.model
+    by_temperature = vary_in(settings).temperature
+    if role == "anchor":
+        return Sampling(temperature=ANCHOR_TEMPERATURE if by_temperature else None, seed=seed, model=model)
+    temperature = settings.temperature if by_temperature else None
+    return Sampling(temperature=temperature, top_p=settings.top_p, seed=seed, model=model)
+
+
+def refused_words(recipe: Recipe) -> str:
+    """Return what is said of a sample whose request the model refused."""
+    return f"this sample had {recipe.name}: leave out of {option('vary')} what the model refuses"
 
 
 def with_variant(agent: Agent[Any], vary: Vary, recipe: Recipe | None) -> None:

@@ -16,7 +16,7 @@ from harness.core.records import Group, Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.report.summary.rollouts import anchor_is_greedy
-from harness.rollouts.variation import dealt, recipes, vary_of
+from harness.rollouts.variation import dealt, recipes, vary_in
 from harness.tournament.group import briefed_rollout
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen
 from tests.rollouts.test_capture import roll_out
@@ -51,7 +51,7 @@ def test_another_seed_or_query_deals_otherwise():
 
 
 def test_ways_joined_by_x_make_a_recipe_of_each_combination():
-    every = recipes(vary_of(load({"vary": 'effort=low,highxinstructions=["A","B"]xmodels=m'})))
+    every = recipes(vary_in(load({"vary": 'effort=low,highxinstructions=["A","B"]xmodels=m'})))
     assert [recipe.name for recipe in every] == [
         "effort=low, instructions=1, model=m",
         "effort=low, instructions=2, model=m",
