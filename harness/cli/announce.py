@@ -19,7 +19,9 @@ from harness.pipeline.plan import Prepared, describe_calls
 from harness.pipeline.rescoring import Quote
 from harness.pipeline.resolve import prices_by_name
 from harness.pipeline.stages import describe_batches
+from harness.report.terminal.table import on_one_line
 from harness.report.text import dollars
+from harness.rollouts.variation import recipes, vary_in
 from harness.tournament.ranker import METHODS
 
 _OF_MODELS = ("model", "base_url", "api")
@@ -96,6 +98,8 @@ def note_idle_agent_options(console: Console, prepared: Prepared, values: Mappin
     idle = [SETTINGS[name].flag for name in _OF_MODELS if values.get(name) is not None]
     if prepared.agent.offline and idle:
         console.print(f"note: the embedded model has no use for {', '.join(idle)}")
+    if values.get("temperature") is not None and not vary_in(prepared.settings).temperature:
+        console.print("note: --temperature does nothing here: temperature is not among the ways of --vary")
     loaded = prepared.agent.loaded
     if prepared.settings.judge_when == "tied" and loaded.reward is None:
         console.print(
@@ -148,9 +152,20 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     return [
         f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
         *([design_line] if design_line else []),
+        *_recipe_lines(prepared.settings),
         _cost_line(prepared, queries),
         *([f"prices by name (--price-by-name): {by_name}"] if by_name else []),
     ]
+
+
+def _recipe_lines(settings: Settings) -> list[str]:
+    """Return how samples differ, where not by temperature alone: each recipe, and each variant's first line."""
+    if settings.vary is None:
+        return []
+    vary = vary_in(settings)
+    names = ", ".join(dict.fromkeys(recipe.name for recipe in recipes(vary)))
+    first = [f"instructions={at}: {on_one_line(text, 100)}" for at, text in enumerate(vary.variants, 1)]
+    return [f"samples vary by {counted(vary.count, 'recipe')}: {names or 'temperature'}", *first]
 
 
 def _better_design(prepared: Prepared) -> list[str]:

@@ -108,6 +108,13 @@ def test_tables_name_each_sample_s_recipe(command: Command):
     assert sorted(row[head.index("recipe")] for row in rows) == ["", *["instructions=1"] * 2, *["instructions=2"] * 2]
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_dry_run_names_the_recipes_and_shows_how_each_variant_begins(command: Command):
+    plan = command("run --agent mine --offline -n 5 --vary instructions=variants.txt --dry-run -q")
+    assert "samples vary by 2 recipes: instructions=1, instructions=2\n" in plan
+    assert "instructions=1: Sources first.\ninstructions=2: replace: Be brief.\n" in plan
+
+
 @pytest.mark.usefixtures("varied")
 def test_stats_has_the_diversity_of_a_run_that_varies(command: Command):
     (ranking,) = json.loads(command("stats --json"))["rankings"]
