@@ -4,7 +4,6 @@ A function that builds an agent is told apart from it by what it takes and what 
 """
 
 import inspect
-from collections.abc import Callable
 from typing import Any, get_args, get_origin, get_type_hints
 
 from agents import Agent
@@ -39,13 +38,13 @@ def is_app_function(source: Any) -> bool:
     return True
 
 
-def argument_for(function: Callable[..., Any], query: Query) -> Any:
+def argument_for(function: Any, query: Query) -> Any:
     """Return what an app's function is called with: a Query or a text if it says so, else what the SDK would take."""
     takes = _hints(function).get(next(iter(inspect.signature(function).parameters)))
     return query if takes is Query else query.text if takes is str else query.agent_input()
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _hints(function: Any) -> dict[str, Any]:
     try:
         return get_type_hints(function)
     except Exception:  # noqa: BLE001 - annotations are the user's code, and may name what is not there

@@ -321,7 +321,7 @@ class Attempt:
                     run_config = self._run_config(runs)
                     with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
                         if loaded.app:
-                            return await app_outcome(loaded, self.query)
+                            return await app_outcome(loaded.source, self.query)
                         result = await Runner.run(
                             agent,
                             self.query.agent_input(),

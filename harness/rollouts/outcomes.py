@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from agents import Agent
-from agents.result import RunResultBase
+from agents import Agent, RunResult, RunResultStreaming
 from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError
 
 from harness.core.errors import UsageError
 from harness.core.records import Failure, Query
 from harness.rollouts.app_functions import argument_for
 from harness.rollouts.approval_gate import waits_for
 from harness.rollouts.lifecycle import call_user_code
-from harness.rollouts.loading import LoadedAgent
 
 
 @dataclass(frozen=True)
@@ -26,10 +23,10 @@ class AgentOutcome:
     error: BaseException | None = None
 
 
-async def app_outcome(loaded: LoadedAgent, query: Query) -> AgentOutcome:
+async def app_outcome(function: Any, query: Query) -> AgentOutcome:
     """Call an app's function and return what became of it. Raises UsageError for what is no answer."""
-    answer: Any = await call_user_code(loaded.source, argument_for(loaded.source, query))
-    returned = f"{loaded.name} returned a {type(answer).__name__}"
+    answer: Any = await call_user_code(function, argument_for(function, query))
+    returned = f"{function.__name__} returned a {type(answer).__name__}"
     if issubclass(type(answer), Agent) or hasattr(answer, "__aenter__"):
         raise UsageError(
             f"{returned}: a function of the query returns its answer; one that "
@@ -37,13 +34,13 @@ async def app_outcome(loaded: LoadedAgent, query: Query) -> AgentOutcome:
         )
     try:
         return read_outcome(answer)
-    except PydanticSerializationError:
+    except ValueError:  # pydantic has no form for it
         raise UsageError(f"{returned}, which is neither text nor JSON") from None
 
 
 def read_outcome(result: Any) -> AgentOutcome:
     """Return how what raised nothing ended: a run or an app, with a text, with JSON, or waiting for an approval."""
-    is_run = issubclass(type(result), RunResultBase)
+    is_run = isinstance(result, RunResult | RunResultStreaming)
     if is_run and result.interruptions:
         message = waits_for(result.interruptions)
         return AgentOutcome(failure=Failure(kind="approval", type="ToolApprovalItem", message=message))

@@ -138,7 +138,7 @@ async def _run(
                 to_do: Options = {"context": scope.context, "max_turns": options.max_turns, "run_config": config}
                 to_do |= {"hooks": scope.hooks, "session": scope.session}
                 if loaded.app:
-                    outcome = await app_outcome(loaded, query)
+                    outcome = await app_outcome(loaded.source, query)
                 else:
                     outcome = read_outcome(await Runner.run(agent, query.agent_input(), **to_do))
                 error = runs.raised
