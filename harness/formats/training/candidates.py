@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, islice, pairwise
 from typing import Literal
 
+from harness.core.errors import switch
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
@@ -140,7 +141,7 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
     if trains_one_policy and is_greedy and "anchor" not in included:
         yield "the anchor: it was sampled at temperature 0"
     if rollout.recipe and rollout.recipe.changes_policy and "varied" not in included:
-        yield "its recipe gave it other instructions or another model (--include-varied takes it)"
+        yield f"its recipe gave it other instructions or another model ({switch('include_varied')} takes it)"
     if rollout.capture == "partial":
         yield "not all of its calls are recorded"
     if rollout.index in group.flagged and "flagged" not in included:
