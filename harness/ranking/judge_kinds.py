@@ -59,7 +59,9 @@ def learn_of_any_kind(groups: Sequence[Comparisons], prior: Prior = WEAK) -> Lea
     priors = [prior, *map(prior_of, KINDS)]
     judges = [unknown, *(learn_judge(sums, kind) for kind in priors[1:])]
     logs = np.array([_log_evidence(sums, judge, of) for judge, of in zip(judges, priors, strict=True)])
-    return replace(_mixture(judges, np.exp(logs - np.logaddexp.reduce(logs))), wild=unknown.wild)
+    return replace(
+        _mixture(judges, np.exp(logs - np.logaddexp.reduce(logs))), wild=unknown.wild, wild_left=unknown.wild_left
+    )
 
 
 def _log_evidence(sums: Sequence[PoolSums], judge: LearntJudge, prior: Prior) -> float:

@@ -93,7 +93,7 @@ def fit_by(judge: LearntJudge, groups: Sequence[Comparisons], *, tell_p_value: b
     sound = wild.sound(heard)
     for sums in pool_sums(sound):
         of_leanings = _of_leanings(sums, sound, judge)
-        fits |= _fits(sums, groups, judge, 1 / (1 - wild.left), of_leanings, tell_p_value=tell_p_value)
+        fits |= _fits(sums, groups, judge, 1 / (1 - judge.wild_left), of_leanings, tell_p_value=tell_p_value)
     return [fits[place] for place in range(len(groups))]
 
 

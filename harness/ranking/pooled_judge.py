@@ -82,6 +82,8 @@ class LearntJudge:
     """How the calls of several jurors become those of this one judge."""
     wild: float = 0.0
     """The share of its calls that are wild (harness.ranking.wild_calls)."""
+    wild_left: float = 0.0
+    """Their share among the calls that are heard, of the groups that it was learnt from."""
     leanings: TakenOut | None = None
     """How what it leans to is taken out of its calls; None where no probe shows that."""
 

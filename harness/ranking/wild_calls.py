@@ -68,7 +68,8 @@ def learn_sound_judge(groups: Sequence[Comparisons], prior: Prior = WEAK) -> Lea
         if all(map(np.array_equal, wild.heard, before.heard)):
             break
         judge = learn_judge(pool_sums(wild.sound(groups)), prior)
-    return replace(judge, wild=wild.share)
+    judge = replace(judge, wild=wild.share)
+    return replace(judge, wild_left=wild_calls(groups, judge).left) if judge.wild else judge
 
 
 def wild_calls(groups: Sequence[Comparisons], judge: LearntJudge) -> WildCalls:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from harness.ranking.comparisons import WEAK, Comparisons, Floats
 from harness.ranking.fixed_pairs import Cyclic
-from harness.ranking.pooled import fit_pooled
+from harness.ranking.pooled import fit_by, fit_pooled, learnt_from
 from harness.ranking.pooled_judge import learn_judge
 from harness.ranking.pooled_sums import pool_sums
 from harness.ranking.profile import lent_prior
@@ -60,6 +60,16 @@ def test_no_call_is_dropped_without_which_two_that_met_would_no_longer_be_connec
     heard = wild_calls([*groups, alone], learn_sound_judge(groups)).heard
     assert heard[-1].all()
     assert not all(of.all() for of in heard[:-1])
+
+
+def test_a_group_is_ranked_the_same_beside_others_and_alone_by_a_judge_with_wild_calls():
+    _, groups, _ = pool(0.15, 0.4)
+    judge = learnt_from(groups)
+    assert judge.wild_left > 0
+    for together, group in zip(fit_by(judge, groups), groups, strict=True):
+        (alone,) = fit_by(judge, [group])
+        assert alone.estimates == pytest.approx(together.estimates, abs=1e-9)
+        assert alone.covariance == pytest.approx(together.covariance, abs=1e-9)
 
 
 @pytest.mark.parametrize(("version", "tells"), [(1, False), (2, True)])
