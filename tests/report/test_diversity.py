@@ -55,6 +55,16 @@ def test_a_useless_recipe_is_found_in_nine_of_ten_runs_of_100_queries_and_no_oth
     assert all(set(names) <= {"effort=minimal"} for names in found)
 
 
+def test_a_useless_recipe_of_thousands_of_queries_is_found():
+    kinds = [Recipe(effort=level) for level in ("low", "high")]
+    won = ranked_by([0.0, 1.0, 2.0], [None, *kinds]), ranked_by([0.0, 2.0, 1.0], [None, *kinds])
+    groups = [won[at % 5 == 0] for at in range(3000)]
+    assert [(r.name, r.first, r.drop) for r in diversity(groups).recipes] == [
+        ("effort=high", 2400.0, False),
+        ("effort=low", 600.0, True),
+    ]
+
+
 @pytest.mark.parametrize("queries", [3, 100])
 def test_recipes_that_do_not_differ_are_named_in_at_most_one_run_of_twenty(queries: int):
     named = [any(r.drop for r in diversity(simulated(seed, queries, {})).recipes) for seed in range(20)]

@@ -101,7 +101,10 @@ def _figures(name: str, sums: _Sums, level: float) -> RecipeFigures:
 
 def _at_most(hits: int, trials: int, chance: float) -> float:
     """Return how probably a binomial count is at most so large. Chances that differ by query would spread it less."""
-    return math.fsum(math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(hits + 1))
+    # by logarithms: the binomial coefficients of a thousand queries are beyond a float
+    whole, log, log_other = math.lgamma(trials + 1), math.log(chance), math.log1p(-chance)
+    ways = (whole - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(hits + 1))
+    return math.fsum(math.exp(way + k * log + (trials - k) * log_other) for k, way in enumerate(ways))
 
 
 def diversity_words(figures: Diversity) -> Iterator[QualityFigure]:
