@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agents import RunConfig
+
 from harness.core.errors import UsageError, on_a_line, option, quoted
 from harness.core.records import Query
 from harness.core.settings import Settings
@@ -15,7 +17,7 @@ from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.app_parts import GivenPart
 from harness.rollouts.lifecycle import close_session, made_part
 from harness.rollouts.loading import LoadedAgent, users_error
-from harness.rollouts.run_options import as_config, brings_models, refuse_two_servers
+from harness.rollouts.run_options import brings_models, refuse_two_servers
 
 
 async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query]) -> None:
@@ -27,16 +29,15 @@ async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query
     loaded = spec.loaded
     if not loaded.has_run_parts:
         return
-    first = list(islice(queries, 2))
-    for query in first[:1]:
-        given = await _made(loaded, "run_config", query)
-        if given is not None:
-            refuse_two_servers(as_config({"run_config": given}), settings)
-        brings = given is not None and brings_models(as_config({"run_config": given}))
-        if spec.endpoint is None and not spec.offline and not brings:
-            await refuse_no_model(loaded, settings)
-        await _made(loaded, "hooks", query)
-    if loaded.session and first:
+    if not (first := list(islice(queries, 2))):
+        return
+    theirs: RunConfig | None = await _made(loaded, "run_config", first[0])
+    if theirs is not None:
+        refuse_two_servers(theirs, settings)
+    if spec.endpoint is None and not spec.offline and not (theirs and brings_models(theirs)):
+        await refuse_no_model(loaded, settings)
+    await _made(loaded, "hooks", first[0])
+    if loaded.session:
         await _check_sessions(loaded, settings, first)
 
 

@@ -150,7 +150,7 @@ def _may_bring_models(loaded: LoadedAgent) -> bool:
     """Return whether an app's configuration brings models, or the app, or its function for that, may do so."""
     run_config = loaded.run_config
     if isinstance(run_config, GivenPart):
-        return brings_models(as_config({"run_config": run_config.value}))
+        return brings_models(as_config(run_config.value))
     return loaded.app or run_config is not None
 
 

@@ -5,14 +5,17 @@ Each is a value, or a function of the query that is called once a rollout.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, cast
 
 from agents import RunConfig
 from agents.lifecycle import AgentHooksBase, RunHooksBase
 
+from harness.core.errors import on_a_line
+
 RUN_PARTS = ("run_config", "hooks", "session")
 """The parts that have types of the SDK's; the context is whatever the agent's tools read."""
+_FIELDS = frozenset(field.name for field in fields(RunConfig))
 _OF_A_SESSION = ("get_items", "add_items", "pop_item", "clear_session")
 
 
@@ -66,8 +69,11 @@ def part_maker(part: Any) -> Callable[[Any], Any] | None:
 def part_fault(name: str, part: Any) -> str | None:
     """Return what a part should be instead of what was given; None where it can be used."""
     match name:
+        case "run_config" if isinstance(part, Mapping):
+            strange = [name for name in cast("Mapping[object, Any]", part) if name not in _FIELDS]
+            return f"an openai-agents RunConfig, which has no {on_a_line(str(strange[0]))!r}" if strange else None
         case "run_config":
-            return None if isinstance(part, RunConfig | Mapping | None) else "an openai-agents RunConfig"
+            return None if isinstance(part, RunConfig | None) else "an openai-agents RunConfig"
         case "hooks" if isinstance(part, AgentHooksBase):
             return "openai-agents RunHooks (AgentHooks belong on the agent: Agent(hooks=...))"
         case "hooks":

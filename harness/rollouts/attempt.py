@@ -35,7 +35,7 @@ from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider,
 from harness.rollouts.outcomes import AgentOutcome, app_outcome, read_outcome
 from harness.rollouts.raw import pack_tokens
 from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
-from harness.rollouts.run_options import as_config, refuse_two_servers, what_became
+from harness.rollouts.run_options import refuse_two_servers, what_became
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
@@ -337,10 +337,9 @@ class Attempt:
 
     def _run_config(self, runs: RolloutRuns) -> RunConfig:
         """Return what the run is made with, and note what became of the app's own configuration. Raises UsageError."""
-        given = self.scope.run_config
-        config = runs.outermost(given)
-        if given is not None:
-            theirs = as_config({"run_config": given})
+        theirs = self.scope.run_config
+        config = runs.outermost(theirs)
+        if theirs is not None:
             refuse_two_servers(theirs, self.run_context.settings)
             self.scope.merged = what_became(theirs, config)
         return config

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import anyio
-from agents import Agent
+from agents import Agent, RunConfig
 from agents.mcp import MCPServer
 
 from harness.core.errors import UsageError
@@ -25,6 +25,7 @@ from harness.rollouts.agent_code import ends_rollout, in_words
 from harness.rollouts.app_parts import RUN_PARTS, GivenPart, part_fault
 from harness.rollouts.graph import Change, connect, copied, servers_to_connect
 from harness.rollouts.loading import AgentEnv, LoadedAgent
+from harness.rollouts.run_options import as_config
 
 _Value = TypeVar("_Value")
 
@@ -85,7 +86,7 @@ class RolloutScope:
     """What one rollout has for itself. `clean_up_error` is set if the clean-up raised."""
 
     context: Any = None
-    run_config: Any = None
+    run_config: RunConfig | None = None
     hooks: Any = None
     session: Any = None
     merged: tuple[str, ...] = ()
@@ -142,14 +143,14 @@ async def close_session(session: Any) -> None:
 
 
 async def made_part(loaded: LoadedAgent, name: str, query: Query) -> Any:
-    """Return what a run for a query is begun with. Raises UsageError for what the SDK cannot use."""
+    """Return what a run for a query is begun with, a RunConfig as such. Raises UsageError for what cannot be used."""
     maker: Callable[..., Any] | None = getattr(loaded, name)
     if maker is None:
         return None
     made = await call_user_code(maker, query)
     if instead := part_fault(name, made):
         raise UsageError(f"{name} of agent {loaded.name!r} gives a {type(made).__name__}; it must give {instead}")
-    return made
+    return as_config(made) if name == "run_config" and made is not None else made
 
 
 async def verified(loaded: LoadedAgent, rollout: Rollout, query: Query, most_s: float = REWARD_S) -> Rollout:

@@ -326,7 +326,7 @@ class RolloutRuns:
             raise RolloutOver("the rollout has ended: no more agents are run in it")
         for each in _agents(agent):
             self.on_agent(each)
-        theirs, close = as_config(options), None
+        theirs, close = as_config(options.get("run_config")), None
         state = self.recorder.state
         provider = theirs.model_provider
         if isinstance(provider, RecordedProvider) and provider.thread == threading.get_ident():
@@ -347,7 +347,7 @@ class RolloutRuns:
         """Let it end the rollout."""
         self.recorder.fatal = self.recorder.fatal or raised
 
-    def outermost(self, given: Any) -> RunConfig:
+    def outermost(self, given: RunConfig | None) -> RunConfig:
         """Return the configuration of the rollout's own run with what an app gave for it, if anything.
 
         The model that the user named, and the embedded one, go before the app's; a provider that the app chose is
@@ -355,7 +355,7 @@ class RolloutRuns:
         """
         if given is None:
             return self.config
-        theirs = copy.copy(as_config({"run_config": given}))
+        theirs = copy.copy(given)
         if isinstance(self.config.model, str):
             theirs.model = self.config.model
         ours = cast("RecordedProvider", self.config.model_provider)

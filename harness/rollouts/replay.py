@@ -49,7 +49,7 @@ class ReplayRuns:
     def take(self, agent: Any, given_input: Any, options: Options) -> TakenRun:
         """Return a run on the recording. Raises Diverged for a run whose calls were not recorded."""
         del given_input
-        theirs = as_config(options)
+        theirs = as_config(options.get("run_config"))
         live = self.recording.live_tools and not self.recording.drives_nested
         if isinstance(theirs.model, ReplayModel) or live:
             return TakenRun(agent, options)
@@ -133,8 +133,7 @@ async def _run(
                 agent = await around.enter_async_context(set_up(loaded, env, query, scope, lambda _: {}))
                 with_variant(agent, options.vary, rollout.recipe)
                 if scope.run_config is not None:
-                    own = as_config({"run_config": scope.run_config})
-                    config = replace(merged(own, config), model=config.model)
+                    config = replace(merged(scope.run_config, config), model=config.model)
                 to_do: Options = {"context": scope.context, "max_turns": options.max_turns, "run_config": config}
                 to_do |= {"hooks": scope.hooks, "session": scope.session}
                 if loaded.app:

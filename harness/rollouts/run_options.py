@@ -14,13 +14,11 @@ from harness.core.errors import UsageError, option
 from harness.core.settings import Settings
 from harness.core.unicode import without_credentials
 from harness.rollouts.approval_gate import ToolHooks
-from harness.rollouts.sdk_runner import Options
 
 
-def as_config(options: Options) -> RunConfig:
+def as_config(given: Any) -> RunConfig:
     """Return the configuration that a run was begun with, which may be a mapping or none."""
-    config: Any = options.get("run_config")
-    return config if isinstance(config, RunConfig) else RunConfig(**cast("dict[str, Any]", config or {}))
+    return given if isinstance(given, RunConfig) else RunConfig(**cast("dict[str, Any]", given or {}))
 
 
 _SDK_PROVIDERS = (MultiProvider, OpenAIProvider)

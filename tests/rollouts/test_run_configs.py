@@ -217,6 +217,8 @@ WRONG = {
     "run_config = 3": r"'run_config' must be a function .* or an openai-agents RunConfig, not a int; .*rename",
     "hooks = []": r"'hooks' must be a function of the query, or openai-agents RunHooks, not a list",
     "import sqlite3 as session": r"'session' must be .* Session, not a module",
+    "run_config = {'nonsense': 1}": r"'run_config' must be .* RunConfig, which has no 'nonsense', not a dict",
+    "def run_config(query): return {'nonsense': 1}": r"it must give an .* RunConfig, which has no 'nonsense'",
     "def run_config(query): return 3": r"run_config of agent 'wrong' gives a int; it must give an .* RunConfig",
     "def hooks(query): return 1 / 0": r"hooks\(query\) of agent 'wrong' raised ZeroDivisionError: .* line 2\)",
     OF_THE_AGENT: r"belong on the agent: Agent\(hooks=",
