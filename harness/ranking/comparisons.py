@@ -217,6 +217,12 @@ _BEGINNING = "ceiling: "
 _LOWEST, _HIGHEST = 0.0, 10.0
 
 
+def covariance_from(root: Sequence[Sequence[float]]) -> Floats:
+    """Return the covariance whose lower Cholesky factor a record holds, row i with i + 1 numbers."""
+    factor = np.array([[*row, *[0.0] * (len(root) - len(row))] for row in root])
+    return factor @ factor.T
+
+
 def share_at_ends(groups: Sequence[Comparisons]) -> float:
     """Return the share of all scores that lie at an end of the scale, 0 or 10."""
     scores = [part for calls in groups for part in (calls.score_first, calls.score_second)]
@@ -262,8 +268,8 @@ class Parameters(NamedTuple, Generic[Amount]):
     """beta."""
 
 
-LEVEL_SHARE = Parameters._fields.index("level_share")
-"""Where kappa stands among the parameters."""
+QUALITY, LEVEL_SHARE = (Parameters._fields.index(name) for name in ("log_quality_var", "level_share"))
+"""Where tau and kappa stand among the parameters."""
 PRIOR_MEAN = Parameters(
     log_quality_var=math.log(2),
     log_level_var=math.log(0.5),
@@ -285,6 +291,7 @@ _ENDS: Floats = np.array([0.0, 0.15, 0.4, 0.65, 1.0, 1.4])
 _WIDTH_SD = 0.5
 _CERTAIN = 1e8
 _WIDER = 5.0
+"""By this factor in the standard deviation, what is believed of rollouts that differ less than is usual."""
 
 
 def _half_normal() -> Floats:
@@ -329,7 +336,7 @@ class Prior:
     def of_near_equals(self) -> "Prior":
         """Return the same belief, but for hardly any of how far rollouts differ."""
         precision = self.precision.copy()
-        precision[0, 0] /= _WIDER**2
+        precision[QUALITY, QUALITY] /= _WIDER**2
         return replace(self, precision=precision)
 
 

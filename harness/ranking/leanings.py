@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.core.judge_profile import JudgeLeanings
-from harness.ranking.comparisons import Comparisons, Floats, Leanings
+from harness.ranking.comparisons import Comparisons, Floats, Leanings, covariance_from
 
 _FREE_SD, _LEANS_SD = np.array([0.3, 0.2, 0.2]), np.array([3.0, 1.5, 1.5])
 """Of the points for length, formatting and talk of itself: of a judge that hardly leans to a feature, and of one that
@@ -77,9 +77,7 @@ def leanings_record(leanings: Leanings, calls: int) -> JudgeLeanings:
 
 def as_leanings(record: JudgeLeanings) -> Leanings:
     """Return leanings as they were kept."""
-    size = len(record.points)
-    root = np.array([[*row, *[0.0] * (size - len(row))] for row in record.root])
-    return Leanings(np.array(record.points), root @ root.T)
+    return Leanings(np.array(record.points), covariance_from(record.root))
 
 
 class TakenOut(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.ranking.comparisons import LEVEL_SHARE, PRIOR_MEAN, WEAK, Floats, Parameters, Prior
+from harness.ranking.comparisons import LEVEL_SHARE, PRIOR_MEAN, QUALITY, WEAK, Floats, Parameters, Prior
 from harness.ranking.juror_weights import JuryVoices, learnt_widths
 from harness.ranking.leanings import TakenOut
 from harness.ranking.pooled_model import at_a_time, log_evidence, log_probabilities
@@ -26,7 +26,7 @@ _STEP = 1e-3
 _LEAST_CURVATURE = 0.1
 """The prior's own; less is rounding."""
 _CERTAIN_SDS = 3.0
-_QUALITY, _PREFERENCE, _POSITION, _LEVEL_NOISE, _LINEAR = 0, 3, 4, 5, 7
+_PREFERENCE, _POSITION, _LEVEL_NOISE, _LINEAR = 3, 4, 5, 7
 """Where the parameters stand. The scores are linear in those from the last place on, level and first side."""
 _KNOWN_WELL = 0.15
 """Up to this standard deviation of the variances' logarithms, what follows from the parameters is nearly linear."""
@@ -97,7 +97,7 @@ def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:
     twice as many groups of equals `ok` as should be (benchmarks/weak_signal.py).
     """
     learnt = _most_probable(pool, prior)
-    least = float(prior.mean[_QUALITY] - prior.precision[_QUALITY, _QUALITY] ** -0.5)
+    least = float(prior.mean[QUALITY] - prior.precision[QUALITY, QUALITY] ** -0.5)
     many = prior.any_kind and sum(len(sums.design) for sums in pool) > FEW
     if many and learnt.parameters.log_quality_var < least:
         prior = prior.of_near_equals()
@@ -178,7 +178,7 @@ def judge_points(mode: Floats, covariance: Floats, log_probabilities: Callable[[
     follows = np.linalg.solve(rest, turned[:_LINEAR, _LINEAR:]).T
     linear = turned[_LINEAR:, _LINEAR:] - follows @ turned[:_LINEAR, _LINEAR:]
     steps = _point_steps(
-        is_known_well=bool(np.sqrt(rest.diagonal()[[_QUALITY, _PREFERENCE, _LEVEL_NOISE]]).max() <= _KNOWN_WELL)
+        is_known_well=bool(np.sqrt(rest.diagonal()[[QUALITY, _PREFERENCE, _LEVEL_NOISE]]).max() <= _KNOWN_WELL)
     )
     moves = steps @ np.linalg.cholesky(rest).T
     at = _parameters(_total_and_ratio(mode) + np.hstack([moves, moves @ follows.T]))

@@ -9,7 +9,7 @@ import numpy as np
 from harness.core import judge_profile
 from harness.core.judge_profile import JudgeLeanings, JudgeParameters, JudgeProfile, hash_of_judge
 from harness.core.rankings import FIT_VERSION
-from harness.ranking.comparisons import WEAK, Comparisons, Parameters, Prior, share_at_ends
+from harness.ranking.comparisons import WEAK, Comparisons, Parameters, Prior, covariance_from, share_at_ends
 from harness.ranking.judge_kinds import KIND_SD, KINDS, KINDS_LEARNT_FROM
 from harness.ranking.judge_stats.tally import JudgeCall
 from harness.ranking.leanings import as_leanings
@@ -125,14 +125,13 @@ def profile_of_kind(kind: str, judge: str, rubric: str, rendering: int) -> Judge
 
 def lent(profile: JudgeProfile) -> Prior:
     """Return a profile as the prior of other groups of the same judge: a little wider than it was learnt."""
-    size = len(DRIFT)
-    root = np.array([[*row, *[0.0] * (size - len(row))] for row in profile.root])
     mean = np.clip(np.array(profile.parameters.values), np.array(_LEAST_LENT), np.array(_MOST_LENT))
     widths = WEAK.noise_widths
     if profile.noise_widths is not None:
         learnt = np.array(profile.noise_widths) / math.fsum(profile.noise_widths)
         widths = (1 - _DRIFT_OF_WIDTHS) * learnt + _DRIFT_OF_WIDTHS * widths
-    return Prior(mean, np.linalg.inv(root @ root.T + np.diag(np.array(DRIFT) ** 2)), widths, any_kind=False)
+    covariance = covariance_from(profile.root) + np.diag(np.array(DRIFT) ** 2)
+    return Prior(mean, np.linalg.inv(covariance), widths, any_kind=False)
 
 
 def lent_prior(
