@@ -59,13 +59,13 @@ class LabelledSums:
         closed = {query: [p for p in listed if p.outcome is not None] for query, listed in sorted(pairs.items())}
         asked = [pair for listed in closed.values() for pair in listed if not pair.forfeit]
         labelled = [pair for pair in asked if pair.said is not None]
-        chances = iter(1 / drawing_weights([pair.weight for pair in labelled], len(asked)))
+        weights = iter(drawing_weights([pair.weight for pair in labelled], len(asked)))
         rows: dict[tuple[bool, str], Numbers] = {}
         for query in filter(closed.__getitem__, closed):
             row = rows.setdefault(cluster_name(query, clusters), np.zeros(8))
             row[0] += 1
             for pair in closed[query]:
-                row[1:] += _parts(pair, next(chances) if _is_labelled(pair) else 1.0) / len(closed[query])
+                row[1:] += _parts(pair, next(weights) if _is_labelled(pair) else 1.0) / len(closed[query])
         columns = np.array([rows[name] for name in sorted(rows)], np.float64).reshape(-1, 8).T
         return cls(*columns, labels=len(labelled), pairs=len(asked), of_one_size=isinstance(clusters, OfOneSize))
 
@@ -84,15 +84,14 @@ def _is_labelled(pair: Pair) -> bool:
     return pair.said is not None and not pair.forfeit
 
 
-def _parts(pair: Pair, chance: float) -> Numbers:
+def _parts(pair: Pair, weight: float) -> Numbers:
     outcome = pair.outcome or 0.0
     if pair.forfeit:
         return np.array([outcome, 0, 0, 0, 0, 0, 0])
     if pair.said is None:
         return np.array([0, outcome, 1, 0, 0, 0, 0])
-    return np.array(
-        [0, outcome, 1, *(figure / chance for figure in (1, pair.said, outcome, 1 - abs(pair.said - outcome)))]
-    )
+    of_people = weight * np.array([1, pair.said, outcome, 1 - abs(pair.said - outcome)])
+    return np.array([0, outcome, 1, *of_people])
 
 
 def drawing_weights(weights: Sequence[float], pairs: int) -> Numbers:

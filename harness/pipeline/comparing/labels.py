@@ -35,8 +35,8 @@ def drawn_pairs(reader: ComparisonReader, rng: random.Random, by: str | None = N
         rollouts = [next(r for r in queries[name].rollouts[side] if r.index == index) for side, index in of_sides]
         a, b = (Transcript(path=_text(reader, r.path_blob), answer=_text(reader, r.answer_blob)) for r in rollouts)
         first, second = indices
-        blind = BlindPair(queries[name].text, name, (first, second), (a, b), is_control=False)
-        blind = replace(blind, drawing_weight=round(pair.weight, 6))
+        weight = round(pair.weight, 6)
+        blind = BlindPair(queries[name].text, name, (first, second), (a, b), is_control=False, drawing_weight=weight)
         yield blind if next(first_first) else replace(blind, rollouts=(second, first), texts=(b, a))
 
 

@@ -20,7 +20,7 @@ from harness.comparison.gate import (
     reasons_to_doubt,
 )
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
-from harness.comparison.outcomes import OfOneSize, cluster_name, side_pairs
+from harness.comparison.outcomes import OfOneSize, PairLabels, cluster_name, side_pairs
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, JudgeCalibration, SideResult
 from harness.core.errors import UsageError, call, counted, option, switch
 from harness.core.gates import Forecast, GateResult, InterimRule
@@ -38,7 +38,11 @@ def comparison_of(reader: ComparisonReader, people: PeoplesWord | None = None) -
 
     `people` are the labels to go by; None: those kept with it.
     """
-    word = people or PeoplesWord()
+    return _compared(reader, people or PeoplesWord())[0]
+
+
+def _compared(reader: ComparisonReader, word: PeoplesWord) -> tuple[Comparison, PairLabels]:
+    """Return what a comparison says now, and what people said of its pairs."""
     info, newest = reader.info, reader.newest()
     if newest is None:
         raise UsageError(f"comparison {info.id} has compared no query yet; go on with {call('resume', reader.folder)}")
@@ -60,7 +64,7 @@ def comparison_of(reader: ComparisonReader, people: PeoplesWord | None = None) -
         labels_of_people=labels,
     )
     lost = reasons_to_doubt(queries, [side.label for side in sides])
-    return Comparison(
+    comparison = Comparison(
         comparison=info.id,
         path=str(reader.folder),
         offline=info.offline,
@@ -88,6 +92,7 @@ def comparison_of(reader: ComparisonReader, people: PeoplesWord | None = None) -
             *_of_people(said.results, used, len(given), word.min_agreement),
         ),
     )
+    return comparison, labels
 
 
 def _of_people(results: Sequence[SideResult], used: int, given: int, least: float) -> Iterator[str]:
@@ -230,11 +235,10 @@ def conclude_comparison(
             return None
         queries = [judged[content] for content in sorted(judged)]
         word, planned = people or PeoplesWord(), len(plan.parts)
-        said = comparison_of(reader, word)
+        said, labels = _compared(reader, word)
         if doubt := contradicted(said.results[0].people, word.min_agreement):
             raise UsageError(f"no gate: {doubt}. The comparison is kept: {comparison}")
         looked_at = {content for part in plan.parts[: len(looks)] for content in part}
-        labels, _ = cross_labels(reader, queries, word.of(reader))
         pairs = side_pairs((judged[content] for content in looked_at), (0, 1), labels=labels)
         last = look_by_people(looks[-1], pairs, clusters, rules.margin, alone=planned == 1)
         looks = (*looks[:-1], last)
