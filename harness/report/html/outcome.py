@@ -134,17 +134,15 @@ class StandingsLine:
     """The advantage as a share of the greatest in the group, -1..1."""
 
 
-def _temperature(rollout: Rollout) -> str:
-    asked = rollout.requested.temperature
-    return "own" if asked is None and rollout.origin is None else temperature_words(asked)
-
-
 def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
     """Return a line a rollout, best first."""
     placed = rollouts.placed_rollouts(group, ranking)
     judged = ranking.status == "complete" or ranking.matches
     second_fit = rollouts.places_by_secondary_fit((p.ranked for p in placed), ranking.matches) if judged else {}
     greatest = max((abs(p.ranked.advantage or 0.0) for p in placed), default=0.0) or 1.0
+
+    def requested(rollout: Rollout) -> str:
+        return "own" if rollouts.at_own_temperature(rollout) else temperature_words(rollout.requested.temperature)
 
     def effective(rollout: Rollout) -> str | None:
         if rollout.effective.uniform or not rollout.calls:
@@ -158,7 +156,7 @@ def standings(group: Group, ranking: GroupRanking) -> list[StandingsLine]:
             row=p,
             place=rollouts.place_of(p, placed),
             second_fit=second_fit.get(p.rollout.index),
-            temperature=_temperature(p.rollout),
+            temperature=requested(p.rollout),
             effective=effective(p.rollout),
             bar=round((p.ranked.advantage or 0.0) / greatest, 3),
         )

@@ -289,19 +289,22 @@ def own_models(rollout: Rollout) -> list[str]:
     ]
 
 
+def at_own_temperature(rollout: Rollout) -> bool:
+    """Return whether the run asked for no temperature; of an imported rollout it is not known what was asked for."""
+    return rollout.requested.temperature is None and rollout.origin is None
+
+
 def asked_words(rollout: Rollout) -> str:
     """Return what was asked for of a rollout, beside its seed: a temperature, a recipe, or nothing."""
-    temperature, recipe = rollout.requested.temperature, rollout.recipe
-    words = [f"temperature {temperature_words(temperature)}"] if temperature is not None or rollout.origin else []
+    temperature, recipe = temperature_words(rollout.requested.temperature), rollout.recipe
+    words = [] if at_own_temperature(rollout) else [f"temperature {temperature}"]
     return ", ".join([*words, recipe.name] if recipe else words) or "the agent as it stands"
 
 
 def anchor_is_greedy(group: Group) -> bool | None:
     """Tell whether every call of the anchor carried temperature 0; None if it made none, or none was asked for."""
     anchor = next((r for r in group.rollouts if r.role == "anchor"), None)
-    if anchor and anchor.requested.temperature is None and anchor.origin is None:
-        return None
-    if anchor is None or not any(c.error is None for c in anchor.calls):
+    if anchor is None or at_own_temperature(anchor) or not any(c.error is None for c in anchor.calls):
         return None
     return anchor.effective.uniform and anchor.effective.temperature == 0
 
