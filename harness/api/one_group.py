@@ -80,10 +80,9 @@ async def rollout(
 
     `agent` is an Agent, a function that builds one, a module like an agent's file, or what --agent takes; `settings`
     are those of the command line (`temperature=1.0`, `base_url=...`); what the agent's app gives its runs is as in
-    `run`. Failed rollouts are in the group with their
-    cause. Where the endpoint gave no reply for `give_up` seconds, the rollouts not begun are not in the group, and a
-    warning says so. Nothing is written unless `store` is given. Raises UsageError; Refused (out of quota: OutOfQuota)
-    where the endpoint turns the first call down.
+    `run`. Failed rollouts are in the group with their cause. Where the endpoint gave no reply for `give_up` seconds,
+    the rollouts not begun are not in the group, and a warning says so. Nothing is written unless `store` is given.
+    Raises UsageError; Refused (out of quota: OutOfQuota) where the endpoint turns the first call down.
     """
     chosen, run_env = load({"n": n, **settings}), read_run_env(progress)
     (asked,) = make_queries([query])

@@ -132,12 +132,10 @@ def loaded_agent(agent: AnyAgent, **parts: Any) -> LoadedAgent:
     `parts` are what its app gives its runs, by name, in place of the agent's own; an agent with any cannot be found
     again by its name. Raises UsageError.
     """
-    if isinstance(agent, AppAgent):
-        return loaded_agent(
-            agent.agent, **(agent.parts | {name: part for name, part in parts.items() if part is not None})
-        )
-    loaded = load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)
     given = {name: part for name, part in parts.items() if part is not None}
+    if isinstance(agent, AppAgent):
+        return loaded_agent(agent.agent, **(agent.parts | given))
+    loaded = load_agent(str(agent), Path.cwd()) if isinstance(agent, str | Path) else from_object(agent)
     for name, part in given.items():
         if not callable(part) and (instead := part_fault(name, part)):
             raise UsageError(

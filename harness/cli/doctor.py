@@ -16,7 +16,7 @@ from harness.cli.archived_run import runs_folder
 from harness.cli.console import stderr, stdout
 from harness.cli.output import Caller, print_json
 from harness.cli.progress_bars import ProgressBars, run_under_bars, silence_logs, stdout_for_results
-from harness.core.errors import ExitCode, Interrupted, UsageError, command, counted
+from harness.core.errors import ExitCode, Interrupted, UsageError, command, counted, option
 from harness.core.progress import now
 from harness.doctor.calibration import (
     Calibration,
@@ -123,7 +123,7 @@ def _probe(caller: Caller, run: str, flags: Mapping[str, Any]) -> ExitCode:
     """Ask a run's judge about probes of its leanings, keep these, and print them; return the exit code."""
     changes = {name: value for name, value in flags.items() if value is not None}
     if strange := [name for name in changes if not (name.startswith("judge_") or name == "rubric")]:
-        raise UsageError(f"--{strange[0].replace('_', '-')} with --probe: it is no matter of the run's judge")
+        raise UsageError(f"{option(strange[0])} with --probe: it is no matter of the run's judge")
     folder, console = find_run(run, runs_folder(caller)), stderr()
     plan = plan_probes(folder, changes, caller.environ)
     console.print(

@@ -1,7 +1,7 @@
 """What a judging goes by: its rubric and a judge's profile, never read where only an archive names their files."""
 
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +111,7 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Set
     if len(judge.members) > 1:
         raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
     mismatches, known = list[str](), (judge.identity, rubric.label, RENDERING)
-    for profile in _profiles(word, settings.runs_dir, lambda kind: profile_of_kind(kind, *known)):
+    for profile in _profiles(word, settings.runs_dir, known):
         if (mismatch := profile.mismatch(*known)) is None:
             break
         mismatches.append(mismatch)
@@ -144,14 +144,15 @@ def refuse_profile(settings: Settings) -> None:
         raise UsageError(f"{option('judge_profile')} is for a judge that is named by its model")
 
 
-def _profiles(word: str, runs_dir: Path, of_kind: Callable[[str], JudgeProfile]) -> list[JudgeProfile]:
+def _profiles(word: str, runs_dir: Path, judging: tuple[str, str, int]) -> list[JudgeProfile]:
+    """Return the profiles that a word names: a text, a file, a kind for the `judging` at hand, those of a run."""
     if word.lstrip().startswith("{"):
         return [profile_in(word, before_colon("judge_profile"))]
     path, name = Path(word), on_a_line(word)
     if is_file(path):
         return [profile_in(read_text(path, name, most=_MOST_BYTES), name)]
     if word in KINDS:
-        return [of_kind(word)]
+        return [profile_of_kind(word, *judging)]
     try:
         folder = find_run(word, runs_dir)
     except UsageError as exc:

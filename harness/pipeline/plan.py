@@ -106,8 +106,8 @@ async def prepare(
     resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
     await check_app(agent, settings, queries)
-    plan = Prepared(judge=judge, rubric=rubric, settings=settings, credentials=credentials, agent=agent)
-    return replace(plan, leanings=leanings_for(settings, judge, rubric))
+    leanings = leanings_for(settings, judge, rubric)
+    return Prepared(judge, rubric, settings, credentials, leanings=leanings, agent=agent)
 
 
 def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:

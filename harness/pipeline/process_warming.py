@@ -45,9 +45,9 @@ def warm_up(spec: AgentSpec, settings: Settings) -> bool:
         tools: list[Tool] = [function_tool(_look_up, name_override="look_up")]
         agent = from_object(Agent(name="stand-in", instructions="Answer.", model="m", tools=tools))
         stand_in = AgentSpec(agent, endpoint, spec.offline, "m")
-        asked = replace(settings, approve=(), upload_traces=False, redact=(), model=None, vary=None, timeout=10.0)
-        asked = replace(asked, retries=0)
-        return asyncio.run(_roll_out(stand_in, replace(asked, tokens="off" if settings.tokens == "off" else "auto")))
+        asked = replace(settings, approve=(), upload_traces=False, redact=(), timeout=10.0, retries=0)
+        tokens = "off" if settings.tokens == "off" else "auto"
+        return asyncio.run(_roll_out(stand_in, replace(asked, model=None, vary=None, tokens=tokens)))
     return False
 
 
