@@ -323,6 +323,8 @@ class Prior:
     """Whether wild calls are told from the others (harness.ranking.wild_calls), as from version 2 of the fits on."""
     any_kind: bool = True
     """Whether nothing is known of the judge but what kinds there are (harness.ranking.judge_kinds): since version 3."""
+    jurors_by_likelihood: bool = True
+    """Whether a likelihood tells how far jurors see the same (harness.ranking.juror_calls): since version 4."""
     leanings: Leanings | None = None
     """What probes show of the judge's leanings (harness.ranking.leanings); None without probes."""
 

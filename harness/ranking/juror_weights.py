@@ -13,22 +13,19 @@ qualities as the jury sees them is no part of z, and makes intervals wider. Juro
 same, as in a plain mean. A juror all of whose scores are those of another says nothing more, and is not heard.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.ranking.comparisons import NOISE_WIDTHS, Comparisons, Floats, Ints, Parameters
+from harness.ranking.juror_calls import LearntJuror, by_seat, spread_of
 from harness.ranking.pooled_model import LEAST_NOISE, about_their_mean, posterior, prior_vars, squares
 from harness.ranking.pooled_sums import PoolSums
 
-_BELIEVED_ALIKE, _BELIEF = 0.8, 30.0
-"""What is believed of rho before the calls are seen, and how many calls by two jurors without noise outweigh it."""
-_LEAST_ALIKE = _LEAST_LEVEL_SHARE = 0.05
-_CLOSEST = 1 - 1e-9
+_LEAST_LEVEL_SHARE = 0.05
 _LEAST_HEARD = 0.1
 """Of a call whose other jurors failed, no mark is blown up to more than so many times its share in the jury."""
 
@@ -47,16 +44,6 @@ class Voice(NamedTuple):
     def part(self) -> float:
         """How much of what the jury says of differences is this juror's, beside the parts of the others."""
         return self.margin_weight * self.spread
-
-
-class LearntJuror(NamedTuple):
-    """What a juror's own calls show of it."""
-
-    calls: Sequence[Comparisons]
-    """Those of each group in which it judged."""
-    pool: Sequence[PoolSums]
-    """Their sums."""
-    parameters: Parameters[float]
 
 
 @dataclass(frozen=True)
@@ -99,7 +86,7 @@ class JuryVoices:
         n, mean, every = calls.n, self.mean, self.voices.values()
         margins = _Sum(n * n, _LEAST_HEARD * sum(voice.part for voice in every))
         levels = _Sum(n * n, _LEAST_HEARD * sum(voice.level_weight * voice.spread for voice in every))
-        for seat, own in _by_seat(calls):
+        for seat, own in by_seat(calls):
             if seat in self.echoes:
                 continue
             voice, at = self.voices.get(seat, mean), own.first * n + own.second
@@ -130,46 +117,13 @@ class _Sum:
         return self._values[places] / np.maximum(self._weights[places], self._least)
 
 
-def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
-    """Return the calls of each juror by its seat, group by group; none of a group in which it judged nothing."""
-    calls: dict[int, list[Comparisons]] = {}
-    for group in groups:
-        for seat, own in _by_seat(group):
-            calls.setdefault(seat, []).append(own)
-    return dict(sorted(calls.items()))
-
-
-def echoes_among(calls: Mapping[int, Sequence[Comparisons]]) -> frozenset[int]:
-    """Return the seats of jurors who judged the same calls as one before them, each with the same scores."""
-    seats: dict[tuple[bytes, ...], int] = {}
-    return frozenset(seat for seat, own in calls.items() if seats.setdefault(_said(own), seat) != seat)
-
-
-def _said(calls: Sequence[Comparisons]) -> tuple[bytes, ...]:
-    """Return what a juror said in all of its calls, so that two can be told to have said the same."""
-    columns = (column for of in calls for column in (of.first, of.second, of.score_first, of.score_second))
-    return tuple(column.tobytes() for column in columns)
-
-
-def learn_voices(
-    groups: Sequence[Comparisons], learnt: Mapping[int, LearntJuror], echoes: frozenset[int]
-) -> JuryVoices:
-    """Return how the jurors of groups weigh by what was `learnt` of each that is heard."""
-    alike = _alike(groups, learnt) if len(learnt) > 1 else 1.0
+def learn_voices(learnt: Mapping[int, LearntJuror], alike: float, echoes: frozenset[int]) -> JuryVoices:
+    """Return how jurors who see the same so far (rho) weigh, by what was `learnt` of each that is heard."""
     return JuryVoices({seat: _voice(juror, alike) for seat, juror in learnt.items()}, alike, echoes)
 
 
-def _by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:
-    if calls.juror is None:
-        return
-    for seat in np.unique(calls.juror).tolist():
-        own = calls.juror == seat
-        scores = calls.score_first[own], calls.score_second[own]
-        yield seat, Comparisons(calls.n, calls.first[own], calls.second[own], *scores)
-
-
 def _voice(juror: LearntJuror, alike: float) -> Voice:
-    at, spread = juror.parameters, _spread(juror.parameters)
+    at, spread = juror.parameters, spread_of(juror.parameters)
     in_one = sum(float(sums.single.number[sums.design].sum()) for sums in juror.pool)
     in_both = sum(float(sums.halves.number[sums.design].sum()) for sums in juror.pool)
     rollouts = sum(sums.n * len(sums.design) for sums in juror.pool)
@@ -185,65 +139,8 @@ def _voice(juror: LearntJuror, alike: float) -> Voice:
     )
 
 
-def _spread(at: Parameters[float]) -> float:
-    return float(np.exp(at.log_quality_var / 2))
-
-
 def _weight(gain: float, noise: float, alike: float) -> float:
     return gain / (max(noise, LEAST_NOISE) + (1 - alike) * gain * gain)
-
-
-def _alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> float:
-    """Return rho: how far two jurors' margins on the same calls go together, over how far their spreads would.
-
-    A call counts by how much of both margins is quality: of jurors without any it says nothing. Margins cannot go
-    together more than what both jurors see, so rho is at least their correlation, less a standard error.
-    """
-    readings: dict[int, tuple[float, float]] = {}
-    for seat, juror in jurors.items():
-        margins = np.concatenate([_margins(own, juror.parameters)[1] for own in juror.calls])
-        spread, seen = _spread(juror.parameters), float(margins @ margins) / len(margins)
-        # Which share of the margins' variance qualities of that spread explain. Of smaller margins than these would
-        # give, as of a juror who always says the same, how small they are: the spread is believed then, and not seen.
-        expected = 2 * spread * spread
-        readings[seat] = spread, min(expected, seen) / max(expected, seen)
-    together, calls, least = _BELIEF * _BELIEVED_ALIKE, _BELIEF, list[tuple[float, int]]()
-    for (seat, other), (margins, margins_other) in _both_judged(groups, jurors).items():
-        (spread, quality), (spread_other, quality_other) = readings[seat], readings[other]
-        counts = quality * quality_other
-        together += counts * float(margins @ margins_other) / (2 * spread * spread_other)
-        calls += counts * len(margins)
-        least.append((_least_correlation(margins, margins_other), len(margins)))
-    shared = sum(number for _, number in least)
-    bound = sum(low * number for low, number in least) / shared if shared else 0.0
-    return min(1.0, max(_LEAST_ALIKE, together / calls, bound))
-
-
-def _both_judged(
-    groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]
-) -> dict[tuple[int, int], tuple[Floats, Floats]]:
-    """Return for each two jurors their margins on the calls that both judged."""
-    parts: dict[tuple[int, int], list[Floats]] = {}
-    for group in groups:
-        own = [(s, *_margins(calls, jurors[s].parameters)) for s, calls in _by_seat(group) if s in jurors]
-        for (seat, at, margins), (other, at_other, margins_other) in combinations(own, 2):
-            _, here, there = np.intersect1d(at, at_other, return_indices=True)
-            parts.setdefault((seat, other), []).append(np.stack([margins[here], margins_other[there]]))
-    joined = {seats: np.concatenate(part, axis=1) for seats, part in parts.items()}
-    return {seats: (both[0], both[1]) for seats, both in joined.items()}
-
-
-def _least_correlation(a: Floats, b: Floats) -> float:
-    """Return the correlation of two jurors' margins about 0, less one standard error (Fisher's z)."""
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    if not size:
-        return 0.0
-    return float(np.tanh(np.arctanh(np.clip(a @ b / size, -_CLOSEST, _CLOSEST)) - 1 / np.sqrt(len(a))))
-
-
-def _margins(calls: Comparisons, at: Parameters[float]) -> tuple[Ints, Floats]:
-    """Return which order each call is of, and its margin but for what standing first is worth."""
-    return calls.first * calls.n + calls.second, calls.score_first - calls.score_second - at.first_side
 
 
 STEPS: Floats = np.linspace(-1.8, 1.8, 9)

@@ -9,7 +9,8 @@ import numpy as np
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
 from harness.ranking.equals import p_values
 from harness.ranking.judge_kinds import learn_of_any_kind
-from harness.ranking.juror_weights import JuryVoices, LearntJuror, echoes_among, learn_voices, of_jurors, on_groups
+from harness.ranking.juror_calls import LearntJuror, alike_until_3, echoes_among, most_probably_alike, of_jurors
+from harness.ranking.juror_weights import JuryVoices, learn_voices, on_groups
 from harness.ranking.leanings import TakenOut
 from harness.ranking.pooled_judge import FEW, LearntJudge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
@@ -68,7 +69,8 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
         return None
     echoes = echoes_among(calls)
     heard = {seat: _learnt_juror(own, prior) for seat, own in calls.items() if seat not in echoes}
-    return learn_voices(groups, heard, echoes)
+    alike_in = most_probably_alike if prior.jurors_by_likelihood else alike_until_3
+    return learn_voices(heard, alike_in(groups, heard) if len(heard) > 1 else 1.0, echoes)
 
 
 def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:

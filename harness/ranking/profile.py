@@ -140,8 +140,9 @@ def lent_prior(
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
 
     `leanings` are what probes of the judge show, where those are not the profile's. Earlier versions of the fits told
-    no wild calls and knew no kinds, and their rankings follow from that.
+    no wild calls, knew no kinds and weighed jurors by moments, and their rankings follow from that.
     """
     shown, prior = leanings or (profile and profile.leanings), lent(profile) if profile else WEAK
-    prior = replace(prior, tells_wild=fit_version > 1, any_kind=prior.any_kind and fit_version > 2)
+    by_kinds, by_likelihood = prior.any_kind and fit_version > 2, fit_version > 3
+    prior = replace(prior, tells_wild=fit_version > 1, any_kind=by_kinds, jurors_by_likelihood=by_likelihood)
     return replace(prior, leanings=as_leanings(shown)) if shown else prior

@@ -67,9 +67,10 @@ def test_a_query_without_calls_does_not_count_among_the_few():
     assert with_it[0].estimates == pytest.approx(without[0].estimates, abs=1e-4)
 
 
-@pytest.mark.parametrize(("version", "by_kinds"), [(2, False), (3, True)])
-def test_rankings_of_an_earlier_version_of_the_fits_are_followed_without_kinds(version: int, by_kinds: bool):
-    assert lent_prior(None, version).any_kind is by_kinds
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_rankings_of_an_earlier_version_of_the_fits_are_followed_as_they_were_made(version: int):
+    prior = lent_prior(None, version)
+    assert [prior.tells_wild, prior.any_kind, prior.jurors_by_likelihood] == [version > made for made in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

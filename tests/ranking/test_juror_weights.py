@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ranking.comparisons import Comparisons, Floats
+from harness.ranking.comparisons import WEAK, Comparisons, Floats, Prior
 from harness.ranking.juror_weights import JuryVoices, Voice
 from harness.ranking.pooled import fit_alone, fit_by, fit_pooled, learnt_from
 
@@ -235,6 +235,22 @@ def with_echo(calls: Comparisons) -> Comparisons:
     sides = [np.r_[c, c[first]] for c in (calls.first, calls.second)]
     a, b = (np.r_[c, c[first]] for c in (calls.score_first, calls.score_second))
     return Comparisons.of(calls.n, sides[0], sides[1], a, b, np.r_[seats, np.full(first.sum(), 9)])
+
+
+@pytest.mark.parametrize("prior", [WEAK, replace(WEAK, jurors_by_likelihood=False)], ids=["now", "until 3"])
+@pytest.mark.parametrize(("noise", "taste"), [(0.3, 0.0), (0.3, 0.3), (1.0, 0.0)])
+def test_how_far_jurors_see_the_same_is_learnt_within_a_tenth_by_a_pool(noise: float, taste: float, prior: Prior):
+    _, calls = judged([Juror(noise=noise, taste=taste), Juror(taste=taste)], 60, seed=3)
+    jury = learnt_from(calls, prior).jury
+    assert jury
+    assert jury.alike == pytest.approx(1 - taste, abs=0.1)
+
+
+def test_jurors_who_see_the_same_are_seen_to_by_a_few_groups_and_their_intervals_are_no_wider_for_tastes():
+    pools = [judged([Juror(noise=0.3), Juror(noise=0.3)], 8, seed) for seed in range(12)]
+    voices = [jury for _, calls in pools if (jury := learnt_from(calls).jury)]
+    assert len(voices) == len(pools)
+    assert np.mean([jury.alike for jury in voices]) > 0.97
 
 
 @pytest.mark.parametrize("groups", [1, 8])

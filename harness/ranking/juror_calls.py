@@ -1,0 +1,167 @@
+"""For `pooled`: each juror's calls, and rho, how far two jurors see the same (harness.ranking.juror_weights has it)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.ranking.comparisons import Comparisons, Floats, Ints, Parameters
+from harness.ranking.pooled_model import LEAST_NOISE
+from harness.ranking.pooled_sums import PoolSums
+
+_ALIKE: Floats = (np.arange(1, 201)) / 200
+_BELIEVED: Floats = np.where(_ALIKE < 1, _ALIKE**3 / 50, 1.0)
+"""What rho may be, and how probable it is before the calls are seen: 1 in one half, else about .8."""
+_SURELY_SEEN = 1e-6
+_BELIEVED_UNTIL_3, _BELIEF, _LEAST_ALIKE, _CLOSEST = 0.8, 30.0, 0.05, 1 - 1e-9
+"""What versions 1 to 3 believe of rho beforehand, and how many calls by two jurors without noise outweigh it."""
+
+
+class LearntJuror(NamedTuple):
+    """What a juror's own calls show of it."""
+
+    calls: Sequence[Comparisons]
+    """Those of each group in which it judged."""
+    pool: Sequence[PoolSums]
+    """Their sums."""
+    parameters: Parameters[float]
+
+
+def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
+    """Return the calls of each juror by its seat, group by group; none of a group in which it judged nothing."""
+    calls: dict[int, list[Comparisons]] = {}
+    for group in groups:
+        for seat, own in by_seat(group):
+            calls.setdefault(seat, []).append(own)
+    return dict(sorted(calls.items()))
+
+
+def echoes_among(calls: Mapping[int, Sequence[Comparisons]]) -> frozenset[int]:
+    """Return the seats of jurors who judged the same calls as one before them, each with the same scores."""
+    seats: dict[tuple[bytes, ...], int] = {}
+    return frozenset(seat for seat, own in calls.items() if seats.setdefault(_said(own), seat) != seat)
+
+
+def _said(calls: Sequence[Comparisons]) -> tuple[bytes, ...]:
+    """Return what a juror said in all of its calls, so that two can be told to have said the same."""
+    columns = (column for of in calls for column in (of.first, of.second, of.score_first, of.score_second))
+    return tuple(column.tobytes() for column in columns)
+
+
+def by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:
+    """Yield each juror's seat and its calls of a group; nothing of a single judge."""
+    if calls.juror is None:
+        return
+    for seat in np.unique(calls.juror).tolist():
+        own = calls.juror == seat
+        scores = calls.score_first[own], calls.score_second[own]
+        yield seat, Comparisons(calls.n, calls.first[own], calls.second[own], *scores)
+
+
+def spread_of(at: Parameters[float]) -> float:
+    """Return tau, the standard deviation of the qualities as a juror sees them."""
+    return float(np.exp(at.log_quality_var / 2))
+
+
+def most_probably_alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> float:
+    """Return rho: the mean of what is probable of it after what two jurors say of the same rollouts.
+
+    In a basis that the calls of a group's design leave independent, what juror k says of a coordinate has the variance
+    tau_k^2 + v_k / (how much is called of it), and with another's the covariance rho tau_k tau_l. A coordinate counts
+    by how much of both jurors' margins is quality: of jurors without any it says nothing.
+    """
+    readings = {seat: _reading(juror) for seat, juror in jurors.items()}
+    logs = np.log(_BELIEVED)
+    for seats, number, (said, said_other) in _coordinates(groups, jurors):
+        (tau, noise, quality), (tau_other, noise_other, quality_other) = (readings[seat] for seat in seats)
+        seen, seen_other = tau**2 + noise / number, tau_other**2 + noise_other / number
+        both = tau * tau_other * _ALIKE[:, None]
+        left = seen * seen_other - both**2
+        fitted = (seen_other * said**2 + seen * said_other**2 - 2 * both * said * said_other) / left
+        logs -= quality * quality_other / 2 * (np.log(left) + fitted).sum(axis=1)
+    weights = np.exp(logs - logs.max())
+    return float(weights @ _ALIKE / weights.sum())
+
+
+def _reading(juror: LearntJuror) -> tuple[float, float, float]:
+    """Return a juror's tau, its margins' noise, and which share of the margins' variance the qualities explain.
+
+    Of smaller margins than these would give, as of a juror who always says the same, how small they are: tau is
+    believed then, and not seen.
+    """
+    at, spread = juror.parameters, spread_of(juror.parameters)
+    margins = np.concatenate([_margins(own, at)[1] for own in juror.calls])
+    noise = float(np.exp([at.log_preference_noise, at.log_position_noise]).sum())
+    expected, observed = 2 * spread * spread + noise, float(margins @ margins) / len(margins)
+    return spread, max(noise, LEAST_NOISE), min(expected, observed) / max(expected, observed)
+
+
+def _coordinates(
+    groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]
+) -> Iterator[tuple[tuple[int, int], Floats, Floats]]:
+    """Yield for each group and two jurors what the calls that both judged say: (2, C), and how much is called of each.
+
+    The C coordinates are those of the calls' design: of n rollouts that are all compared there are n - 1.
+    """
+    for group in groups:
+        own = [(s, *_margins(calls, jurors[s].parameters)) for s, calls in by_seat(group) if s in jurors]
+        for (seat, at, margins), (other, at_other, margins_other) in combinations(own, 2):
+            shared, here, there = np.intersect1d(at, at_other, return_indices=True)
+            design = np.eye(group.n)[shared // group.n] - np.eye(group.n)[shared % group.n]
+            number, basis = np.linalg.eigh(design.T @ design)
+            seen = number > _SURELY_SEEN
+            to_basis = (design @ basis[:, seen]) / number[seen]
+            yield (seat, other), number[seen], np.stack([margins[here], margins_other[there]]) @ to_basis
+
+
+def alike_until_3(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> float:
+    """Return rho as versions 1 to 3 of the fits have it: by the mean product of two jurors' margins on the same calls.
+
+    A call counts by how much of both margins is quality. Rho is at least their correlation, less a standard error.
+    """
+    readings: dict[int, tuple[float, float]] = {}
+    for seat, juror in jurors.items():
+        margins = np.concatenate([_margins(own, juror.parameters)[1] for own in juror.calls])
+        spread, seen = spread_of(juror.parameters), float(margins @ margins) / len(margins)
+        # Which share of the margins' variance qualities of that spread explain. Of smaller margins than these would
+        # give, as of a juror who always says the same, how small they are: the spread is believed then, and not seen.
+        expected = 2 * spread * spread
+        readings[seat] = spread, min(expected, seen) / max(expected, seen)
+    together, calls, least = _BELIEF * _BELIEVED_UNTIL_3, _BELIEF, list[tuple[float, int]]()
+    for (seat, other), (margins, margins_other) in _both_judged(groups, jurors).items():
+        (spread, quality), (spread_other, quality_other) = readings[seat], readings[other]
+        counts = quality * quality_other
+        together += counts * float(margins @ margins_other) / (2 * spread * spread_other)
+        calls += counts * len(margins)
+        least.append((_least_correlation(margins, margins_other), len(margins)))
+    shared = sum(number for _, number in least)
+    bound = sum(low * number for low, number in least) / shared if shared else 0.0
+    return min(1.0, max(_LEAST_ALIKE, together / calls, bound))
+
+
+def _both_judged(
+    groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]
+) -> dict[tuple[int, int], tuple[Floats, Floats]]:
+    """Return for each two jurors their margins on the calls that both judged."""
+    parts: dict[tuple[int, int], list[Floats]] = {}
+    for group in groups:
+        own = [(s, *_margins(calls, jurors[s].parameters)) for s, calls in by_seat(group) if s in jurors]
+        for (seat, at, margins), (other, at_other, margins_other) in combinations(own, 2):
+            _, here, there = np.intersect1d(at, at_other, return_indices=True)
+            parts.setdefault((seat, other), []).append(np.stack([margins[here], margins_other[there]]))
+    joined = {seats: np.concatenate(part, axis=1) for seats, part in parts.items()}
+    return {seats: (both[0], both[1]) for seats, both in joined.items()}
+
+
+def _least_correlation(a: Floats, b: Floats) -> float:
+    """Return the correlation of two jurors' margins about 0, less one standard error (Fisher's z)."""
+    size = float(np.sqrt((a @ a) * (b @ b)))
+    if not size:
+        return 0.0
+    return float(np.tanh(np.arctanh(np.clip(a @ b / size, -_CLOSEST, _CLOSEST)) - 1 / np.sqrt(len(a))))
+
+
+def _margins(calls: Comparisons, at: Parameters[float]) -> tuple[Ints, Floats]:
+    """Return which order each call is of, and its margin but for what standing first is worth."""
+    return calls.first * calls.n + calls.second, calls.score_first - calls.score_second - at.first_side
