@@ -97,6 +97,7 @@ class Seen:
     body: dict[str, Any]
     gateway_key: str | None = None
     """The header X-Gateway-Key, which OPENAI_CUSTOM_HEADERS may hold."""
+    raw: bytes = b""
 
     @property
     def is_judge(self) -> bool:
@@ -290,7 +291,7 @@ class FakeEndpoint:
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers["content-length"]))
                 key = (self.headers.get("authorization") or "").removeprefix("Bearer ") or None
-                answer = endpoint.answer(Seen(self.path, key, json.loads(raw), self.headers.get("x-gateway-key")))
+                answer = endpoint.answer(Seen(self.path, key, json.loads(raw), self.headers.get("x-gateway-key"), raw))
                 if answer is None:
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)

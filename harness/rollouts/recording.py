@@ -107,11 +107,15 @@ class Recording:
         number = self._step_before(nearest)
         if change.what == "tool output changed" and (step := self._step(change.detail, change.tool)):
             number = step[0]
-        if change.what in _FIXED and self.stubbed:
-            remedy = f"{option('live_tools')} runs the tools, which may have set what this is made of"
-            change = change.model_copy(update={"detail": ": ".join(filter(None, (change.detail, remedy)))})
+        if change.what in _FIXED:
+            change = change.model_copy(update={"detail": ": ".join(filter(None, (change.detail, self.remedy())))})
         agent = self._agents.get(nearest)
         raise self.diverge(change.model_copy(update={"call": nearest + 1, "step": number, "agent": agent}))
+
+    def remedy(self) -> str:
+        """Return what to try where something changed that tools may make; nothing where all of them ran."""
+        runs = f"{option('live_tools')} runs the tools, which may have set what this is made of"
+        return runs if self.stubbed else ""
 
     async def output(self, call: int, call_id: str, name: str) -> Any:
         """Return what a tool call of recorded reply `call` gave, as a tool would. Raises as the tool did."""

@@ -172,7 +172,8 @@ def _first_divergence(recording: Recording, outcome: AgentOutcome) -> Divergence
     reasoning, rest = split_think(outcome.answer)
     answer = recording.scrub(rest if reasoning else outcome.answer)
     before = recording.scrub(recording.rollout.trajectory.answer)
-    return None if recorded or answer == before else Divergence(what="answer changed", diff=diff(before, answer))
+    changed = Divergence(what="answer changed", detail=recording.remedy(), diff=diff(before, answer))
+    return None if recorded or answer == before else changed
 
 
 def _ending(failure: Failure | None) -> str:

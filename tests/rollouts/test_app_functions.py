@@ -1,139 +1,131 @@
 """An app's function as the agent: every run inside of it is one trajectory, under the settings of the rollout."""
 
 import asyncio
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Runner, RunState, function_tool, set_default_openai_api, set_default_openai_client
-from openai import AsyncOpenAI
+from agents import Agent, Runner, RunState, function_tool
 from pydantic import BaseModel
 
 import harness
 from harness import AgentEnv, Query
+from harness.cli.app import app as cli
 from harness.core.errors import UsageError
 from harness.rollouts.app_functions import is_app_function
 from harness.rollouts.loading import load_agent
+from tests.conftest import ROOT
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
 from tests.rollouts.test_capture import roll_out
-from tests.rollouts.test_replay import archived, identical
+from tests.rollouts.test_replay import archived, identical, replayed
 
 pytestmark = pytest.mark.anyio
 BOTH_APIS = pytest.mark.parametrize("api", ["chat", "responses"])
 
-APP = '''
-"""An app as it stands: nothing in it knows of rollouts."""
+APP = ROOT / "tests" / "data" / "apps" / "airline.py"
+QUERY = "Move me to 12A, and may I bring a bag?"
+ANSWER = "It is done. [Triage Agent: faq_lookup_tool; Triage Agent to Seat Agent; Seat Agent: update_seat; seat 12A]"
+BARE = """
+import asyncio, runpy, sys
+from agents import set_default_openai_api, set_default_openai_client
+from openai import AsyncOpenAI
 
-from dataclasses import dataclass, field
+async def main(file, query, *servers):
+    for api, url in zip(("chat_completions", "responses"), servers, strict=True):
+        set_default_openai_api(api)
+        set_default_openai_client(AsyncOpenAI(base_url=url, api_key="none"), use_for_tracing=False)
+        for _ in range(2):
+            print(await runpy.run_path(file)["answer"](query))
 
-from agents import Agent, ModelSettings, RunConfig, RunContextWrapper, RunHooks, Runner, SQLiteSession, function_tool
-from agents.run_config import ModelInputData
-
-@dataclass
-class User:
-    name: str
-    seen: list[str] = field(default_factory=list)
-
-class Log(RunHooks[User]):
-    async def on_tool_start(self, context, agent, tool):
-        context.context.seen.append(tool.name)
-
-@function_tool
-def look_up(context: RunContextWrapper[User], word: str) -> str:
-    "Look a word up."
-    return f"{word}, for {context.context.name}"
-
-def dynamic(context: RunContextWrapper[User], agent: Agent[User]) -> str:
-    return f"Research for {context.context.name}."
-
-def last_items(data):
-    return ModelInputData(input=data.model_data.input[-4:], instructions=data.model_data.instructions)
-
-context = User("nobody")
-session = SQLiteSession("of the command line")
-hooks = ["of another kind"]
-run_config = RunConfig(call_model_input_filter=last_items, tracing_disabled=True,
-                       model_settings=ModelSettings(max_tokens=50))
-researcher = Agent[User](name="researcher", instructions=dynamic, tools=[look_up], model="small",
-                         model_settings=ModelSettings(temperature=0.4))
-writer = Agent[User](name="writer", instructions="Write.", model="small")
-
-async def answer(query: str) -> str:
-    user, own = User("Ada"), SQLiteSession("conversation")
-    more = {"context": user, "session": own, "hooks": Log(), "run_config": run_config}
-    found = await Runner.run(researcher, query, **more)
-    written = await Runner.run(writer, f"Write on {found.final_output}", **more)
-    own.close()
-    return f"{written.final_output} ({', '.join(user.seen)})"
-'''
+asyncio.run(main(*sys.argv[1:]))
+"""
 
 
 def scripted(seen: Seen) -> Say:
-    if seen.system == "Write.":
-        return Say("Written.")
-    return Say("found it") if seen.tool_outputs else Say(reasoning="I look.", calls=(("look_up", {"word": "x"}),))
+    """Look up, hand over, update the seat; else say that it is done."""
+    last = str(seen.items[-1])
+    if "'user'" in last and "once more" not in last:
+        return Say(reasoning="I look.", calls=(("faq_lookup_tool", {"question": "May I bring a bag?"}),))
+    if "One bag" in last:
+        return Say(calls=(("transfer_to_seats", {}),))
+    if "assistant" in last and "Seat Agent" in last:
+        return Say(calls=(("update_seat", {"confirmation_number": "C0FFEE", "new_seat": "12A"}),))
+    return Say("It is done.")
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> str:
-    (tmp_path / "app.py").write_text(APP)
-    return f"{tmp_path / 'app.py'}:answer"
+def app() -> str:
+    return f"{APP}:answer"
 
 
 @BOTH_APIS
 async def test_all_runs_of_an_app_are_one_trajectory_in_order(app: str, api: str):
     rollouts, requests = await roll_out(app, scripted, api, n=2)
-    assert sorted(seen.body["temperature"] for seen in requests) == [0.0] * 3 + [0.8] * 3
+    assert sorted(seen.body["temperature"] for seen in requests) == [0.0] * 5 + [0.8] * 5
     assert {seen.body["model"] for seen in requests} == {"m"}
     for rollout in rollouts:
         assert (rollout.status, rollout.capture, rollout.capture_gaps) == ("ok", "full", ())
-        assert rollout.trajectory.answer == "Written. (look_up)"
+        assert rollout.trajectory.answer == ANSWER
         assert [(s.kind, s.agent, s.tool_output or s.reasoning) for s in rollout.trajectory.path] == [
-            ("tool", "researcher", "x, for Ada"),
-            ("message", "researcher", "found it"),
+            ("tool", "Triage Agent", "One bag, under 50 pounds and 22 × 14 × 9 inches."),
+            ("handoff", "Triage Agent", "handed over to Seat Agent"),
+            ("tool", "Seat Agent", "Ada Lovelace sits at 12A of FLT-417 (C0FFEE)"),
+            ("message", "Seat Agent", "It is done."),
         ]
-        assert [call.agent for call in rollout.calls] == ["researcher", "researcher", "writer"]
+        assert [call.agent for call in rollout.calls] == ["Triage Agent"] * 2 + ["Seat Agent"] * 3
         assert rollout.effective.uniform
 
 
+def unsampled(seen: Seen) -> str:
+    """Return a request's bytes without the sampling."""
+    assert json.dumps(seen.body, ensure_ascii=False, separators=(",", ":")).encode() == seen.raw
+    kept = {name: value for name, value in seen.body.items() if name not in {"temperature", "top_p", "seed"}}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+
+
+@pytest.mark.process
+def test_the_command_sends_the_bytes_of_the_bare_app_but_for_the_sampling(app: str, tmp_path: Path):
+    bare, run = [[FakeEndpoint(agent=scripted) for _ in range(2)] for _ in range(2)]
+    with ExitStack() as serving:
+        for endpoint in bare + run:
+            serving.enter_context(endpoint.serving())
+        command = [sys.executable, "-c", BARE, APP, QUERY, *(endpoint.base_url for endpoint in bare)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [ANSWER] * 4
+        for api, endpoint in zip(("chat", "responses"), run, strict=True):
+            options = f"-n 2 --topology none --judge-model offline-features --api {api} --concurrency 1 -q".split()
+            environ = {"OPENAI_BASE_URL": endpoint.base_url}
+            argv = ["run", "--agent", app, QUERY, *options, "--runs-dir", str(tmp_path)]
+            cli.main(argv, standalone_mode=False, obj=environ)
+    for theirs, ours in zip(bare, run, strict=True):
+        assert len(theirs.requests) == 10
+        assert [*map(unsampled, ours.requests)] == [*map(unsampled, theirs.requests)]
+        assert {seen.body["temperature"] for seen in ours.requests} == {0.0, 0.8}
+
+
 @BOTH_APIS
-async def test_its_requests_are_those_of_the_bare_app_but_for_the_sampling(app: str, api: Any):
-    _, requests = await roll_out(app, scripted, api, model=None)
-    with FakeEndpoint(agent=scripted).serving() as bare:
-        async with AsyncOpenAI(base_url=bare.base_url, api_key="none") as client:
-            set_default_openai_client(client, use_for_tracing=False)
-            set_default_openai_api("chat_completions" if api == "chat" else "responses")
-            try:
-                module: Any = load_agent(app, Path.cwd()).source  # anew: its RunConfig takes the API of its time
-                assert await module("Do it.") == "Written. (look_up)"
-            finally:
-                set_default_openai_client(None, use_for_tracing=False)  # pyright: ignore[reportArgumentType]
-                set_default_openai_api("responses")
-    sampling = {"temperature", "top_p", "seed"}
-
-    def unsampled(each: list[Seen]) -> list[dict[str, Any]]:
-        return [{name: value for name, value in seen.body.items() if name not in sampling} for seen in each]
-
-    assert unsampled(requests) == unsampled(bare.requests)
-
-
-@BOTH_APIS
-async def test_it_is_replayed(app: str, api: str, tmp_path: Path):
-    run = await archived(app, "Go.", scripted, tmp_path / "runs", api)
-    await identical(run, app)
+async def test_it_is_replayed_with_its_tools_whose_marks_its_answer_reads(app: str, api: str, tmp_path: Path):
+    run = await archived(app, QUERY, scripted, tmp_path / "runs", api)
     await identical(run, app, live_tools=True)
+    without = [outcome.divergence for outcome in await replayed(run, app)]
+    said = "--live-tools runs the tools, which may have set what this is made of"
+    assert [d and (d.what, d.detail) for d in without] == [("answer changed", said)] * 2
 
 
 async def test_it_is_judged_resumed_and_compared_as_an_agent_is(app: str, tmp_path: Path):
     with FakeEndpoint(agent=scripted, judge=fair_judge()).serving() as endpoint:
         at: dict[str, Any] = {"model": "m", "base_url": endpoint.base_url, "judge_model": "judge", "runs_dir": tmp_path}
-        run = await harness.run(app, "Go.", n=2, **at)
+        run = await harness.run(app, QUERY, n=2, **at)
         assert run.ranking().finished
         assert (await harness.resume(run)).path == run.path
-        comparison = await harness.compare(app, app, queries=["Go."], **at)
+        comparison = await harness.compare(app, app, queries=[QUERY], **at)
         assert comparison.results
-        best = await harness.best_of(load_agent(app, Path.cwd()).source, "Go.", 2, **at)
-    assert best.answer == "Written. (look_up)"
+        best = await harness.best_of(load_agent(app, Path.cwd()).source, QUERY, 2, **at)
+    assert best.answer == ANSWER
 
 
 class Verdict(BaseModel):
