@@ -36,7 +36,11 @@ export_command = options.declared(
         help="Preferences: the least difference. [default: 0]",
     ),
     options.flag("--final-answer", "dpo: final answers alone, of rollouts that share all before them."),
-    click.option("--style", type=click.Choice(SFT_STYLES), help="sft: for whom. [default: trl]"),
+    click.option(
+        "--style",
+        type=click.Choice(SFT_STYLES),
+        help="sft: for whom. [default: trl, or trl-turns where trl lacks turns]",
+    ),
     options.flag("--mixed", "groups, art: take groups in which several models spoke."),
     options.flag("--no-weak", "Leave out groups whose signal is weak."),
     options.flag("--include-anchor", "groups, art: take the anchor, which is off-policy."),

@@ -15,7 +15,7 @@ from harness.core.errors import ExitCode, NothingRankable, UsageError, call, com
 from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
 from harness.formats.training import registry
-from harness.formats.training.rules import PAIR_CHOICES, SFT_STYLES, WHOLE, ExportRules, Included, read_split
+from harness.formats.training.rules import PAIR_CHOICES, WHOLE, ExportRules, Included, read_split
 from harness.formats.trajectory_files import FORMATS
 from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
@@ -27,7 +27,7 @@ from harness.report.summary.ranking import summarize
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut", "varied")
 _HOW_RANKED = ("wholly", "in part", "not at all")
 """Whether all of a query's rollouts have a place in the file, a part of them, or none."""
-_DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "style": SFT_STYLES[0], "least_margin": 0.0}
+_DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "least_margin": 0.0}
 
 
 def export_ranked(
@@ -77,7 +77,7 @@ def _export_rules(chosen: Mapping[str, Any]) -> ExportRules:
         if formats and chosen["format_"] not in formats and value not in (None, False):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
-    plain = {name: chosen[name] for name in ("per_query", "confidence", "mixed", "final_answer")}
+    plain = {name: chosen[name] for name in ("per_query", "confidence", "mixed", "final_answer", "style")}
     with_default = {name: usual if chosen[name] is None else chosen[name] for name, usual in _DEFAULTS.items()}
     return ExportRules(
         format=chosen["format_"],

@@ -204,8 +204,12 @@ class ImportedRun:
     _ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The id of a query here, by the id there and the key of its line."""
     _taken: set[str] = field(default_factory=set[str])
-    _indices: dict[tuple[str, object], int] = field(default_factory=dict[tuple[str, object], int])
+    _indices: dict[tuple[str, int | None, str | None], int] = field(
+        default_factory=dict[tuple[str, int | None, str | None], int]
+    )
     """The rollouts so far that have a number or a content of their own, by query id."""
+    _used: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """The query id and number of each rollout so far."""
 
     def query(self, trajectory: ImportedTrajectory) -> Query | None:
         """Return a trajectory's query if it is the first of its group, else None."""
@@ -218,14 +222,16 @@ class ImportedRun:
         plain = {key: value for key, value in trajectory.metadata.items() if isinstance(value, str | int | float)}
         self.shared[query.id] = {k: v for k, v in self.shared.get(query.id, plain).items() if plain.get(k) == v}
         self.unplaced.update(set(trajectory.unplaced))
-        key = query.id, trajectory.content if trajectory.index is None else trajectory.index
-        if key[1] is not None and key in self._indices:
+        key = query.id, trajectory.index, trajectory.content
+        if key in self._indices:
             index, rollout = self._indices[key], None
         else:
             number = self.counts.get(query.id, 0)
             self.counts[query.id] = number + 1
-            index = number if trajectory.index is None else trajectory.index
-            if key[1] is not None:
+            named = [] if trajectory.index is None else [trajectory.index]
+            index = next(each for each in chain(named, count(number)) if (query.id, each) not in self._used)
+            self._used.add((query.id, index))
+            if key[1:] != (None, None):
                 self._indices[key] = index
             rollout = self._made(query, index, trajectory)
         if trajectory.line:

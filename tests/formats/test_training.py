@@ -23,6 +23,7 @@ from harness.formats.training.candidates import (
 )
 from harness.formats.training.line_models import OpenAIExample, OpenAIPreference, faults
 from harness.formats.training.records import (
+    NotWhole,
     group_records,
     openai_messages,
     preference_records,
@@ -321,9 +322,12 @@ def test_supervised_examples_mask_or_leave_out_what_was_not_said_there():
     )
     best = [a_candidate(0, *forgetful)]
     losses = Losses()
-    (whole,) = sft_records(ranked_group(), best, rules("sft"), losses)
+    with pytest.raises(NotWhole):
+        list(sft_records(ranked_group(), best, rules("sft"), losses))
+    (whole,) = sft_records(ranked_group(), best, rules("sft", style="trl"), losses)
     assert whole.record == {"messages": [USER, said("I look.", reasoning_content="Hm.")]}
-    assert "lost its reasoning" in losses.lines()[0]
+    assert "its answer is in no line" in losses.lines()[0]
+    assert "lost its reasoning" in losses.lines()[1]
     turns = [line.record for line in sft_records(ranked_group(), best, rules("sft", style="trl-turns"), losses)]
     assert [len(r["prompt"]) for r in turns] == [1, 3]
     assert [r["completion"][0]["content"] for r in turns] == ["I look.", "Done."]
@@ -340,7 +344,7 @@ def test_sequences_beside_the_final_one_and_output_schemas_are_named():
         ranked_group(a_match(0, 3, 8, 2)), [a_candidate(0, *turns), a_candidate(3)], rules(), Losses()
     )
     assert line.record["chosen"] == [said("x")]
-    assert line.lost == ("an output schema", "a sequence beside the final one")
+    assert line.lost == ("an output schema", "a sequence beside those compared")
 
 
 def test_messages_for_trl_and_openai():

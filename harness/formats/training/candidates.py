@@ -83,6 +83,11 @@ class Candidate:
         outer = [s for s in self.sequences if s.turns[-1].within is None]
         return (outer or list(self.sequences))[-1]
 
+    @property
+    def outer_turns(self) -> Sequence[Turn]:
+        """The turns that are no nested agent's, sequence by sequence."""
+        return [turn for sequence in self.sequences for turn in sequence.turns if turn.within is None]
+
 
 def group_may_go_in(group: RankedGroup, rules: ExportRules, losses: Losses) -> bool:
     """Return whether a group's ranking can be trained on; if not, count why."""

@@ -124,6 +124,8 @@ def _rules(content: CardContent) -> Iterator[str]:
         return
     yield "groups of signal ok and weak" if rules.weak else "groups of signal ok"
     yield "also taken: " + (", ".join(sorted(rules.included)) or "nothing that is left out by default")
+    if rules.format == "sft":
+        yield f"style: {rules.style or 'trl'}"
     if rules.format in {"dpo", "openai-preference"}:
         least = (
             f"{USUAL_CONFIDENCE:g} in runs judged in one order" if rules.confidence is None else f"{rules.confidence:g}"

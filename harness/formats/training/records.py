@@ -1,5 +1,6 @@
 """A line of each format, from candidates, with the rollouts behind it and what of them it has no place for."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -151,15 +152,27 @@ def _member(candidate: candidates.Candidate, reward: float, advantage: float) ->
 def sft_records(
     _: candidates.RankedGroup, choices: Sequence[candidates.Candidate], rules: ExportRules, losses: candidates.Losses
 ) -> Iterator[TrainingLine]:
-    """Yield a line for each sequence of the best rollout, or for each of its turns."""
+    """Yield a line for each sequence of the best rollout, or for each of its turns.
+
+    Raises NotWhole for a sequence that `trl` has no place for, if no style is named.
+    """
     for best in choices[:1]:
-        parts = best.sequences
+        parts, written = best.sequences, list[TurnSequence]()
         if rules.style == "trl-turns":
             parts = [TurnSequence((turn,)) for sequence in parts for turn in sequence.turns]
+        elif rules.style is None and any(part.has_foreign() for part in parts):
+            raise NotWhole
         for part in parts:
-            if record := _attempted(lambda part=part: _example(part, rules.style), losses):
+            if record := _attempted(lambda part=part: _example(part, rules.style or "trl"), losses):
+                written.append(part)
                 lost = (*unplaced_parts(part), *(lost_for_openai(part.messages) if rules.style == "openai" else ()))
                 yield TrainingLine(record, (best.index,), lost)
+        if written and best.final.turns[-1] not in (part.turns[-1] for part in written):
+            losses.add("rollout", "its answer is in no line, though other turns of it are")
+
+
+class NotWhole(Exception):
+    """A sequence holds a message of the assistant that was not said in it: only a line a turn has a place for it."""
 
 
 def _example(sequence: TurnSequence, style: SftStyle) -> dict[str, Any]:
@@ -185,54 +198,85 @@ def preference_records(
     rules: ExportRules,
     losses: candidates.Losses,
 ) -> Iterator[TrainingLine]:
-    """Yield a line for each pair whose prompts and tools are the same, and, for OpenAI, whose final turns say one."""
+    """Yield a line for each pair whose prompts and tools are the same; else for each turn at which the two part."""
     for pair in candidates.preference_pairs(group, choices, rules, losses):
-        if record := _attempted(lambda pair=pair: _preference(pair, rules), losses):
-            finals = [candidate.final for candidate in pair]
-            lost = [name for final in finals for name in unplaced_parts(final)]
-            lost += ["a sequence beside the final one"] * sum(len(candidate.sequences) - 1 for candidate in pair)
-            if rules.format == "openai-preference":
-                lost += lost_for_openai(m for final in finals for m in final.turns[-1].messages)
-            replies = [*record.get("chosen", ()), *record.get("rejected", ())]
-            tools_in_reply = any(message["role"] == "tool" for message in replies)
-            yield TrainingLine(record, tuple(candidate.index for candidate in pair), tuple(lost), tools_in_reply)
+        compared, aside = _compared(pair, rules)
+        for parts in compared:
+            if record := _attempted(lambda parts=parts: _preference(*parts, rules), losses):
+                lost = [*(name for part in parts for name in unplaced_parts(part)), *aside]
+                if rules.format == "openai-preference":
+                    lost += lost_for_openai(m for part in parts for m in part.messages)
+                replies = [*record.get("chosen", ()), *record.get("rejected", ())]
+                tools_in_reply = any(message["role"] == "tool" for message in replies)
+                yield TrainingLine(record, tuple(candidate.index for candidate in pair), tuple(lost), tools_in_reply)
+                aside = ()
 
 
-def _preference(pair: candidates.RankedPair, rules: ExportRules) -> dict[str, Any]:
+_Compared = tuple[TurnSequence, TurnSequence]
+"""Of two rollouts, what is better and what is worse."""
+
+
+def _compared(pair: candidates.RankedPair, rules: ExportRules) -> tuple[Sequence[_Compared], Sequence[str]]:
+    """Return what of two rollouts is compared, and what is not, each thing by its name.
+
+    It is what ends in the answers, if one prompt led to both; and each other turn in which the two said something else
+    after one prompt: the first that tells them apart, and more where reasoning was not sent back.
+    """
     better, worse = (candidate.final for candidate in pair)
+    if rules.final_answer or rules.format == "openai-preference":
+        better, worse = (TurnSequence((final.turns[-1],)) for final in (better, worse))
+    whole = _prompt(better) == _prompt(worse) and not any(s.has_foreign(len(s.prompt)) for s in (better, worse))
+    compared: list[_Compared] = []
+    if not rules.final_answer:
+        first, second = ([TurnSequence((turn,)) for turn in candidate.outer_turns] for candidate in pair)
+        after = {json.dumps(_prompt(turn)): turn for turn in reversed(second)}
+        shared = [(turn, other) for turn in first if (other := after.get(json.dumps(_prompt(turn))))]
+        in_finals = (*better.turns, *worse.turns) if whole else ()
+        compared = [(a, b) for a, b in shared if _reply(a) != _reply(b) and a.turns[0] not in in_finals]
+    if whole or not compared:
+        compared.append((better, worse))
+    turns = [turn for sides in compared for side in sides for turn in side.turns]
+    beside = sum(not any(turn in turns for turn in s.turns) for candidate in pair for s in candidate.sequences)
+    answers = sum(candidate.final.turns[-1] not in turns for candidate in pair)
+    return compared, ["a sequence beside those compared"] * beside + ["an answer, in no turn compared"] * answers
+
+
+def _prompt(sequence: TurnSequence) -> Sequence[Message]:
+    return with_plain_ids(sequence.messages)[: len(sequence.prompt)]
+
+
+def _reply(sequence: TurnSequence) -> Sequence[Message]:
+    return with_plain_ids(sequence.messages)[len(sequence.prompt) :]
+
+
+def _preference(better: TurnSequence, worse: TurnSequence, rules: ExportRules) -> dict[str, Any]:
+    """Return the record of two sides. Raises LeftOut where they share no prompt, or say the same."""
+    prompt, chosen, rejected = _prompt(better), _reply(better), _reply(worse)
+    if prompt != _prompt(worse):
+        before = "another agent, or another tool exchange, came before"
+        take = "groups and sft take such rollouts"
+        if rules.final_answer:
+            take = f"dpo without --final-answer takes them from the turn where they part; {take}"
+        raise candidates.LeftOut(f"the two were shown different prompts ({before}); {take}")
+    if better.tools != worse.tools:
+        raise candidates.LeftOut("the two were offered different tools")
+    if any(side.has_foreign(len(prompt)) for side in (better, worse)):
+        raise candidates.LeftOut("a message of the assistant that was not said there")
     for_openai = rules.format == "openai-preference"
-    prompt, chosen, rejected = _compared(better, worse, final_answer=rules.final_answer or for_openai)
+    if for_openai:
+        chosen, rejected = openai_messages(chosen), openai_messages(rejected)
+    if chosen == rejected:
+        raise candidates.LeftOut("both said the same")
     if for_openai:
         record = {
             "input": {"messages": openai_messages(prompt), **tools_of(better)},
-            "preferred_output": openai_messages(chosen),
-            "non_preferred_output": openai_messages(rejected),
+            "preferred_output": chosen,
+            "non_preferred_output": rejected,
         }
         return _checked(record, line_models.OpenAIPreference, "OpenAI")
     talk = trl_messages((*prompt, *chosen))
     record = {"prompt": talk[: len(prompt)], "chosen": talk[len(prompt) :], "rejected": trl_messages(rejected)}
     return _checked(record | tools_of(better), line_models.TrlPreference, "TRL")
-
-
-def _compared(
-    better: TurnSequence, worse: TurnSequence, *, final_answer: bool
-) -> tuple[Sequence[Message], Sequence[Message], Sequence[Message]]:
-    """Return the prompt that two sides share, and both replies. Raises LeftOut where they share none."""
-    sides = (better, worse)
-    begins = [len(side.turns[-1].context if final_answer else side.prompt) for side in sides]
-    (prompt, chosen), (other_prompt, rejected) = (
-        (talk[:at], talk[at:]) for at, talk in zip(begins, (with_plain_ids(s.messages) for s in sides), strict=True)
-    )
-    if prompt != other_prompt:
-        before = "another agent, or another tool exchange, came before"
-        raise candidates.LeftOut(f"the two were shown different prompts ({before}); groups and sft take such rollouts")
-    if better.tools != worse.tools:
-        raise candidates.LeftOut("the two were offered different tools")
-    if any(side.has_foreign(at) for at, side in zip(begins, sides, strict=True)):
-        raise candidates.LeftOut("a message of the assistant that was not said there")
-    if chosen == rejected:
-        raise candidates.LeftOut("both said the same")
-    return prompt, chosen, rejected
 
 
 def tools_of(sequence: TurnSequence) -> dict[str, Any]:

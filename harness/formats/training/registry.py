@@ -53,13 +53,14 @@ class ExportedFormat:
     """The options of `harness export` that this format has a use for and others have not."""
     lines_of: LinesOf | None = None
     """What makes the lines of a ranked group; None for tables and for rollouts of any rank."""
-    model: Callable[[SftStyle], type[Part] | None] = lambda _: None
+    model: Callable[[SftStyle | None], type[Part] | None] = lambda _: None
     """What each line must be; None for tables."""
-    columns: Callable[[SftStyle], Columns | None] = lambda _: None
+    columns: Callable[[SftStyle | None], Columns | None] = lambda _: None
     """The columns of a line for `datasets`, which cannot tell them from the lines; None for tables."""
 
 
-_SFT_MODELS: Mapping[SftStyle, type[Part]] = {
+_SFT_MODELS: Mapping[SftStyle | None, type[Part]] = {
+    None: line_models.TrlChat,
     "trl": line_models.TrlChat,
     "trl-turns": line_models.TrlCompletion,
     "openai": line_models.OpenAIExample,

@@ -71,6 +71,7 @@ class ExportRules:
     """What may go in although it is left out by default."""
     mixed: bool = False
     """Whether a group of several models may go in."""
-    style: SftStyle = "trl"
+    style: SftStyle | None = None
+    """None: `trl`, or `trl-turns` where a best rollout has a message that was not said in its sequence."""
     final_answer: bool = False
     """Pairs hold the final answers alone, with the tool exchange that both share in the prompt."""

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ from harness.formats.training.atif_trajectory import atif_lines
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
-from harness.formats.training.records import TrainingLine
+from harness.formats.training.records import NotWhole, TrainingLine
 from harness.formats.training.registry import FORMATS
 from harness.formats.training.rules import WHOLE, ExportRules, choose_split
 from harness.formats.turns import TokenCounts, Turn, recorded_turns
@@ -185,12 +185,28 @@ def export_runs(
         raise UsageError("--ranking names the ranking of one run; name one run with it")
     if options.rules.format == "parquet" and find_spec("pyarrow") is None:
         raise UsageError("writing Parquet needs pyarrow: pip install 'arena-harness[parquet]'")
-    runs, total, done = list[card.ExportedRun](), 0, 0
+    runs, total = list[card.ExportedRun](), 0
     for folder in folders:
         with RunReader(folder) as reader:
             ranking = _ranking(reader, options)
             runs.append(described_run(reader, ranking))
             total += len(ranking.groups if ranking and not options.with_unranked else reader.index.queries)
+    described = tuple(runs), total
+    try:
+        return _write(folders, to, options, described, on_group)
+    except NotWhole:
+        by_turn = replace(options, rules=replace(options.rules, style="trl-turns"))
+        return _write(folders, to, by_turn, described, on_group)
+
+
+def _write(
+    folders: Sequence[Path],
+    to: Path,
+    options: ExportOptions,
+    described: tuple[tuple[card.ExportedRun, ...], int],
+    on_group: Callable[[int, int], None],
+) -> ExportResult:
+    (runs, total), done = described, 0
     with ExportFiles(to, force=options.force) as files, closing(ParquetFiles(files)) as tables:
         export = _Export(options, files, tables)
         for folder in folders:
@@ -198,7 +214,7 @@ def export_runs(
                 done += 1
                 on_group(done, total)
         tables.finish()
-        return export.finish(tuple(runs))
+        return export.finish(runs)
 
 
 def _ranking(reader: RunReader, options: ExportOptions) -> RankingFile | None:
