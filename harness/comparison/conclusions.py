@@ -19,6 +19,7 @@ from harness.comparison.outcomes import (
     side_pairs,
     split_alone,
 )
+from harness.comparison.rectified import LabelledSums, Rectified
 from harness.comparison.side_results import side_result, slices
 from harness.core import comparisons
 from harness.core.errors import counted
@@ -34,14 +35,16 @@ def strengths(
     labels: Sequence[str],
     seed: int,
     clusters: Mapping[str, str] | None = None,
+    labels_of_people: PairLabels | None = None,
 ) -> tuple[comparisons.Strength, ...]:
     """Return the strength of each side: log odds of a win, their mean 0, with intervals by drawing the clusters again.
 
     Among the clusters are, for each two sides, one query more that either won, so that no draw of sides of which one
-    won everything takes that for certain. `labels` are of all sides, in their order. Nothing below six clusters.
+    won everything takes that for certain. `labels` are of all sides, in their order. Nothing below six clusters. With
+    `labels_of_people` a side's wins are what people would say of them (harness.comparison.rectified).
     """
     met = list(combinations(range(len(labels)), 2))
-    won, played = _by_cluster(queries, met, clusters)
+    won, played = _by_cluster(queries, met, clusters, labels_of_people)
     count = won.shape[1]
     if count < comparisons.FEWEST_SHOWING:
         return ()
@@ -50,7 +53,7 @@ def strengths(
 
     def fitted(*drawn: Numbers, axis: int = -1) -> Numbers:
         won, played = np.split(np.stack([clusters.sum(axis) for clusters in drawn]), 2)
-        return bradley_terry(won, played, met)
+        return bradley_terry(np.clip(won, 0, played), played, met)
 
     worth = Clusters(played.sum(0), played.sum(0), isinstance(clusters, OfOneSize)).fewest
     ends = [quantiles(of_side, worth) for of_side in redrawn(sums, fitted, seed)]
@@ -104,10 +107,14 @@ def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]])
 
 
 def _by_cluster(
-    queries: Sequence[comparisons.ComparedQuery], met: Sequence[tuple[int, int]], clusters: Mapping[str, str] | None
+    queries: Sequence[comparisons.ComparedQuery],
+    met: Sequence[tuple[int, int]],
+    clusters: Mapping[str, str] | None,
+    labels_of_people: PairLabels | None,
 ) -> tuple[Numbers, Numbers]:
     """Return for each two sides [P, C] what the second one won in each cluster, and on how many queries they met."""
-    means = [mean_by_query(outcomes(side_pairs(queries, sides))) for sides in met]
+    pairs = [side_pairs(queries, sides, labels=labels_of_people) for sides in met]
+    means = [mean_by_query(outcomes(of_sides)) for of_sides in pairs]
     names = sorted({cluster_name(query, clusters) for of_pair in means for query in of_pair})
     place = {name: i for i, name in enumerate(names)}
     won, played = np.zeros((len(met), len(names))), np.zeros((len(met), len(names)))
@@ -116,6 +123,9 @@ def _by_cluster(
             column = place[cluster_name(query, clusters)]
             won[row, column] += mean
             played[row, column] += 1
+        if labels_of_people:
+            sums = LabelledSums.of(pairs[row], clusters)
+            won[row, [place[name] for name in sums.names]] = Rectified(sums).outcomes
     return won, played
 
 
@@ -300,7 +310,8 @@ def compare_queries(
         corrected = holm([result.deciding_p for result in results])
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
     figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
-    fitted = with_beaten(strengths(queries, labels, seed, clusters) if many else (), results, figures)
+    of_people = labels_of_people if all(result.people and result.people.rate for result in results) else None
+    fitted = with_beaten(strengths(queries, labels, seed, clusters, of_people) if many else (), results, figures)
     return Conclusions(
         sentence=sentence_of_many(results, fitted, dict(zip(labels, names, strict=True)))
         if many

@@ -52,6 +52,8 @@ class LabelledSums:
     pairs: int
     """Judged pairs, labelled or not."""
     of_one_size: bool = False
+    names: tuple[tuple[bool, str], ...] = ()
+    """The clusters', in the order of the sums, where they have names."""
 
     @classmethod
     def of(cls, pairs: Pairs, clusters: Mapping[str, str] | None = None) -> Self:
@@ -67,7 +69,8 @@ class LabelledSums:
             for pair in closed[query]:
                 row[1:] += _parts(pair, next(weights) if _is_labelled(pair) else 1.0) / len(closed[query])
         columns = np.array([rows[name] for name in sorted(rows)], np.float64).reshape(-1, 8).T
-        return cls(*columns, labels=len(labelled), pairs=len(asked), of_one_size=isinstance(clusters, OfOneSize))
+        names, of_one_size = tuple(sorted(rows)), isinstance(clusters, OfOneSize)
+        return cls(*columns, labels=len(labelled), pairs=len(asked), names=names, of_one_size=of_one_size)
 
     @property
     def clusters(self) -> int:
@@ -150,6 +153,15 @@ class Rectified:
         """The estimate."""
         (alone, _), (more, _) = self._parts
         return min(1.0, max(0.0, alone + self.trust * more))
+
+    @property
+    def outcomes(self) -> Numbers:
+        """What people would say of the queries of each cluster [C], added up: all of them have the estimate as mean.
+
+        A cluster's own, and its influence on the estimate: so that drawing clusters again shows the estimate's error.
+        """
+        (_, alone), (_, more) = self._parts
+        return self.value * self.sums.sizes + (alone + self.trust * more) * self.sums.sizes.sum()
 
     @cached_property
     def worths(self) -> list[tuple[float, float]]:

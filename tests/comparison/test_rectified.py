@@ -176,6 +176,31 @@ def test_holms_correction_of_several_sides_takes_peoples_p():
     assert results[0].deciding_p == results[0].p_holm == 1
 
 
+@pytest.mark.parametrize("every", [1, 2])
+def test_strengths_of_several_sides_go_by_people_where_their_labels_tell_of_each_two(every: int):
+    queries = [Writer().query(number, (1.0, 1.0), sides=3) for number in range(20)]
+    said = labelled(queries, 0.0, every=every)
+    sides = [a_side(label) for label in "ABC"]
+    by_judge = compare_queries(queries, sides).strengths
+    by_people = compare_queries(queries, sides, labels_of_people=said).strengths
+    assert [side.strength.value for side in by_people] == pytest.approx([-side.strength.value for side in by_judge])
+    assert all(side.strength.low < side.strength.value < side.strength.high for side in by_people)
+    of_two = {place: label for place, label in said.items() if place[1] == (0, 1)}
+    by_two = compare_queries(queries, sides, labels_of_people=of_two).strengths
+    assert [side.strength for side in by_two] == [side.strength for side in by_judge]
+
+
+def test_intervals_of_strengths_are_as_wide_as_what_the_labels_leave_open():
+    rng = np.random.default_rng(0)
+    queries = [Writer().query(n, (float(rng.choice([-1, 1])),) * 2, sides=3) for n in range(40)]
+    said = {place: PairLabel(float(rng.integers(2))) for place in labelled(queries, 0.0)}
+    few = dict([*said.items()][: len(said) // 3])
+    sides = [a_side(label) for label in "ABC"]
+    of_all, of_few = (compare_queries(queries, sides, labels_of_people=labels).strengths for labels in (said, few))
+    widths = [[side.strength.high - side.strength.low for side in strengths] for strengths in (of_all, of_few)]
+    assert 1.3 < np.mean(widths[1]) / np.mean(widths[0]) < 2.2  # a third of the labels: sqrt(3)
+
+
 def test_an_analysis_by_people_takes_its_own_standard_errors_and_counts_open_pairs_against_any_finding():
     def look(queries: Sequence[ComparedQuery], *, alone: bool) -> InterimAnalysis:
         judged = InterimAnalysis(queries=40, critical=2.96, win_rate=1.0, interval=(0.9, 1.0), finding="not worse")

@@ -98,8 +98,10 @@ def _compared(reader: ComparisonReader, word: PeoplesWord) -> tuple[Comparison, 
 def _of_people(results: Sequence[SideResult], used: int, given: int, least: float) -> Iterator[str]:
     if used < given:
         yield f"{used:,} of {counted(given, 'label')} are about two answers that are compared; the others are left out"
-    if len(results) > 1 and any(result.people and result.people.rate for result in results):
-        yield "the strengths are by the judge's word; people's labels count for each two sides"
+    told = [result.people is not None and result.people.rate is not None for result in results]
+    if len(results) > 1 and any(told):
+        reason = "what people would say" if all(told) else "by the judge's word: labels do not tell of each two sides"
+        yield f"the strengths are {reason}"
     for result in results:
         people, a_and_b = result.people, " and ".join(result.sides)
         if people and not people.rate:
