@@ -17,7 +17,8 @@ import anyio
 from agents import Agent, FunctionTool, Model
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY
+from harness.core.records import Query
+from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY, Settings
 from harness.core.unicode import without_credentials
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.local_servers import LOOPBACK, server_checks, usual_model
@@ -26,6 +27,7 @@ from harness.endpoints.client import openai_client
 from harness.endpoints.credentials import AGENT_URL
 from harness.endpoints.model_list import ModelList, list_models
 from harness.judging.rubric import Rubric, load_rubric
+from harness.pipeline.app_checks import check_app
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.graph import reachable
@@ -84,7 +86,17 @@ async def check_agent(request: DoctorRequest, loaded: LoadedAgent) -> tuple[Chec
     chosen_by = f"by {request.origin('model')}" if settings.model else "the agent's own"
     model = f"{spec.model}, the embedded one" if spec.offline else f"{checked.model_name}, {chosen_by}"
     of_agent = Check("agent", "ok", f"{loaded.name}, {origin}")
-    return checked, [of_agent, Check("model", "ok", model), _tools_check(checked)]
+    checks = [of_agent, Check("model", "ok", model), _tools_check(checked)]
+    return checked, [*checks, *([await _sandbox_check(spec, settings)] if spec.sandboxed else [])]
+
+
+async def _sandbox_check(spec: AgentSpec, settings: Settings) -> Check:
+    try:
+        await check_app(spec, settings, [Query(id="doctor", text=next(iter(spec.loaded.examples), "Hello."))])
+    except UsageError as exc:
+        return failed_check("sandbox", exc)
+    finding = "a workspace of its own for each rollout; the SDK's local client confines nothing else on Linux: commands"
+    return Check("sandbox", "ok", f"{finding} have all the rights that you have")
 
 
 def _tools_check(checked: CheckedAgent) -> Check:

@@ -12,12 +12,14 @@ from agents import RunConfig
 from harness.core.errors import UsageError, on_a_line, option, quoted
 from harness.core.records import Query
 from harness.core.settings import Settings
-from harness.pipeline.resolve import AgentSpec, refuse_no_model
+from harness.pipeline.resolve import AgentSpec, env_before, refuse_no_model
 from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.app_parts import GivenPart
 from harness.rollouts.lifecycle import close_session, made_part
 from harness.rollouts.loading import LoadedAgent, users_error
+from harness.rollouts.model_request import check_chat
 from harness.rollouts.run_options import brings_models, refuse_two_servers
+from harness.rollouts.sandboxes import sandbox_agents, try_sandbox
 
 
 async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query]) -> None:
@@ -27,9 +29,7 @@ async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query
     model, and for a session that rollouts would share.
     """
     loaded = spec.loaded
-    if not loaded.has_run_parts:
-        return
-    if not (first := list(islice(queries, 2))):
+    if not (loaded.has_run_parts or spec.sandboxed) or not (first := list(islice(queries, 2))):
         return
     theirs: RunConfig | None = await _made(loaded, "run_config", first[0])
     if theirs is not None:
@@ -39,6 +39,18 @@ async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query
     await _made(loaded, "hooks", first[0])
     if loaded.session:
         await _check_sessions(loaded, settings, first)
+    if spec.sandboxed:
+        await _check_sandboxes(spec, settings, theirs)
+
+
+async def _check_sandboxes(spec: AgentSpec, settings: Settings, theirs: RunConfig | None) -> None:
+    """Make the sandbox of each agent once, and refuse what its capabilities need and its API does not know."""
+    async with spec.loaded.open(env_before(settings, spec.endpoint, offline=spec.offline)) as agent:
+        for each in sandbox_agents(agent):
+            trial = await try_sandbox(each, theirs)
+            beside = "the capability Compaction" if "context_management" in trial.extra_args else None
+            if not spec.offline:
+                check_chat(each, trial.tools, spec.endpoint, settings.model, beside)
 
 
 async def _check_sessions(loaded: LoadedAgent, settings: Settings, first: list[Query]) -> None:

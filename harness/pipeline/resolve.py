@@ -25,6 +25,7 @@ from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import check_tools
 from harness.rollouts.models import has_own_model
 from harness.rollouts.run_options import as_config, brings_models
+from harness.rollouts.sandboxes import sandbox_agents
 from harness.rollouts.variation import vary_in
 from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import ESTIMATE, counter_for
@@ -82,6 +83,8 @@ class AgentSpec:
     """The starting agent's model by name, None where it is an object that has none."""
     servers: tuple[Endpoint, ...] = ()
     """All servers of its models, where several are named; `endpoint` is the first."""
+    sandboxed: bool = False
+    """Whether an agent in sight runs in a sandbox."""
 
     @property
     def place(self) -> str:
@@ -121,7 +124,7 @@ async def resolve_agent(
     servers = () if settings.offline else agent_servers(settings, credentials)
     endpoint = next(iter(servers), None)
     offline = settings.offline or (endpoint is None and loaded.packaged)
-    async with loaded.open(_env_before(settings, endpoint, offline=offline)) as agent:
+    async with loaded.open(env_before(settings, endpoint, offline=offline)) as agent:
         if endpoint is None and not offline and not (has_own_model(agent) or _may_bring_models(loaded)):
             raise _no_model(loaded)
         check_approvals(agent, ChosenApprover(settings.approve, loaded.approve))
@@ -130,10 +133,12 @@ async def resolve_agent(
         own = agent.model if isinstance(agent.model, str | None) else getattr(agent.model, "model", None)
         own = get_default_model() if agent.model is None and not loaded.app else own
         model = OFFLINE_MODEL if offline else settings.model or own
-        return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else ())
+        sandboxed = bool(sandbox_agents(agent))
+        return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else (), sandboxed)
 
 
-def _env_before(settings: Settings, endpoint: Endpoint | None, *, offline: bool) -> AgentEnv:
+def env_before(settings: Settings, endpoint: Endpoint | None, *, offline: bool) -> AgentEnv:
+    """Return what `build(env)` is given before any rollout is made."""
     api: Api = endpoint.api if endpoint else "chat"
     rng = random.Random(settings.seed)
     return AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=rng)
@@ -141,7 +146,7 @@ def _env_before(settings: Settings, endpoint: Endpoint | None, *, offline: bool)
 
 async def refuse_no_model(loaded: LoadedAgent, settings: Settings) -> None:
     """Make the agent once and raise UsageError unless it brings a way to its model."""
-    async with loaded.open(_env_before(settings, None, offline=False)) as agent:
+    async with loaded.open(env_before(settings, None, offline=False)) as agent:
         if not has_own_model(agent):
             raise _no_model(loaded)
 

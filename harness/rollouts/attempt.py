@@ -36,6 +36,7 @@ from harness.rollouts.outcomes import AgentOutcome, app_outcome, read_outcome
 from harness.rollouts.raw import pack_tokens
 from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.run_options import refuse_two_servers, what_became
+from harness.rollouts.sandboxes import Workspaces
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
@@ -115,6 +116,7 @@ class Attempt:
     scope: RolloutScope = field(default_factory=RolloutScope)
     before: Attempted | None = None
     """What an attempt before has had, and this one goes on from."""
+    workspaces: Workspaces = field(default_factory=Workspaces)
     stray_replies: list[str] = field(default_factory=list[str])
     """The addresses of replies that came over the run's client and belong to no recorded call."""
 
@@ -312,7 +314,7 @@ class Attempt:
         )
         config = self._config(env.rng)  # before the agent draws from the rng: its own draws change nothing
         own = models.endpoint is None
-        runs = RolloutRuns(config, self.recorder, models.elsewhere, self._note_override, brings_models=own)
+        runs = RolloutRuns(config, self.recorder, models.elsewhere, self._note_override, self.workspaces, own)
         change = partial(recorded, recorder=self.recorder)
         with runs_taken_over(runs):
             try:
@@ -334,6 +336,7 @@ class Attempt:
                         return read_outcome(result)
             finally:
                 runs.over = True
+                await self.workspaces.close()
 
     def _run_config(self, runs: RolloutRuns) -> RunConfig:
         """Return what the run is made with, and note what became of the app's own configuration. Raises UsageError."""

@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
@@ -16,6 +16,7 @@ from agents import (
     Model,
     ModelSettings,
     OpenAIChatCompletionsModel,
+    Tool,
     UserError,
 )
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
@@ -25,6 +26,7 @@ from harness.core.errors import UsageError, counted, option
 from harness.core.records import Record, digest
 from harness.endpoints.address import Endpoint
 from harness.rollouts.graph import in_sight
+from harness.rollouts.sandboxes import at_usual_place
 
 _SAMPLING = {"temperature", "top_p", "extra_body"}
 
@@ -53,7 +55,7 @@ def build_request(
 
 def hash_agent(request: Mapping[str, Any], settings: ModelSettings, model: str | None) -> str:
     """Hash what makes the agent this agent: everything it sends but the query and the sampling."""
-    fixed = {k: v for k, v in request.items() if k != "input"}
+    fixed = scrubbed({k: v for k, v in request.items() if k != "input"}, at_usual_place)
     fixed_settings = {k: v for k, v in settings.to_json_dict().items() if k not in _SAMPLING}
     try:
         return digest([fixed, fixed_settings, model])
@@ -217,22 +219,30 @@ def _is_output(item: Any) -> bool:
 def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None) -> None:
     """Raise UsageError where an agent in sight, on `model` if named, has a tool that its API does not take."""
     for each in in_sight(agent):
-        for tool in each.tools:
-            try:
-                Converter.tool_to_openai(tool)
-            except UserError:
-                break
-        else:
-            continue
-        what = f"agent {each.name!r} has the tool {tool.name!r}, which Chat Completions does not know"
-        if model is None and isinstance(each.model, Model):
-            if isinstance(each.model, OpenAIChatCompletionsModel):
-                raise UsageError(f"{what}: give the agent an OpenAIResponsesModel, or other tools")
-        elif endpoint.api == "chat" if endpoint else not _openai_shared.get_use_responses_by_default():
-            raise UsageError(
-                f"{what}: call the model with {option('api', 'responses')}, if its server knows that API, or give the "
-                "agent other tools (`env.api` in `build(env)` says which API a run calls)"
-            )
+        check_chat(each, each.tools, endpoint, model)
+
+
+def check_chat(
+    agent: Agent[Any], tools: Iterable[Tool], endpoint: Endpoint | None, model: str | None, beside: str | None = None
+) -> None:
+    """Raise UsageError where an agent's API does not take one of its tools, or what it has `beside` them, in words."""
+    for tool in tools:
+        try:
+            Converter.tool_to_openai(tool)
+        except UserError:
+            beside = f"the tool {tool.name!r}"
+            break
+    if beside is None:
+        return
+    what = f"agent {agent.name!r} has {beside}, which Chat Completions does not know"
+    if model is None and isinstance(agent.model, Model):
+        if isinstance(agent.model, OpenAIChatCompletionsModel):
+            raise UsageError(f"{what}: give the agent an OpenAIResponsesModel, or other tools")
+    elif endpoint.api == "chat" if endpoint else not _openai_shared.get_use_responses_by_default():
+        raise UsageError(
+            f"{what}: call the model with {option('api', 'responses')}, if its server knows that API, or give the "
+            "agent other tools (`env.api` in `build(env)` says which API a run calls)"
+        )
 
 
 _THINK = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)

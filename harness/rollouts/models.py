@@ -32,6 +32,7 @@ from harness.rollouts.graph import copied, hands_off_unseen, reachable
 from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 from harness.rollouts.run_options import as_config, is_chosen, is_of_another_class, merged, with_hooks
+from harness.rollouts.sandboxes import Workspaces, sandbox_agents, unguarded
 from harness.rollouts.sdk_runner import Options, TakenRun
 from harness.rollouts.variation import with_effort
 
@@ -280,7 +281,7 @@ def brings_model(agent: Agent[Any]) -> bool:
 
 def recorded(agent: Agent[Any], recorder: Recorder, state: EndpointState | None = None) -> dict[str, Any]:
     """Return in what a rollout's copy of an agent differs: its Model object and timeouts are recorded."""
-    changes: dict[str, Any] = {}
+    changes = unguarded(agent)
     if isinstance(agent.model, Model) and brings_model(agent):
         changes["model"] = RecordedModel(agent.model, recorder, state, own=True)
     tools = [recorder.hooks.with_timeouts_noted(tool) for tool in agent.tools]
@@ -314,6 +315,7 @@ class RolloutRuns:
     """Makes the rollout's models for another event loop, such as that of a run in a thread."""
     on_agent: Callable[[Agent[Any]], None]
     """Called with each agent that runs, or may be handed over to."""
+    workspaces: Workspaces
     brings_models: bool
     """Whether the rollout has no endpoint: all models are the agent's own."""
     through_usual_runner: bool = True
@@ -337,6 +339,8 @@ class RolloutRuns:
             models = self.elsewhere()
             state, close = models.state, models.close
             config = self._pinned(theirs, RecordedProvider(models.provider, self.recorder, state), state, agent)
+        if config.sandbox or sandbox_agents(agent):
+            config = self.workspaces.given_to(config)
         hooks = with_hooks(self.recorder.hooks, options.get("hooks"))
         changes = partial(recorded, recorder=self.recorder, state=state)
         if not isinstance(given_input, RunState) and any(changes(a) or hands_off_unseen(a) for a in _agents(agent)):

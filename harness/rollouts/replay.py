@@ -7,12 +7,12 @@ was asked, not by its number: nested agents that run side by side may ask in ano
 import copy
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import anyio
-from agents import ModelSettings, RunConfig, Runner, SQLiteSession
+from agents import ModelSettings, RunConfig, Runner, RunState, SQLiteSession
 
 from harness.core.errors import UsageError
 from harness.core.recipes import BY_TEMPERATURE, Vary
@@ -21,6 +21,7 @@ from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.rollouts.agent_code import AgentRaised, ends_rollout
 from harness.rollouts.app_parts import GivenPart, part_maker
+from harness.rollouts.graph import copied
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import Divergence, Scrub, diff, split_think
@@ -29,6 +30,7 @@ from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
 from harness.rollouts.run_options import as_config, merged
+from harness.rollouts.sandboxes import Workspaces, at_usual_place, sandbox_agents, unguarded
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
 from harness.rollouts.variation import with_variant
 
@@ -39,6 +41,7 @@ class ReplayRuns:
 
     recording: Recording
     through_usual_runner: bool = False
+    workspaces: Workspaces = field(default_factory=partial(Workspaces, only_local=True))
     raised: AgentRaised | None = None
     """What ends the replay, also where the SDK made it a message to the model."""
 
@@ -48,8 +51,11 @@ class ReplayRuns:
 
     def take(self, agent: Any, given_input: Any, options: Options) -> TakenRun:
         """Return a run on the recording. Raises Diverged for a run whose calls were not recorded."""
-        del given_input
         theirs = as_config(options.get("run_config"))
+        if theirs.sandbox or sandbox_agents(agent):
+            theirs = self.workspaces.given_to(theirs)
+            agent = agent if isinstance(given_input, RunState) else copied(agent, unguarded)
+            options |= {"run_config": theirs}
         live = self.recording.live_tools and not self.recording.drives_nested
         if isinstance(theirs.model, ReplayModel) or live:
             return TakenRun(agent, options)
@@ -95,7 +101,8 @@ async def replay_rollout(
     # A nested call failed for good where no retry came of it, and the rollout did not end with it.
     lost = sum(c.error is not None for c in rollout.calls) - rollout.retries
     unrecorded = lost > (rollout.failure is not None) or any(c.raw is None and c.error is None for c in rollout.calls)
-    recording = Recording(rollout, calls, options.scrub, not unrecorded, options.live_tools)
+    scrub: Scrub = lambda text: at_usual_place(options.scrub(text))  # noqa: E731
+    recording = Recording(rollout, calls, scrub, not unrecorded, options.live_tools)
     outcome = await _run(loaded, env, query, recording, options)
     why = "some nested model calls have no recorded reply (they ran on models of their own, or failed)"
     notes = [f"{why}: the outputs of agents used as tools were taken as recorded"] if unrecorded else []
@@ -127,6 +134,7 @@ async def _run(
         try:
             async with AsyncExitStack() as around:
                 around.enter_context(runs_taken_over(runs))
+                around.push_async_callback(runs.workspaces.close)
                 if rollout.mcp_tools and not options.live_tools:
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])
                     around.enter_context(without_servers(servers))

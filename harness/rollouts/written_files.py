@@ -4,6 +4,7 @@ Python has no way to take an audit hook away again. It is added when the first r
 rollout. What child processes write is not seen.
 """
 
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import agents
+
 from harness.core.errors import on_a_line
 from harness.rollouts.lifecycle import set_within
 
@@ -20,6 +23,7 @@ OnWrite = Callable[[str, str], None]
 """Called with the path that is written, and the rollout that writes it."""
 _writing: ContextVar[Callable[[str], None] | None] = ContextVar("harness_writing", default=None)
 _FOR_WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
+_SANDBOXES = str(Path(agents.__file__).parent / "sandbox" / "sandboxes" / "_unix_local_file_ops.py")
 _MOST = 10_000
 """Paths that are remembered: a run's temporary files would only fill the memory."""
 _MOST_NOTES = 5
@@ -73,5 +77,8 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
     name = os.fsdecode(path)  # pyright: ignore[reportUnknownArgumentType]
     if not name or name.startswith(("/dev/", ":memory:", "file:")):
         return
+    frame = inspect.currentframe()
+    if not Path(name).is_absolute() and frame and frame.f_back and frame.f_back.f_code.co_filename == _SANDBOXES:
+        return  # within a folder that the event does not tell: a workspace, which no other rollout has
     if not (file := Path(name)).is_dir():  # the folder of a temporary file
         wrote(str(file.absolute()))

@@ -1,0 +1,236 @@
+"""The sandboxes of a rollout: a workspace of its own for each SandboxAgent that runs in it, gone at its end."""
+
+import asyncio
+import copy
+import os
+import re
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from agents import Agent, Model, ModelResponse, RunConfig, Tool
+from agents.run import AgentRunner
+from agents.run_config import SandboxRunConfig
+from agents.sandbox import LocalSnapshotSpec, Manifest, SandboxAgent
+from agents.sandbox.session import BaseSandboxClient, SandboxSession, SandboxSessionState
+
+from harness.core.errors import UsageError, on_a_line, short_message
+from harness.rollouts import sandbox_watcher
+from harness.rollouts.graph import in_sight
+
+_LOCAL = "unix_local"
+_USUAL_ROOT: str = Manifest.model_fields["root"].default
+_PREFIX = "harness-sandboxes-"
+_CLOSING_S, _STARTING_S = 30.0, 120.0
+_PLACE = re.compile(rf"[^\s\"'`=:;,()\[\]{{}}<>|]*/{_PREFIX}[a-z0-9_]{{8}}/[0-9a-f]{{8}}")
+
+
+def sandbox_agents(agent: Any) -> list[SandboxAgent[Any]]:
+    """Return the agents in sight that run in a sandbox."""
+    agents = in_sight(cast("Agent[Any]", agent)) if isinstance(agent, Agent) else []
+    return [each for each in agents if isinstance(each, SandboxAgent)]
+
+
+def unguarded(agent: Agent[Any]) -> dict[str, Any]:
+    """Return in what a copy of an agent differs, so that the SDK lets it run beside others of the same object."""
+    return {"_sandbox_concurrency_guard": None} if isinstance(agent, SandboxAgent) else {}
+
+
+def at_usual_place(text: str) -> str:
+    """Return a text in which each rollout's own workspace has the name that all have elsewhere."""
+    return _PLACE.sub(_USUAL_ROOT, text) if _PREFIX in text else text
+
+
+def _local_client() -> BaseSandboxClient[Any]:
+    """Return the client that needs nothing but this machine. Raises UsageError where there is none."""
+    try:
+        from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient  # noqa: PLC0415 - not on Windows
+    except ImportError as exc:
+        raise UsageError(f"a SandboxAgent needs a client here: give run_config a `sandbox` with one ({exc})") from exc
+    return UnixLocalSandboxClient()
+
+
+@dataclass
+class Workspaces:
+    """The workspaces of one rollout."""
+
+    only_local: bool = False
+    """Whether the local client stands in for whatever the app names: a replay runs nothing."""
+    _open: dict[str, "_Workspace"] = field(default_factory=dict[str, "_Workspace"])
+
+    def given_to(self, run_config: RunConfig) -> RunConfig:
+        """Return a run's configuration with sandboxes of the rollout's own. Raises UsageError for what is shared."""
+        run_config = copy.copy(run_config)
+        run_config.sandbox = self._own(run_config.sandbox or SandboxRunConfig())
+        return run_config
+
+    def _own(self, config: SandboxRunConfig) -> SandboxRunConfig:
+        if isinstance(config.client, _RolloutClient):
+            return config
+        for name in ("session", "session_state"):
+            if getattr(config, name) is not None:
+                raise UsageError(
+                    f"run_config has a sandbox with a {name}, which all rollouts would share: leave it out, and give "
+                    "the sandbox's client and manifest; each rollout then makes a workspace of its own"
+                )
+        given = None if self.only_local else config.client
+        client = _RolloutClient(given or _local_client(), self)
+        return replace(config, client=client, options=config.options if given else None)
+
+    def add(self, session: SandboxSession, client: BaseSandboxClient[Any]) -> SandboxSession:
+        """Note a session that begins, or goes on from where an interrupted run left it."""
+        root, start = session.state.manifest.root, session.start
+        self._open[root] = _Workspace(session, client)
+
+        async def started() -> None:
+            await start()
+            spec = LocalSnapshotSpec(base_path=self._snapshots)  # an app's own is read, and never written
+            session.state.snapshot = spec.build(session.state.session_id.hex)
+
+        setattr(session, "start", started)  # noqa: B010 - the SDK has no hook for it
+        return session
+
+    async def end(self, session: SandboxSession) -> None:
+        """End what runs in a session, and remove its workspace."""
+        root = session.state.manifest.root
+        if root not in self._open:
+            return
+        client = self._open[root].client
+        with anyio.CancelScope(shield=True):
+            if client.backend_id == _LOCAL:
+                await asyncio.to_thread(sandbox_watcher.kill_in, root)
+            await client.delete(session)
+        self._open.pop(root, None)
+
+    async def close(self) -> None:
+        """End what the SDK did not, as where a rollout was cancelled: within a while, whatever a session does."""
+        with anyio.move_on_after(_CLOSING_S, shield=True):
+            for workspace in [*self._open.values()]:
+                with suppress(Exception):  # its processes are killed, and its folder removed, all the same
+                    await workspace.session.shutdown()
+                await self.end(workspace.session)
+            if "_snapshots" in vars(self):
+                await asyncio.to_thread(shutil.rmtree, self._snapshots, ignore_errors=True)
+
+    @cached_property
+    def _snapshots(self) -> Path:
+        """Where interrupted runs, which go on as a RunState, leave their files."""
+        return Path(tempfile.mkdtemp(dir=_folder()))
+
+
+@dataclass(frozen=True)
+class _Workspace:
+    session: SandboxSession
+    client: BaseSandboxClient[Any]
+
+
+class _RolloutClient(BaseSandboxClient[Any]):
+    """Makes the sessions of one rollout by a client that all rollouts may share."""
+
+    def __init__(self, inner: BaseSandboxClient[Any], workspaces: Workspaces) -> None:
+        self._inner, self._workspaces = inner, workspaces
+        self.backend_id, self.supports_default_options = inner.backend_id, inner.supports_default_options
+
+    def __str__(self) -> str:
+        return type(self._inner).__name__
+
+    async def create(self, *, snapshot: Any = None, manifest: Manifest | None = None, options: Any) -> SandboxSession:
+        if self.backend_id != _LOCAL:
+            return self._workspaces.add(
+                await self._inner.create(snapshot=snapshot, manifest=manifest, options=options), self._inner
+            )
+        manifest = manifest or Manifest()
+        if manifest.root != _USUAL_ROOT:
+            raise UsageError(
+                f"the manifest's root is {on_a_line(manifest.root)}, a folder that all rollouts would share: leave "
+                "`root` out, and each rollout gets a folder of its own"
+            )
+        root = _folder() / secrets.token_hex(4)
+        root.mkdir(mode=0o700)
+        manifest = manifest.model_copy(update={"root": str(root)}, deep=True)
+        session = await self._inner.create(snapshot=snapshot, manifest=manifest, options=options)
+        setattr(session.state, "workspace_root_owned", True)  # noqa: B010 - the client removes what it owns
+        return self._workspaces.add(session, self._inner)
+
+    async def delete(self, session: SandboxSession) -> SandboxSession:
+        await self._workspaces.end(session)
+        return session
+
+    async def resume(self, state: SandboxSessionState) -> SandboxSession:
+        return self._workspaces.add(await self._inner.resume(state), self._inner)
+
+    def deserialize_session_state(self, payload: dict[str, object]) -> SandboxSessionState:
+        return self._inner.deserialize_session_state(payload)
+
+
+class _Enough(Exception):
+    """Ends a trial, which has seen all that it is for."""
+
+
+@dataclass
+class SandboxTrial(Model):
+    """What a sandbox gives an agent: the tools and settings of its capabilities. Stands in for a model."""
+
+    tools: list[Tool] = field(default_factory=list[Tool])
+    extra_args: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    async def get_response(self, *_: Any, **asked: Any) -> ModelResponse:
+        """Note what the run would ask for, and end it."""
+        self.tools, self.extra_args = asked["tools"], asked["model_settings"].extra_args or {}
+        raise _Enough
+
+    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        """Do nothing: no trial streams."""
+        raise NotImplementedError
+
+
+async def try_sandbox(agent: SandboxAgent[Any], theirs: RunConfig | None) -> SandboxTrial:
+    """Make an agent's sandbox once, up to its first model call. Raises UsageError, with the reason, if it cannot be."""
+    bare: dict[str, Any] = {"instructions": None, "base_instructions": "none", "hooks": None, "output_type": None}
+    bare |= {
+        name: list[Any]() for name in ("tools", "mcp_servers", "handoffs", "input_guardrails", "output_guardrails")
+    }
+    trial, workspaces = SandboxTrial(), Workspaces()
+    config = workspaces.given_to(theirs or RunConfig())
+    usual = RunConfig(model=trial, tracing_disabled=True, sandbox=config.sandbox)
+    client = config.sandbox and config.sandbox.client
+    why = f"it did not start within {_STARTING_S:g} s"
+    with anyio.move_on_after(_STARTING_S):
+        try:
+            await AgentRunner().run(agent.clone(**bare), "Nothing.", run_config=usual)
+        except (_Enough, UsageError) as exc:
+            if isinstance(exc, UsageError):
+                raise
+            return trial
+        except Exception as exc:  # noqa: BLE001 - the client, and what it needs, may be anybody's
+            why = short_message(f"{type(exc).__name__}: {exc.__cause__ or exc}")
+        finally:
+            await workspaces.close()
+    raise UsageError(f"the sandbox of agent {agent.name!r} cannot be made with {client}: {why}")
+
+
+_made: dict[int, Path] = {}
+"""The folder of workspaces of this process, by the process's number: a forked process makes its own."""
+
+
+def _folder() -> Path:
+    """Return this process's folder of workspaces. A watcher removes it, and ends what runs there, after the process."""
+    folder = _made.get(os.getpid())
+    if folder is None or not folder.is_dir():
+        folder = _made[os.getpid()] = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+        watched, _ = os.pipe()  # the other end stays open for as long as this process lives
+        command = [sys.executable, "-I", "-S", sandbox_watcher.__file__, str(folder)]
+        nowhere: Iterable[Any] = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+        os.posix_spawn(
+            sys.executable, command, {}, file_actions=[(os.POSIX_SPAWN_DUP2, watched, 0), *nowhere], setsid=True
+        )
+        os.close(watched)
+    return folder

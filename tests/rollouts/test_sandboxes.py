@@ -1,0 +1,143 @@
+"""SandboxAgents run N at once, each rollout in a workspace of its own that is gone afterwards, with what ran there."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.errors import UsageError
+from harness.core.settings_sources import environment, load
+from harness.formats.queries import query_from
+from harness.pipeline.plan import prepare
+from harness.rollouts.loading import load_agent
+from harness.rollouts.sandbox_watcher import processes_in
+from harness.rollouts.sandboxes import _folder
+from tests.agents_config.exchanges import tools_in
+from tests.fake_endpoint import FakeEndpoint, Say, Seen
+from tests.nursery import Nursery
+from tests.rollouts.test_capture import roll_out
+from tests.rollouts.test_replay import archived, identical
+
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
+
+CODER = """
+from agents import Agent, RunConfig, Runner, handoff
+from agents.sandbox import Manifest, SandboxAgent, SandboxRunConfig
+from agents.sandbox.capabilities import Compaction, Filesystem, Shell
+from agents.sandbox.entries import File, LocalFile
+from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
+
+coder = SandboxAgent(name="coder", instructions="Write code.", capabilities=[Shell()],
+                     default_manifest=Manifest(entries={"a.txt": File(content=b"one\\ntwo\\n")}))
+"""
+KINDS = {
+    "itself": "agent = coder",
+    "client": "agent = coder\nrun_config = RunConfig(sandbox=SandboxRunConfig(client=UnixLocalSandboxClient()))",
+    "handoff": "agent = Agent(name='first', handoffs=[coder])",
+    "handoff()": "agent = Agent(name='first', handoffs=[handoff(coder)])",
+    "as_tool": "agent = Agent(name='first', tools=[coder.as_tool('ask', 'Ask it.')])",
+    "function": "async def answer(query: str) -> str:\n    return (await Runner.run(coder, query)).final_output",
+}
+WORK = "cat *.txt; echo three >> a.txt; echo x > $$.txt; sleep 0.2; ls | wc -l; (sleep 60 >&- 2>&- &)"
+
+
+def working(command: str) -> Any:
+    def script(seen: Seen) -> Say:
+        names = tools_in(seen)
+        if "exec_command" in names:
+            said = [output.rpartition("Output:\n")[2] for output in seen.tool_outputs if "Output:" in output]
+            return Say(said[-1]) if said else Say(calls=(("exec_command", {"cmd": command}),))
+        if "ask" in names and seen.tool_outputs:
+            return Say(seen.tool_outputs[-1])
+        return Say("passed on", calls=(("ask", {"input": "go"}) if "ask" in names else ("transfer_to_coder", {}),))
+
+    return script
+
+
+def written(folder: Path, kind: str) -> str:
+    (folder / "app.py").write_text(CODER + KINDS.get(kind, kind))
+    return f"{folder / 'app.py'}{':answer' if kind == 'function' else ''}"
+
+
+def nothing_left() -> bool:
+    return not [*_folder().iterdir()] and not [*processes_in(str(_folder()))]
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_eight_at_once_see_no_file_of_another_and_leave_nothing(kind: str, api: str, tmp_path: Path):
+    rollouts, _ = await roll_out(written(tmp_path, kind), working(WORK), api, n=8, concurrency=8)
+    assert [r.failure for r in rollouts] == [None] * 8
+    assert {r.trajectory.answer.strip() for r in rollouts} == {"one\ntwo\n2"}
+    assert {r.capture for r in rollouts} == {"full"}
+    assert len({r.fingerprint for r in rollouts}) == 1
+    assert nothing_left()
+
+
+async def test_a_rollout_that_is_out_of_time_leaves_nothing(tmp_path: Path):
+    ((rollout,), _) = await roll_out(written(tmp_path, "itself"), working("sleep 60"), timeout=1)
+    assert rollout.failure
+    assert rollout.failure.kind == "timeout"
+    assert nothing_left()
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_replay_is_identical_though_each_workspace_has_a_folder_of_its_own(kind: str, tmp_path: Path):
+    app = written(tmp_path, kind)
+    run = await archived(app, "Go.", working("pwd; ls"), tmp_path / "runs")
+    await identical(run, app)
+    assert nothing_left()
+
+
+DEFAULT = "agent = SandboxAgent(name='coder')"
+REFUSED = {
+    DEFAULT: "coder.*apply_patch.*Chat Completions does not know.*--api responses",
+    "agent = SandboxAgent(name='coder', capabilities=[Compaction()])": "Compaction.*--api responses",
+    "agent = SandboxAgent(name='c', capabilities=[], default_manifest=Manifest(root='/x'))": "root is /x,.*leave",
+    "agent = SandboxAgent(name='c', capabilities=[], default_manifest=Manifest(entries={'a': LocalFile(src='no')}))": (
+        "sandbox of agent 'c' cannot be made with UnixLocalSandboxClient: LocalFileReadError"
+    ),
+    """
+class Cloud(UnixLocalSandboxClient):
+    backend_id = "cloud"
+    async def create(self, **_):
+        raise ConnectionError("no key: set CLOUD_KEY")
+agent = Agent(name="first", handoffs=[coder])
+run_config = RunConfig(sandbox=SandboxRunConfig(client=Cloud()))
+""": "sandbox of agent 'coder' cannot be made with Cloud: ConnectionError: no key: set CLOUD_KEY",
+    "agent = coder\nrun_config = RunConfig(sandbox=SandboxRunConfig(session=object()))": "has a sandbox with a session",
+}
+
+
+@pytest.mark.parametrize("source", REFUSED)
+async def test_what_cannot_run_is_refused_before_anything_is_spent(source: str, tmp_path: Path):
+    loaded = load_agent(written(tmp_path, source), tmp_path)
+    with FakeEndpoint().serving() as endpoint:
+        settings = load({"base_url": endpoint.base_url, "model": "m", "n": 2})
+        with pytest.raises(UsageError, match=REFUSED[source]):
+            await prepare(loaded, settings, environment(), [query_from("Go.")])
+    assert not endpoint.requests
+    assert nothing_left()
+
+
+def test_a_kill_of_the_command_leaves_no_process_and_no_folder(nursery: Nursery, tmp_path: Path):
+    written(tmp_path, "itself")
+    with FakeEndpoint(working("touch begun; sleep 600")).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url, "TMPDIR": str(tmp_path)}
+        born = nursery.start("run Go --agent app.py --model m -n 2 -q".split(), tmp_path, env)
+        while len(begun := [*tmp_path.glob("harness-sandboxes-*/*/begun")]) < 2:
+            time.sleep(0.02)
+        folder = begun[0].parents[1]
+        assert [*processes_in(str(folder))]
+        os.kill(born.pid, signal.SIGKILL)
+        nursery.wait(born)
+        until = time.monotonic() + 10
+        while time.monotonic() < until and (folder.exists() or [*processes_in(str(folder))]):
+            time.sleep(0.02)
+        assert not folder.exists()
+        assert not [*processes_in(str(folder))]
