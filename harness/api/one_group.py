@@ -52,7 +52,7 @@ from harness.pipeline.rank_groups import rank_alone
 from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent, resolve_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import maker_elsewhere, open_ranker
-from harness.pipeline.varying import settle_vary
+from harness.pipeline.varying import refuse_asking, settle_vary
 from harness.rollouts.engine import Engine
 from harness.rollouts.examples import AGENT_MODEL
 from harness.rollouts.loading import LoadedAgent
@@ -90,7 +90,8 @@ async def rollout(
     spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
     await check_app(spec, chosen, [asked])
     redact = make_redactor(loaded, chosen, run_env.environ)
-    chosen, store = settle_vary(chosen, spec, redact), store or MemoryStore(redact)
+    chosen, store = settle_vary(chosen, spec, redact, run_env.environ), store or MemoryStore(redact)
+    refuse_asking(chosen)
     async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine:
         run_env.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
@@ -273,10 +274,12 @@ async def _prepared(
         await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
         plan = replace(await prepare(loaded, settings, run_env.environ), judge_may_fail=True)
         settings = replace(settings, vary=plan.settings.vary)
+        refuse_asking(settings)
         return _Work(plan.agent, plan, settings, run_env, store, make_ceiling(settings, plan.judge, plan.agent))
     refuse_profile(settings)
     spec = await resolve_agent(loaded, settings, named_credentials(settings, run_env))
-    settings = settle_vary(settings, spec, redact)
+    settings = settle_vary(settings, spec, redact, run_env.environ)
+    refuse_asking(settings)
     check_prices(settings, None, spec)
     return _Work(spec, judge, settings, run_env, store, make_ceiling(settings, None, spec))
 

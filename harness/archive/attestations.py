@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -24,6 +25,7 @@ from harness.core.user_files import state_folder
 _LARGEST = 1_000_000
 """Bytes; a record has some hundred."""
 _PIECE = 1 << 20
+_Own = TypeVar("_Own", bound=Record)
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,100}")
 
 
@@ -49,17 +51,21 @@ class Attestation(Record):
 
 def read_attestation(reader: FolderReader, environ: Mapping[str, str]) -> Attestation | None:
     """Return this machine's record of a run; None without one that can be read, or where its run.json has changed."""
+    record = read_own(_path(reader.id, environ), Attestation)
+    return record if record and (record.run, record.sha256) == (reader.id, reader.info_sha256) else None
+
+
+def read_own(path: Path, kind: type[_Own]) -> _Own | None:
+    """Return a record that this machine keeps for itself; None without one that can be read."""
     try:
-        descriptor = os.open(_path(reader.id, environ), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
                 return None
-            record = Attestation.model_validate_json(file.read(_LARGEST))
+            return kind.model_validate_json(file.read(_LARGEST))
     except (OSError, ValidationError):
         return None
-    fits = (record.run, record.sha256) == (reader.id, reader.info_sha256)
-    return record if fits else None
 
 
 def attests_queries(record: Attestation, reader: FolderReader) -> bool:
@@ -98,7 +104,7 @@ def attest(
         checkpoint_key=checkpoint_key,
         addresses=tuple(dict.fromkeys(addresses)),
     )
-    _write(record, environ)
+    write_own(_path(record.run, environ), record)
     return record
 
 
@@ -106,7 +112,7 @@ def attest_addresses(record: Attestation, environ: Mapping[str, str], addresses:
     """Write down that the user of a run that was made here has named more addresses. Raises CannotWrite."""
     together = tuple(dict.fromkeys((*record.addresses, *addresses)))
     if together != record.addresses:
-        _write(record.model_copy(update={"addresses": together}), environ)
+        write_own(_path(record.run, environ), record.model_copy(update={"addresses": together}))
 
 
 def withdraw(run_id: str, environ: Mapping[str, str]) -> None:
@@ -122,8 +128,8 @@ def _path(run_id: str, environ: Mapping[str, str]) -> Path:
     return state_folder(environ) / "runs" / f"{name}.json"
 
 
-def _write(record: Attestation, environ: Mapping[str, str]) -> None:
-    path = _path(record.run, environ)
+def write_own(path: Path, record: Record) -> None:
+    """Write a record that this machine keeps for itself, whole or not at all. Raises CannotWrite."""
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)

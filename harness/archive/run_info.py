@@ -13,8 +13,9 @@ from harness.archive.lines import LONGEST, check_version, parse
 from harness.archive.record_faults import settings_faults
 from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.archive.typed_records import check_rubric_text, checked
+from harness.core.cost import Cost, cost
 from harness.core.errors import ArchiveDamaged, TooOld, UsageError, call, did_you_mean, on_a_line, quoted
-from harness.core.records import Record
+from harness.core.records import Record, Usage, is_none
 from harness.core.settings import Api
 
 RUN_FILE = "run.json"
@@ -161,6 +162,23 @@ _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 T = TypeVar("T")
 
 
+class WayFound(Record):
+    """What the model was asked before the first rollout, so that samples differ (`--vary auto`, `instructions=4`)."""
+
+    asked: str
+    """The text of --vary."""
+    found: tuple[str, ...] = ()
+    """Why ways do not work, in words."""
+    usage: Usage
+    price_usd: float | None
+    price_usd_at_least: float | None = Field(default=None, exclude_if=is_none)
+
+    @property
+    def cost(self) -> Cost:
+        """What that cost."""
+        return cost(self.price_usd, self.price_usd_at_least)
+
+
 class RunInfo(Record):
     """`run.json`: written once, when the run begins. A folder is a run if and only if it holds one."""
 
@@ -195,6 +213,8 @@ class RunInfo(Record):
     """What the user was warned of and went on with."""
     rubric_text: str | None = None
     """The rubric's own text, whole; None where a key or a pattern of --redact stands in it."""
+    way_found: WayFound | None = Field(default=None, exclude_if=is_none)
+    """None where nothing was asked before the first rollout."""
 
     _text_has_its_fingerprint = model_validator(mode="after")(check_rubric_text)
 

@@ -11,6 +11,7 @@ from harness.cli.console import stderr
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import counted, did_you_mean, quoted
 from harness.core.prices import prices_of
+from harness.core.recipes import AUTO_PARAPHRASES
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import CYCLIC_FROM, misspelt
 from harness.endpoints.costs import CostBounds, Tokens, agent_tokens, judge_tokens
@@ -98,7 +99,8 @@ def note_idle_agent_options(console: Console, prepared: Prepared, values: Mappin
     idle = [SETTINGS[name].flag for name in _OF_MODELS if values.get(name) is not None]
     if prepared.agent.offline and idle:
         console.print(f"note: the embedded model has no use for {', '.join(idle)}")
-    if values.get("temperature") is not None and not vary_in(prepared.settings).temperature:
+    vary = vary_in(prepared.settings)
+    if values.get("temperature") is not None and not (vary.temperature or vary.auto):
         console.print("note: --temperature does nothing here: temperature is not among the ways of --vary")
     loaded = prepared.agent.loaded
     if prepared.settings.judge_when == "tied" and loaded.reward is None:
@@ -137,6 +139,7 @@ def print_plan(prepared: Prepared, queries: int, *, as_json: bool) -> None:
             "cost_usd": _cost_ends(prepared.cost(queries)),
             "prices_by_name": prices_by_name(prepared.settings, prepared.judge, prepared.agent),
             "offline": prepared.offline,
+            **({} if (vary := prepared.settings.vary) is None else {"vary": vary}),
         }
         print_json(plan, indent=None)
 
@@ -152,17 +155,22 @@ def plan_lines(prepared: Prepared, queries: int) -> list[str]:
     return [
         f"{counted(queries, 'query', 'queries')}: {runs}, {calls} {by}",
         *([design_line] if design_line else []),
-        *_recipe_lines(prepared.settings),
+        *_recipe_lines(prepared),
         _cost_line(prepared, queries),
         *([f"prices by name (--price-by-name): {by_name}"] if by_name else []),
     ]
 
 
-def _recipe_lines(settings: Settings) -> list[str]:
+def _recipe_lines(prepared: Prepared) -> list[str]:
     """Return how samples differ, where not by temperature alone: each recipe, and each variant's first line."""
-    if settings.vary is None:
+    if prepared.settings.vary is None:
         return []
-    vary = vary_in(settings)
+    vary = vary_in(prepared.settings)
+    if vary.asks_first:
+        works = f"the first that works of temperature, effort and {AUTO_PARAPHRASES} paraphrases of the instructions"
+        what = works if vary.auto else f"{vary}: paraphrases of the instructions"
+        model, price = prepared.agent.place, _cost_range(prepared.way_cost)
+        return [f"samples vary by {what}; {model} is asked before the first rollout, cost {price}"]
     names = ", ".join(dict.fromkeys(recipe.name for recipe in recipes(vary)))
     first = [f"instructions={at}: {on_one_line(text, 100)}" for at, text in enumerate(vary.variants, 1)]
     return [f"samples vary by {counted(vary.count, 'recipe')}: {names or 'temperature'}", *first]

@@ -16,6 +16,10 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 MOST_RECIPES = 256
 """As many as a query has rollouts at most; a weight counts as so many recipes."""
 MOST_PARAPHRASES = 32
+AUTO_PARAPHRASES = 4
+"""As many are made where `auto` comes to them."""
+AUTO_EFFORTS = ("low", "medium", "high")
+"""The levels that `auto` tries."""
 INSTEAD = "replace:"
 """The first line of a variant that stands in place of the agent's instructions; any other goes before them."""
 _MOST_QUOTED = 60
@@ -24,7 +28,7 @@ _WEIGHT = re.compile(r"(.*?):([0-9]{1,6})", re.DOTALL)
 _DIVIDER = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 _FORM = (
     "expected temperature, effort=LEVEL,LEVEL, instructions=FILE or models=NAME:WEIGHT,NAME:WEIGHT, or several of them "
-    "joined by x, such as effort=low,highxinstructions=FILE"
+    "joined by x, such as effort=low,highxinstructions=FILE; or auto alone"
 )
 
 
@@ -66,6 +70,13 @@ class Vary:
     """The file that the variants are yet to be read from."""
     paraphrases: int | None = None
     """How many variants the model is yet to write."""
+    auto: bool = False
+    """Which way works is yet to be found out: temperature, else reasoning effort, else paraphrases."""
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether the model is to be asked something before the first rollout."""
+        return self.auto or self.paraphrases is not None
 
     @property
     def count(self) -> int:
@@ -79,6 +90,8 @@ class Vary:
 
     def __str__(self) -> str:
         """Return it as `parse_vary` reads it."""
+        if self.auto:
+            return "auto"
         words = ["temperature"] if self.temperature else []
         if self.efforts:
             words.append(f"effort={','.join(self.efforts)}")
@@ -97,6 +110,8 @@ BY_TEMPERATURE = Vary(temperature=True)
 
 def parse_vary(text: str) -> Vary:
     """Return what a text asks for. Raises ValueError: what is wrong, with which value, and what to write."""
+    if text.strip() == "auto":
+        return Vary(auto=True)
     vary, seen = Vary(), set[str]()
     for word in _words(text):
         way, equals, value = (part.strip() for part in word.partition("="))
@@ -133,6 +148,12 @@ def parse_variants(text: str) -> tuple[str, ...]:
         variants.pop()
     _check_variants(variants)
     return tuple(variants)
+
+
+def parse_paraphrases(reply: str, own: str, count: int) -> tuple[str, ...]:
+    """Return at most `count` different texts of a model's reply, which lines of `---` divide, as variants."""
+    texts = dict.fromkeys(text for part in _DIVIDER.split(reply) if (text := part.strip()) and text != own.strip())
+    return tuple(f"{INSTEAD}\n{text}" for text in texts)[:count]
 
 
 def varied(own: str, variant: str) -> str:

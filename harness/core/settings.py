@@ -42,8 +42,8 @@ class Settings:
     vary: str | None = declare(
         None,
         "How samples differ: `temperature`, `effort=low,high`, `instructions=FILE` (texts to put before the agent's "
-        "instructions), `models=a:2,b:1`, or several joined by x. Unless temperature is among them, the anchor is the "
-        "agent as it stands.",
+        "instructions), `instructions=4` (so many paraphrases), `models=a:2,b:1`, several joined by x, or `auto` (the "
+        "first that works). Unless temperature is among them, the anchor is the agent as it stands.",
         default_text="by temperature",
         metavar="HOW",
         check=vary_word,

@@ -70,8 +70,8 @@ class ComparedSettings(LaterSettings, total=False):
     """The samples' top_p. [default: the agent's own; above 0, at most 1]"""
     vary: str | Mapping[str, object] | None
     """How samples differ: `temperature`, `effort=low,high`, `instructions=FILE` (texts to put before the agent's
-    instructions), `models=a:2,b:1`, or several joined by x. Unless temperature is among them, the anchor is the agent
-    as it stands. [default: by temperature]"""
+    instructions), `instructions=4` (so many paraphrases), `models=a:2,b:1`, several joined by x, or `auto` (the first
+    that works). Unless temperature is among them, the anchor is the agent as it stands. [default: by temperature]"""
     strict_temperature: bool
     """Stop where a model refuses a temperature. [default: go on]"""
     model: str | None

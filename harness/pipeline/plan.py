@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import RunInfo, new_run_id
+from harness.archive.run_info import RunInfo, WayFound, new_run_id
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
 from harness.core.errors import UsageError, call, did_you_mean, option, quoted
 from harness.core.judge_profile import JudgeLeanings
@@ -34,8 +34,9 @@ from harness.pipeline.judge_inputs import (
 )
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
-from harness.pipeline.varying import settle_vary
+from harness.pipeline.varying import cost_of_asking, settle_vary
 from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.variation import vary_in
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.ranker import METHODS, AnyRubric
 from harness.transcripts.transcript import RENDERING, check_rendering
@@ -63,6 +64,8 @@ class Prepared(JudgingPlan):
     """A run that is fully checked and has cost nothing yet."""
 
     agent: resolve.AgentSpec
+    way_found: WayFound | None = field(default=None, kw_only=True)
+    """What was asked before the first rollout, so that samples differ; None: nothing, or not yet."""
 
     @property
     def offline(self) -> bool:
@@ -77,7 +80,13 @@ class Prepared(JudgingPlan):
     def agent_cost(self, queries: int) -> CostBounds | None:
         """Return what the agent runs are taken to cost, None if their price is unknown."""
         runs, per_run = self.settings.n * queries, agent_tokens(self.settings.max_turns)
-        return cost_bounds((runs, runs), per_run, self.agent.priced(price_list(self.settings))[0])
+        priced = self.agent.priced(price_list(self.settings))[0]
+        return total_bounds(cost_bounds((runs, runs), per_run, priced), self.way_cost)
+
+    @property
+    def way_cost(self) -> CostBounds | None:
+        """What is asked before the first rollout, None if its price is unknown; see `cost_of_asking`."""
+        return cost_of_asking(vary_in(self.settings), self.agent, price_list(self.settings))
 
     def judge_cost(self, queries: int) -> CostBounds | None:
         """Return what the judge calls are taken to cost, None if their price is unknown."""
@@ -101,7 +110,7 @@ async def prepare(
     redact("")  # a hook that does not work fails before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
     agent = await resolve.resolve_agent(loaded, settings, credentials)
-    settings = settle_vary(settings, agent, redact)
+    settings = settle_vary(settings, agent, redact, environ)
     judge = resolve.resolve_judge(settings, credentials, agent.model, offline=agent.offline)
     resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
@@ -132,6 +141,7 @@ def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redac
         instructions=whole_text(loaded.instructions, redact),
         queries=queries,
         versions=package_versions(),
+        way_found=prepared.way_found,
     )
 
 

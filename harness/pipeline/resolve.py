@@ -85,6 +85,8 @@ class AgentSpec:
     """All servers of its models, where several are named; `endpoint` is the first."""
     sandboxed: bool = False
     """Whether an agent in sight runs in a sandbox."""
+    instructions: str | None = None
+    """The starting agent's own; None where it has none, or makes them by a function."""
 
     @property
     def place(self) -> str:
@@ -133,12 +135,13 @@ async def resolve_agent(
         own = agent.model if isinstance(agent.model, str | None) else getattr(agent.model, "model", None)
         own = get_default_model() if agent.model is None and not loaded.app else own
         model = OFFLINE_MODEL if offline else settings.model or own
-        sandboxed = bool(sandbox_agents(agent))
-        return AgentSpec(loaded, endpoint, offline, model, servers if len(servers) > 1 else (), sandboxed)
+        several = servers if len(servers) > 1 else ()
+        own_text = agent.instructions if isinstance(agent.instructions, str) and not loaded.app else None
+        return AgentSpec(loaded, endpoint, offline, model, several, bool(sandbox_agents(agent)), own_text)
 
 
 def env_before(settings: Settings, endpoint: Endpoint | None, *, offline: bool) -> AgentEnv:
-    """Return what `build(env)` is given before any rollout is made."""
+    """Return what an agent is made with before the first rollout."""
     api: Api = endpoint.api if endpoint else "chat"
     rng = random.Random(settings.seed)
     return AgentEnv(api=api, offline=offline, corpus=settings.corpus, model=settings.model, rng=rng)

@@ -1,15 +1,17 @@
 """What `--vary` asks for, settled before anything is spent: the texts of its variants stand in the run's settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from harness.core.errors import UsageError, before_colon, on_a_line, option
-from harness.core.recipes import BY_TEMPERATURE, parse_variants
+from harness.archive.paraphrases import kept_paraphrases
+from harness.core.errors import Refused, UsageError, before_colon, on_a_line, option
+from harness.core.recipes import AUTO_EFFORTS, AUTO_PARAPHRASES, BY_TEMPERATURE, Vary, parse_paraphrases, parse_variants
 from harness.core.records import Group
 from harness.core.redaction import Redactor
 from harness.core.settings import Settings
 from harness.core.user_files import read_text
+from harness.endpoints.costs import CostBounds, PriceList, Tokens, cost_bounds
 from harness.endpoints.refused_settings import other_ways
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.resolve import AgentSpec
@@ -45,24 +47,82 @@ class EqualAnswers:
             self._note(f"{same}: {ignored}, {other_ways()}")
 
 
-def settle_vary(settings: Settings, agent: AgentSpec, redact: Redactor) -> Settings:
-    """Return settings whose way to vary holds the texts of its variants. Raises UsageError for one that cannot be."""
+def settle_vary(settings: Settings, agent: AgentSpec, redact: Redactor, environ: Mapping[str, str]) -> Settings:
+    """Return settings whose way to vary holds the texts of its variants, as far as they are there.
+
+    What the model is yet to be asked is left open: see `with_way`. Raises UsageError for a way that cannot be.
+    """
     if settings.vary is None:
         return settings
     vary, named = vary_in(settings), before_colon("vary")
+    if vary.auto:  # the embedded model heeds a temperature
+        return replace(settings, vary=str(BY_TEMPERATURE)) if agent.offline else settings
     if agent.offline and (vary.efforts or vary.models):
         way = "effort" if vary.efforts else "models"
         raise UsageError(f"{named}: {way} changes nothing of the embedded model; vary instructions or temperature")
     if vary.paraphrases:
-        what = f"{named}: instructions={vary.paraphrases}: the harness writes no paraphrases"
-        raise UsageError(f"{what}; write variants into a FILE, and name it with instructions=FILE")
+        own = own_instructions(agent, redact, f"{named}: instructions={vary.paraphrases}")
+        if agent.offline:
+            reply = "\n---\n".join(f"Put another way ({at}): {own}" for at in range(1, vary.paraphrases + 1))
+        else:
+            reply = kept_paraphrases(own, vary.paraphrases, agent.place, environ)
+        vary = with_paraphrases(vary, reply, own) if reply else vary
     if vary.file:
         name = f"{named}: instructions={on_a_line(vary.file)}"
         try:
             vary = vary.with_variants(parse_variants(read_text(Path(vary.file), name, most=_MOST)))
         except ValueError as exc:
             raise UsageError(f"{name}: {exc}") from None
-    text = str(vary)
+    return with_vary(settings, vary, redact)
+
+
+def refuse_asking(settings: Settings) -> None:
+    """Refuse a way to vary for which the model is asked first, where nothing is kept of that. Raises UsageError."""
+    if vary_in(settings).asks_first:
+        asked = f"{before_colon('vary')}: {settings.vary} asks the model first, and here no run keeps what it replies"
+        raise UsageError(f"{asked}; `harness.run` does, or name the ways and texts themselves")
+
+
+def with_vary(settings: Settings, vary: Vary, redact: Redactor) -> Settings:
+    """Return settings with a way to vary. Raises UsageError where a run may not keep its texts."""
+    text, named = str(vary), before_colon("vary")
     if whole_text(text, redact) is None:
         raise UsageError(f"{named}: a key, or what {option('redact')} takes out, stands in it, and no run may keep it")
     return replace(settings, vary=text)
+
+
+def own_instructions(agent: AgentSpec, redact: Redactor, what: str) -> str:
+    """Return the instructions that are to be paraphrased. Raises UsageError, which begins with `what`."""
+    own = agent.instructions
+    if not own or not own.strip():
+        no_text = "are made by a function, or there are none"
+        advice = f"write variants into a FILE, and name it with {option('vary', 'instructions=FILE')}"
+        raise UsageError(f"{what}: the instructions of agent {agent.loaded.name!r} {no_text}; {advice}")
+    if whole_text(own, redact) is None:
+        raise UsageError(f"{what}: a key, or what {option('redact')} takes out, stands in the agent's instructions")
+    return own
+
+
+def with_paraphrases(vary: Vary, reply: str, own: str) -> Vary:
+    """Return a way to vary with the paraphrases that a model wrote. Raises Refused where it wrote none."""
+    count = vary.paraphrases or AUTO_PARAPHRASES
+    if texts := parse_paraphrases(reply, own, count):
+        return vary.with_variants(texts)
+    asked = f"{before_colon('vary')}: the model was asked for {count} paraphrases and wrote none"
+    raise Refused(f"{asked}; write variants into a FILE, and name it with {option('vary', 'instructions=FILE')}")
+
+
+ZERO_TRIES, TRIES = 2, 3
+"""How often `auto` asks at temperature 0, and at the samples' temperature."""
+
+
+def cost_of_asking(vary: Vary, agent: AgentSpec, prices: PriceList) -> CostBounds | None:
+    """Return what the model is asked before the first rollout is taken to cost; None if its price is unknown."""
+    if not vary.asks_first or agent.offline:
+        return CostBounds(0.0, 0.0)
+    count, size = vary.paraphrases or AUTO_PARAPHRASES, 200 + len(agent.instructions or "") // 4
+    least = most = Tokens(1, size, count * size)
+    if vary.auto:
+        calls = ZERO_TRIES + TRIES
+        least, most = Tokens(calls, 100, 100), Tokens(calls + len(AUTO_EFFORTS) + 1, size, count * size)
+    return cost_bounds((1, 1), (least, most), agent.priced(prices)[0])

@@ -1,6 +1,7 @@
 """`run --vary`: what is kept in the run holds when it goes on, is replayed, and is refused in one line."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,33 @@ def test_variants_of_a_file_are_kept_in_the_run_and_hold_when_it_goes_on(command
     command("resume last -q")
     assert instructions_of(run) == before
     assert rollouts_of(run)[0].recipe is None
+
+
+def test_paraphrases_are_kept_in_the_run_and_hold_when_it_goes_on(command: Command, folder: Path):
+    plan = command("run --agent mine --offline -n 5 --vary instructions=2 --dry-run -q")
+    assert "instructions=2: replace: Put another way (2): You sum up.\n" in plan
+    command("run --agent mine --offline -n 5 -q --vary instructions=2")
+    before = instructions_of(run := the_run(folder))
+    assert Counter(before[1:]) == {f"Put another way ({at}): You sum up.": 2 for at in (1, 2)}
+    assert "all identical" in command("replay last")
+    without_its_last_rollout(run)
+    command("resume last -q")
+    assert instructions_of(run) == before
+
+
+def test_the_embedded_model_varies_by_temperature_where_any_way_will_do(command: Command, folder: Path):
+    command("run --agent mine --offline -n 3 -q --vary auto")
+    assert settings_of(the_run(folder))["vary"] == "temperature"
+
+
+def test_a_dry_run_says_which_model_is_asked_first_and_what_that_costs(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    at = "--model gpt-4.1 --base-url https://api.openai.com/v1 -n 3 -q --dry-run"
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    plan = command(f"run --agent mine {at} --vary auto")
+    assert "samples vary by the first that works of temperature, effort and 4 paraphrases" in plan
+    assert "gpt-4.1@api.openai.com is asked before the first rollout, cost $" in plan
 
 
 def test_a_replay_has_each_rollout_s_variant(command: Command, folder: Path):

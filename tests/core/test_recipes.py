@@ -20,6 +20,7 @@ GOOD = [
     ("effort = low, high x temperature", Vary(temperature=True, efforts=("low", "high"))),
     ("instructions=prefixes.txt", Vary(file="prefixes.txt")),
     ("instructions=./4", Vary(file="./4")),
+    (" auto ", Vary(auto=True)),
     ("models=a:2,b:1", Vary(models=(("a", 2), ("b", 1)))),
     ("models=a:4,b:2", Vary(models=(("a", 2), ("b", 1)))),
     ("models=llama3:8b,vendor/x:3", Vary(models=(("llama3:8b", 1), ("vendor/x", 3)))),
@@ -28,6 +29,7 @@ GOOD = [
 BAD = [
     ("", "'' is no way to vary; expected temperature, effort="),
     ("efort=low", "'efort=low' is no way to vary; expected"),
+    ("autoxeffort=low", "'auto' is no way to vary; expected"),
     ("effort", "effort has no value"),
     ("effort=loww", "effort=loww: no level of reasoning effort; the levels are none, minimal"),
     ("effort=low,", "effort=low,: a value is empty"),

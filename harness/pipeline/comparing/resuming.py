@@ -35,6 +35,7 @@ from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import resume_run
 from harness.pipeline.trust import Trust, agent_of_run, attested, trust_in
+from harness.pipeline.ways import with_way
 from harness.rollouts.loading import LoadedAgent
 from harness.transcripts.transcript import check_rendering
 
@@ -239,6 +240,7 @@ async def compare_sides(
             if isinstance(side, Path):
                 folders.append(side)
                 continue
+            side = await with_way(side, run_env)  # noqa: PLW2901 - the same side, settled
             loaded = side.agent.loaded
             redact = make_redactor(loaded, side.settings, run_env.environ)
             info = new_run(side, run_env.clock, len(queries), redact)

@@ -92,6 +92,8 @@ class RankingSummary:
     def add(self, reader: RunReader, extract: CachedGroup, ranking: GroupRanking) -> None:
         """Add the next group; `reader` has verdicts on lists. Raises ArchiveDamaged."""
         number = len(self.lines) + 1
+        if number == 1 and (way := reader.info.way_found):  # it was paid for before the first rollout
+            self.agents += AgentFigures(tokens=way.usage.tokens, cost=way.cost)
         group = summarize_group(number, extract, ranking, reader.scored)
         line = group.line
         self.lines.append(line)

@@ -1,0 +1,189 @@
+"""What a model is asked before the first rollout so that samples differ: what it takes, and paraphrases."""
+
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import openai
+from agents import Agent, ModelProvider, ModelRetrySettings, ModelSettings, RunConfig, Runner
+
+from harness.archive.paraphrases import keep_paraphrases, kept_paraphrases
+from harness.archive.run_info import WayFound
+from harness.core.cost import total_cost
+from harness.core.errors import CannotWrite, Refused, UsageError, before_colon, option
+from harness.core.recipes import AUTO_EFFORTS, AUTO_PARAPHRASES, BY_TEMPERATURE, Vary
+from harness.core.records import Usage
+from harness.endpoints.costs import UNKNOWN_ADDRESS, price_list
+from harness.endpoints.gate import EndpointState
+from harness.endpoints.refused_settings import RefusedSettings
+from harness.endpoints.retries import agent_retries, as_refusal
+from harness.pipeline.engines import endpoint_gate
+from harness.pipeline.plan import Prepared
+from harness.pipeline.resolve import env_before, make_redactor
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.varying import TRIES, ZERO_TRIES, own_instructions, with_paraphrases, with_vary
+from harness.rollouts.models import RecordedProvider, provider_for, recorded
+from harness.rollouts.recorder import Recorder, failure_from
+from harness.rollouts.variation import vary_in
+
+_RANDOM = "Write twelve English words, drawn at random, on one line. Write nothing else."
+_PARAPHRASE = """\
+Write {count} paraphrases of the instructions below, by which an assistant works. Each paraphrase asks for the same in
+other words and in another order, and is complete in itself. Take nothing away and add nothing. Keep names, formats and
+examples word for word. Reply with the paraphrases alone, and put a line of --- between two.
+
+The instructions:
+
+{own}"""
+_FIRST_WORDS = 3
+"""A server that answers at temperature 0 need not end two equal answers alike."""
+
+
+async def with_way(prepared: Prepared, run_env: RunEnvironment) -> Prepared:
+    """Return a run whose way to vary is settled, for which the model is asked what it takes, and for paraphrases.
+
+    Raises Refused where it gives no reply that helps, UsageError where no way is left.
+    """
+    settings, agent = prepared.settings, prepared.agent
+    vary, redact = vary_in(settings), make_redactor(agent.loaded, settings, run_env.environ)
+    if not vary.asks_first:
+        return prepared
+    least, most = prepared.way_cost, settings.max_cost
+    if most is not None and least and least.low > most:
+        first = f"{before_colon('vary')}: the model is asked first, for about ${least.low:.4f}"
+        raise UsageError(f"{first}, and {option('max_cost', most)} does not allow it")
+    async with _asking(prepared, run_env) as model:
+        found, why = (vary, ()) if not vary.auto else await _what_works(model, prepared)
+        if found.paraphrases:
+            what = f"{before_colon('vary')}: {'; '.join((str(vary), *why))}"
+            found = await _paraphrased(model, found, own_instructions(agent, redact, what), run_env)
+    way = model.way_found(str(vary), why)
+    if vary.auto:
+        kept = replace(found, variants=(), paraphrases=len(found.variants)) if found.variants else found
+        run_env.progress.note(f"{option('vary', 'auto')}: {'; '.join((f'samples vary by {kept}', *why))}")
+    return replace(prepared, settings=with_vary(settings, found, redact), way_found=way)
+
+
+async def _what_works(model: "_Model", prepared: Prepared) -> tuple[Vary, tuple[str, ...]]:
+    """Return the first way that works, and why those before it do not."""
+    why, samples = "the samples' temperature is 0", prepared.settings.temperature
+    if samples:
+        fault = await model.temperature_fault(samples)
+        if fault is None:
+            return BY_TEMPERATURE, ()
+        why = f"model {prepared.agent.model!r} {fault}"
+    answers = {level: await model.say(_RANDOM, effort=level) for level in AUTO_EFFORTS}
+    heard = {level: answer for level, answer in answers.items() if answer is not None}
+    if len(set(heard.values())) > 1:
+        return Vary(efforts=tuple(heard)), (why,)
+    effort = "refuses" if len(heard) < 2 else "ignores"
+    return Vary(paraphrases=AUTO_PARAPHRASES), (why, f"it {effort} a reasoning effort")
+
+
+async def _paraphrased(model: "_Model", vary: Vary, own: str, run_env: RunEnvironment) -> Vary:
+    """Return a way to vary with paraphrases, which are kept before anything else is done."""
+    count, agent = vary.paraphrases or 0, model.prepared.agent
+    if kept := kept_paraphrases(own, count, agent.place, run_env.environ):
+        return with_paraphrases(vary, kept, own)
+    reply = await model.say(_PARAPHRASE.format(count=count, own=own)) or ""
+    written = with_paraphrases(vary, reply, own)
+    try:
+        keep_paraphrases(reply, own, count, agent.place, run_env.environ)
+    except CannotWrite as exc:
+        run_env.progress.note(f"{exc}: a run that ends before it begins pays for paraphrases again")
+    if (few := len(written.variants)) < count:
+        run_env.progress.note(f"the model was asked for {count} paraphrases and wrote {few}")
+    return written
+
+
+@dataclass
+class _Model:
+    """The starting agent's model, asked by itself."""
+
+    prepared: Prepared
+    own: Agent[Any]
+    provider: ModelProvider
+    recorder: Recorder
+    config: RunConfig
+    retries: ModelRetrySettings
+    refused: RefusedSettings = field(kw_only=True)
+
+    async def say(self, prompt: str, temperature: float | None = None, effort: str | None = None) -> str | None:
+        """Return its reply; None where it refuses the request for its effort. Raises Refused where there is none."""
+        model = recorded(self.own, self.recorder).get("model", self.own.model)
+        mine = self.own.model_settings  # as they are where they may be: the SDK tells its defaults by being equal
+        if mine.tool_choice is not None or mine.parallel_tool_calls is not None:
+            mine = replace(mine, tool_choice=None, parallel_tool_calls=None)
+        self.recorder.effort = effort
+        settings = ModelSettings(temperature=temperature, retry=self.retries)
+        try:
+            asker = Agent(name=self.own.name, model=model, model_settings=mine)
+            config = replace(self.config, model_settings=settings)
+            return str((await Runner.run(asker, prompt, run_config=config)).final_output).strip()
+        except Refused:
+            raise
+        except Exception as exc:
+            if effort is not None and isinstance(exc, openai.BadRequestError | openai.UnprocessableEntityError):
+                return None
+            endpoint, named = self.prepared.agent.endpoint, self.prepared.agent.model or "the default"
+            host = endpoint.host if endpoint else "the agent's endpoint"
+            asked = f"{before_colon('vary')}: {host} gave no reply to what is asked before the first rollout"
+            why = failure_from(exc, self.recorder).message
+            raise as_refusal(exc, named, host) or Refused(f"{asked}: {why}") from exc
+
+    async def temperature_fault(self, samples: float) -> str | None:
+        """Return why samples do not differ by a temperature; None where they do."""
+        cold = [await self.say(_RANDOM, 0.0) for _ in range(ZERO_TRIES)]
+        warm = [await self.say(_RANDOM, samples) for _ in range(TRIES)] if self._takes_it(cold) else []
+        last = self.recorder.calls[-1]
+        if "temperature" in self.refused.of(last.model):
+            return "refuses the setting temperature"
+        if not warm:
+            return "ignores a temperature of 0"
+        echoed, sent = last.wire.temperature, last.settings.temperature
+        if len(set(warm)) == 1 or (echoed is not None and echoed != sent):
+            return f"ignores a temperature of {samples:g}"
+        return None
+
+    def _takes_it(self, answers: list[str | None]) -> bool:
+        """Return whether answers at temperature 0 begin alike, as far as a model took that."""
+        beginnings = {tuple((answer or "").split()[:_FIRST_WORDS]) for answer in answers}
+        return len(beginnings) == 1 and "temperature" not in self.refused.of(self.recorder.calls[-1].model)
+
+    def way_found(self, asked: str, why: tuple[str, ...]) -> WayFound:
+        """Return what was found, and what that cost."""
+        agent, prices = self.prepared.agent, price_list(self.prepared.settings)
+        url = agent.endpoint.base_url if agent.endpoint else UNKNOWN_ADDRESS
+        paid = [call for call in self.recorder.calls if call.wire.bill]
+        cost = total_cost(prices.cost(c.wire.bill, (c.wire.model, c.model), url) for c in paid if c.wire.bill)
+        usage = sum((call.wire.bill.usage for call in paid if call.wire.bill), Usage())
+        return WayFound(asked=asked, found=why, usage=usage, **cost.named("price_usd"))
+
+
+@asynccontextmanager
+async def _asking(prepared: Prepared, run_env: RunEnvironment) -> AsyncGenerator[_Model]:
+    """Open the starting agent's model."""
+    settings, agent = prepared.settings, prepared.agent
+    gate, refused = (
+        endpoint_gate(agent.endpoint, settings, run_env.gates),
+        RefusedSettings(strict=settings.strict_temperature),
+    )
+    provider, client = provider_for(agent.endpoint, gate)
+    state = EndpointState(gate, refused, alone_s=run_env.deadline.alone_s)
+    recorder = Recorder(state)
+    rng = random.Random(f"{settings.seed}/retries")
+    retries = agent_retries(settings.retries, rng, state.has_answered, run_env.progress.retried)
+    config = RunConfig(
+        model=settings.model,
+        model_provider=RecordedProvider(provider, recorder),
+        tracing_disabled=True,
+    )
+    env = env_before(settings, agent.endpoint, offline=agent.offline)
+    try:
+        async with agent.loaded.open(env) as own:
+            yield _Model(prepared, own, provider, recorder, config, retries, refused=refused)
+    finally:
+        if client:
+            await client.close()
