@@ -3,11 +3,20 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import combinations
 
 import numpy as np
 
-from harness.comparison.intervals import holm, interval_of_mean, interval_of_share, quantiles, redrawn, share_below
+from harness.comparison.intervals import (
+    difference,
+    holm,
+    interval_of_mean,
+    interval_of_share,
+    quantiles,
+    redrawn,
+    share_below,
+)
 from harness.comparison.outcomes import (
     Clusters,
     Numbers,
@@ -257,10 +266,52 @@ def side_figures(
         **{"usd" if every_price else "usd_at_least": paid},
         tokens=interval_of_mean(summed(lambda r: r.tokens), seed),
         duration_s=interval_of_mean(summed(lambda r: r.duration_s), seed),
+        duration_p50=share_below(by_query(lambda r: r.duration_s), 0.5, clusters),
         duration_p95=share_below(by_query(lambda r: r.duration_s), 0.95, clusters),
         steps=interval_of_mean(summed(lambda r: r.steps), seed),
         passed=interval_of_share(rewards, seed) if rewards.count and are_shares else interval_of_mean(rewards, seed),
     )
+
+
+def run_together(queries: Sequence[comparisons.ComparedQuery], sides: tuple[int, int]) -> bool | None:
+    """Tell whether two sides were run at the same time; None where it is not known when either was.
+
+    At least half of the rollouts of each began while the other side's were being run.
+    """
+    spans = [
+        [
+            (at, at + timedelta(seconds=r.duration_s or 0))
+            for q in queries
+            for r in q.rollouts[side]
+            if (at := r.started_at)
+        ]
+        for side in sides
+    ]
+    if not all(spans):
+        return None
+
+    def began_within(ones: Sequence[tuple[datetime, datetime]], others: Sequence[tuple[datetime, datetime]]) -> bool:
+        first, last = min(at for at, _ in others), max(end for _, end in others)
+        return 2 * sum(first <= at <= last for at, _ in ones) >= len(ones)
+
+    return began_within(*spans) and began_within(*spans[::-1])
+
+
+def _with_times(
+    result: comparisons.SideResult,
+    queries: Sequence[comparisons.ComparedQuery],
+    sides: tuple[int, int],
+    figures: Sequence[comparisons.SideFigures],
+) -> comparisons.SideResult:
+    together = run_together(queries, sides)
+    if not together:
+        return result.model_copy(update={"run_together": together})
+    first, second = (figures[side] for side in sides)
+    slower = {
+        "slower_p50": difference(first.duration_p50, second.duration_p50),
+        "slower_p95": difference(first.duration_p95, second.duration_p95),
+    }
+    return result.model_copy(update={"run_together": True, **slower})
 
 
 @dataclass(frozen=True)
@@ -310,6 +361,8 @@ def compare_queries(
         corrected = holm([result.deciding_p for result in results])
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
     figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
+    pairings = zip(results, combinations(range(len(sides)), 2), strict=True)
+    results = [_with_times(result, queries, pair, figures) for result, pair in pairings]
     of_people = labels_of_people if all(result.people and result.people.rate for result in results) else None
     fitted = with_beaten(strengths(queries, labels, seed, clusters, of_people) if many else (), results, figures)
     return Conclusions(

@@ -6,6 +6,7 @@ of the second one: a win rate of 0.62 says that B is preferred to A in 62 % of t
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -38,6 +39,8 @@ class ComparedRollout(Record):
     """The part of an unknown price that is known."""
     tokens: int | None = None
     """Input and output tokens of its model calls; None if a server did not tell."""
+    started_at: datetime | None = Field(default=None, exclude_if=is_none)
+    """None in a comparison that an earlier version wrote."""
     duration_s: float | None = None
     steps: int = 0
     tools: tuple[str, ...] = ()
@@ -168,11 +171,12 @@ class SideFigures(Record):
     left_out: int = 0
     """Rollouts that failed by the infrastructure's fault."""
     usd: Interval | None = None
-    """A rollout, as are the next four; `duration_p95`: what 95 % of the rollouts take at most."""
+    """A rollout, as are the next five; `duration_p50` and `duration_p95`: what half or 95 % of them take at most."""
     usd_at_least: Interval | None = Field(default=None, exclude_if=is_none)
     """In place of `usd`, where a price is unknown: of what is known."""
     tokens: Interval | None = None
     duration_s: Interval | None = None
+    duration_p50: Interval | None = Field(default=None, exclude_if=is_none)
     duration_p95: Interval | None = Field(default=None, exclude_if=is_none)
     steps: Interval | None = None
     passed: Interval | None = None
@@ -275,6 +279,12 @@ class SideResult(Record):
     """Where the floor comes from: pairs of the first side judged in its own run, or the default."""
     p_holm: float | None = None
     """With more than two sides: `p` corrected by Holm, of people's rate where there is one."""
+    run_together: bool | None = Field(default=None, exclude_if=is_none)
+    """Whether the sides were run at the same time: else their times cannot be compared. None: not known."""
+    slower_p50: Interval | None = Field(default=None, exclude_if=is_none)
+    """Seconds by which `duration_p50` of the second side lies above that of the first, of sides that ran together."""
+    slower_p95: Interval | None = Field(default=None, exclude_if=is_none)
+    """The same of `duration_p95`."""
     people: PeoplesRate | None = Field(default=None, exclude_if=is_none)
     """What people would say; None without a label. Where it has a rate, the conclusion goes by that."""
 

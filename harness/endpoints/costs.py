@@ -244,6 +244,11 @@ class Ceiling:
         self._under_way[kind] = self._under_way.get(kind, 0) + 1
         return True
 
+    def also_expect(self, prices: Mapping[Purchase, float]) -> None:
+        """Take purchases to cost these prices at least."""
+        for kind, usd in prices.items():
+            self._dearest[kind] = max(usd, self.expected(kind))
+
     def expected(self, kind: Purchase) -> float:
         """Return the USD that a purchase of a kind is taken to cost."""
         return self._dearest.get(kind, 0.0)

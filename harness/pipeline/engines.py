@@ -128,5 +128,7 @@ async def open_engine(
         if open_maker:
             maker = await opened.enter_async_context(open_maker(spec, run_context, run_env))
         opened.enter_context(LoopWatch(run_env.progress.note))
-        first_call = FirstCall(run_env.deadline.alone_s)
-        yield Engine(run_context, anyio.CapacityLimiter(settings.concurrency), first_call, maker)
+        places, first_call = anyio.CapacityLimiter(settings.concurrency), FirstCall(run_env.deadline.alone_s)
+        if side := run_env.side:
+            places, first_call = side, side.first_call
+        yield Engine(run_context, places, first_call, maker)

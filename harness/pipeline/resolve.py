@@ -265,16 +265,24 @@ def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec |
             )
 
 
-def make_ceiling(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> costs.Ceiling:
-    """Return --max-cost as a ceiling that knows what a call of either kind is likely to cost; `judge` None: unknown."""
+def make_ceiling(
+    settings: Settings,
+    judge: JudgeSpec | None,
+    agent: AgentSpec | None = None,
+    shared: costs.Ceiling | None = None,
+) -> costs.Ceiling:
+    """Return --max-cost, or what is `shared` with other runs, as a ceiling that knows what calls are likely to cost.
+
+    `judge` None: unknown.
+    """
     least = Bill(costs.judge_tokens(settings.judge_budget)[0].usage(), _dearest_tier(settings))
     judged = [usd for juror in _jurors(settings, judge) if (usd := juror.cost(least).usd) is not None] if judge else []
     first = Bill(costs.agent_tokens(settings.max_turns)[0].usage())
     rolled_out = agent.priced(costs.price_list(settings))[0].cost(first).usd if agent else None
-    return costs.Ceiling(
-        settings.max_cost,
-        {**({"judge": max(judged)} if judged else {}), **({} if rolled_out is None else {"agent": rolled_out})},
-    )
+    ceiling = shared or costs.Ceiling(settings.max_cost)
+    ceiling.also_expect({"judge": max(judged)} if judged else {})
+    ceiling.also_expect({} if rolled_out is None else {"agent": rolled_out})
+    return ceiling
 
 
 def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None = None) -> list[str]:

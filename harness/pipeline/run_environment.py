@@ -10,6 +10,7 @@ from harness.core.errors import UsageError, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, Silent, StopSign, now
 from harness.core.settings import Settings
 from harness.endpoints.gate import Gates
+from harness.rollouts.side_by_side import Alongside
 
 _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
@@ -23,6 +24,8 @@ class RunEnvironment:
     progress: Progress = field(default_factory=Silent)
     stop: StopSign = field(default_factory=StopSign)
     deadline: Deadline = NO_DEADLINE
+    side: Alongside | None = None
+    """What the run shares with others that are made side by side with it; None: it is made alone."""
 
     @cached_property
     def gates(self) -> Gates:

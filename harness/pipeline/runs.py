@@ -167,7 +167,7 @@ async def resume_run(
             spec = await _resolve_as_before(store.reader, at_work, plan, changes or {}) if at_work else None
             if spec:
                 await check_app(spec, plan.settings, store.reader.queries())
-            ceiling = make_ceiling(plan.settings, plan.judge, spec)
+            ceiling = make_ceiling(plan.settings, plan.judge, spec, run_env.side and run_env.side.among.ceiling)
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             size = Size(len(store.reader.index.queries), plan.settings.n)
             async with _open_stages(plan, spec, store, cache, run_env, size, missing.rollouts) as stages:

@@ -6,6 +6,7 @@ rests, ever longer; then one rollout tries it.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 import anyio
@@ -141,7 +142,7 @@ class Engine:
     """Rolls out queries on one agent, at most `limiter`'s number of rollouts at a time."""
 
     run_context: RunContext
-    limiter: anyio.CapacityLimiter
+    limiter: AbstractAsyncContextManager[None]
     first_call: FirstCall
     maker: RolloutMaker
 

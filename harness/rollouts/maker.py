@@ -1,6 +1,6 @@
 """Making one rollout whose turn has come, here or wherever another maker does it; the first of a run goes ahead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,16 +31,23 @@ class FirstCall:
         self._opens_at: float | None = None
         self._through = LoopsEvent()
         self.answered = False
+        self.beside: Sequence[FirstCall] = (self,)
+        """Those of all runs that are made side by side: they go one after another, and before all other calls."""
 
     async def lead_or_wait(self) -> bool:
-        """Return True to the first caller at once, False to the others after its reply or end, or a while."""
-        if self._opens_at is None:
+        """Return True to the first caller in its turn, False to the others after its reply or end, or a while."""
+        if leads := self._opens_at is None:
             self._opens_at = anyio.current_time() + self._alone_s
-            return True
         with anyio.move_on_after(self._opens_at - anyio.current_time()):
-            await anyio.lowlevel.checkpoint()  # a run that has just ended begins no more
-            await self._through.wait()
-        return False
+            if not leads:
+                await anyio.lowlevel.checkpoint()  # a run that has just ended begins no more
+            for other in self.beside[: self.beside.index(self)] if leads else self.beside:
+                await other.wait()
+        return leads
+
+    async def wait(self) -> None:
+        """Wait for the leader's first reply or end."""
+        await self._through.wait()
 
     def reply(self) -> None:
         """A reply came in, in whatever thread: all may go."""

@@ -361,7 +361,7 @@ def test_a_ceiling_holds_for_rollouts_and_judging_together_and_resume_does_the_r
     assert "stopped before the first query was compared: " in stopped.err_text
     assert "--max-cost" in stopped.err_text
     assert len(desk.endpoint.of_agent) < 24
-    assert desk("resume", "--max-cost", "0.4", *prices).code == 4
+    assert desk("resume", "--max-cost", "0.3", *prices).code == 4
     done = desk("resume", "--max-cost", "9", "--json")
     assert done.code == 0, done.err_text
     assert (figures(done)["win_rate"], len(desk.endpoint.of_agent), len(desk.endpoint.of_judge)) == (1.0, 24, 24)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from harness.archive.attestations import withdraw
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
@@ -14,11 +15,21 @@ from harness.archive.run_state import find_missing_work
 from harness.archive.store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.core.comparisons import ComparedSide
-from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, UsageError, call, on_a_line, option
+from harness.core.errors import (
+    ArchiveDamaged,
+    HarnessError,
+    NeedsUpgrade,
+    UsageError,
+    call,
+    first_error,
+    on_a_line,
+    option,
+)
 from harness.core.progress import PartOfWork
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import changed, load
+from harness.endpoints.costs import Ceiling
 from harness.pipeline.comparing import compare
 from harness.pipeline.comparing.plan import (
     CompareOptions,
@@ -33,10 +44,11 @@ from harness.pipeline.judge_inputs import rubric_as_begun
 from harness.pipeline.plan import JudgingPlan, NamedAddresses, new_run, places_of_begun, recorded_judge
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
-from harness.pipeline.runs import resume_run
+from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.trust import Trust, agent_of_run, attested, trust_in
 from harness.pipeline.ways import with_way
 from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.side_by_side import Alongside, SideBySide
 from harness.transcripts.transcript import check_rendering
 
 _NOT_THERE = "is not there"
@@ -50,25 +62,47 @@ async def _roll_out(
     changes: Mapping[str, Any],
     named: NamedAddresses,
 ) -> compare.ComparisonResult:
-    """Run what is missing of the runs in `folders`, one after the other; --max-cost holds for all together."""
-    result, missing = compare.ComparisonResult(comparison), dict[Path, int]()
+    """Run what is missing of the runs in `folders`, side by side; --max-cost holds for all together.
+
+    On Ray, or with MCP servers that a whole run shares, one run is made after the other.
+    """
+    to_make, count, alone = dict[Path, LoadedAgent](), 0, False
+    places, ceilings = list[int](), list[float]()
     for folder in folders:
         with RunReader(folder) as reader:
-            if (work := find_missing_work(reader)).rollouts:
-                missing[folder] = work.count
-    run_env.progress.total("rollouts", sum(missing.values()), sum(missing.values()))
-    for folder in missing:
-        part = replace(run_env, progress=PartOfWork(run_env.progress))
-        with RunReader(folder) as reader:
-            agent = agents.get(reader.info.id) or partial(agent_of_run, reader, run_env.environ, "resume")
-            ceiling = changes.get("max_cost", reader.settings.max_cost)
-        left = changes if ceiling is None else {**changes, "max_cost": max(0.0, ceiling - result.spent)}
-        if run := await resume_run(folder, agent, part, changes=left, named=named):
-            stopped = _why_stopped(run.stopped, result.spent)
-            result = replace(result, spent=result.spent + run.spent, stopped=stopped, given_up=run.given_up)
-        if result.stopped or result.given_up or run_env.stop.asked:
+            if not (work := find_missing_work(reader)).rollouts:
+                continue
+            agent = agents.get(reader.info.id) or agent_of_run(reader, run_env.environ, "resume")
+            to_make[folder], count, settings = agent, count + work.count, reader.settings
+        alone |= settings.engine == "ray" or agent.shared_mcp
+        places.append(changes.get("concurrency", settings.concurrency))
+        if (usd := changes.get("max_cost", settings.max_cost)) is not None:
+            ceilings.append(usd)
+    run_env.progress.total("rollouts", count, count)
+    ceiling, made = Ceiling(min(ceilings, default=None)), list[RunResult]()
+
+    async def make(folder: Path, agent: LoadedAgent, side: Alongside) -> None:
+        part = replace(run_env, progress=PartOfWork(run_env.progress), side=side)
+        if run := await resume_run(folder, agent, part, changes=changes, named=named):
+            made.append(run)
+        side.leave()  # an error ends the others, too
+
+    for together in [[item] for item in to_make.items()] if alone else [list(to_make.items())]:
+        if ceiling.stopped or run_env.stop.asked or any(run.given_up for run in made):
             break
-    return result
+        sides = SideBySide(len(together), min(places, default=1), ceiling).sides
+        try:
+            async with anyio.create_task_group() as tasks:
+                for (folder, agent), side in zip(together, sides, strict=True):
+                    tasks.start_soon(make, folder, agent, side)
+        except* HarnessError as errors:
+            raise first_error(errors) from None
+    return compare.ComparisonResult(
+        comparison,
+        spent=ceiling.spent,
+        stopped=ceiling.stopped,
+        given_up=next((run.given_up for run in made if run.given_up), None),
+    )
 
 
 def _why_stopped(stopped: str | None, spent_before: float) -> str | None:

@@ -164,6 +164,7 @@ def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[
         failure=rollout.failure and rollout.failure.kind,
         **rollout.cost.named("usd"),
         tokens=rollout.usage.tokens,
+        started_at=rollout.started_at,
         duration_s=rollout.duration_s,
         steps=len(rollout.trajectory.path),
         tools=tuple(s.tool_name for s in rollout.trajectory.path if s.kind == "tool" and s.tool_name),

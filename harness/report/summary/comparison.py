@@ -64,6 +64,7 @@ def places_of(comparison: Comparison, result: SideResult) -> tuple[int, int]:
     return labels.index(result.sides[0]), labels.index(result.sides[1])
 
 
+_HALF_END, _ALMOST_ALL_END = "half end within", "95 % end within"
 _UNKNOWN = "\N{EN DASH}"
 
 
@@ -121,6 +122,12 @@ def result_figures(r: SideResult) -> Iterator[ResultFigure]:
         yield ResultFigure("without failures", rate(r.without_forfeits), failed, is_rate=True)
     if r.anchors:
         yield ResultFigure("anchors", rate(r.anchors), "at temperature 0; not in the win rate", is_rate=True)
+    if r.run_together is False:
+        yield ResultFigure("time", _UNKNOWN, f"not comparable: {first} and {second} were not run at the same time")
+    for label, slower in ((_HALF_END, r.slower_p50), (_ALMOST_ALL_END, r.slower_p95)):
+        if slower:
+            later = _bracketed(slower, signed, "{} s")
+            yield ResultFigure(label, later, f"of {second}, less that of {first}; both were run at the same time")
     yield from _doubts(r)
 
 
@@ -217,7 +224,8 @@ def sides_rows(figures: Sequence[SideFigures]) -> list[SidesRow]:
         ("cost a rollout", _cost),
         ("tokens a rollout", lambda side: _with(side.tokens, lambda n: f"{n:,.0f}")),
         ("time a rollout", lambda side: _time(side.duration_s)),
-        ("95 % end within", lambda side: _time(side.duration_p95)),
+        (_HALF_END, lambda side: _time(side.duration_p50)),
+        (_ALMOST_ALL_END, lambda side: _time(side.duration_p95)),
         ("steps a rollout", lambda side: _with(side.steps, lambda n: f"{n:.1f}")),
         ("reward()", lambda side: _with(side.passed, fixed)),
     )
