@@ -63,7 +63,7 @@ def build(env: AgentEnv) -> Agent:
         instructions=INSTRUCTIONS,
         output_type=Order,
         model=env.model or AGENT_MODEL,
-        model_settings=env.model_settings(AGENT_MODEL),
+        model_settings=env.model_settings(),
         input_guardrails=[has_an_amount],
         output_guardrails=[only_what_was_asked_for],
     )

@@ -30,7 +30,7 @@ Your last message is the finished text, two or three paragraphs, and nothing bes
 
 def build(env: AgentEnv) -> Agent:
     """Return the manager."""
-    model, settings = env.model or AGENT_MODEL, env.model_settings(AGENT_MODEL)
+    model, settings = env.model or AGENT_MODEL, env.model_settings()
     researcher = Agent(
         name="researcher",
         instructions=RESEARCHER,

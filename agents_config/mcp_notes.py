@@ -41,5 +41,5 @@ async def build(env: AgentEnv) -> AsyncGenerator[Agent]:
             instructions=INSTRUCTIONS,
             mcp_servers=[server],
             model=env.model or AGENT_MODEL,
-            model_settings=env.model_settings(AGENT_MODEL),
+            model_settings=env.model_settings(),
         )

@@ -30,5 +30,5 @@ def build(env: AgentEnv) -> Agent:
         instructions=INSTRUCTIONS,
         tools=[tool],
         model=env.model or AGENT_MODEL,
-        model_settings=env.model_settings(AGENT_MODEL),
+        model_settings=env.model_settings(),
     )

@@ -50,7 +50,7 @@ def find_fault(code: str) -> str:
 
 def build(env: AgentEnv) -> Agent:
     """Return the triage agent. The run's temperature and --model hold for the specialists as well."""
-    model, settings = env.model or AGENT_MODEL, env.model_settings(AGENT_MODEL)
+    model, settings = env.model or AGENT_MODEL, env.model_settings()
     billing = Agent(
         name="billing",
         handoff_description="Invoices, prices, plans.",

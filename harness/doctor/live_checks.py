@@ -218,9 +218,9 @@ def accepted_check(name: str, agent: CheckedAgent, reply: ProbeReply, accepted: 
     """Say whether a setting is accepted, and what to do where a run leaves it out."""
     if not reply.replied:
         return _failed(name, agent, reply)
-    if reply.left_out:
+    if reply.left_out and not (name == "temperature" and reply.call and reply.call.settings.temperature == 0):
         return Check(name, "warn", "; ".join(reply.left_out), advice)
-    return Check(name, "ok", accepted)
+    return Check(name, "ok", "; ".join((accepted, *reply.left_out)))
 
 
 def tool_call_check(agent: CheckedAgent, reply: ProbeReply) -> Check:

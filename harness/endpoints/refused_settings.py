@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import anyio
 import openai
 from agents import ModelSettings
+from openai.types.shared import Reasoning
 
 from harness.core.errors import Refused, option, switch
 from harness.endpoints.breaker import EndpointDown
@@ -25,6 +26,8 @@ def other_ways() -> str:
 
 
 REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
+_OF_REASONING = ("reasoning", "reasoning_effort", "reasoning.effort")
+"""What the setting is called on Chat, and on Responses; in what was refused it says that a temperature was for it."""
 _LIMITED = ("temperature", "top_p")
 
 
@@ -85,11 +88,22 @@ def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
 
 def with_body(settings: ModelSettings, body: dict[str, Any]) -> ModelSettings:
     """Return settings with another extra body of their requests."""
+    return _with(settings, extra_body=body)
+
+
+def _with(settings: ModelSettings, **changes: Any) -> ModelSettings:
     # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
     changed = object.__new__(type(settings))
-    changed.__dict__.update(settings.__dict__)
-    changed.extra_body = body
+    changed.__dict__.update(settings.__dict__, **changes)
     return changed
+
+
+def leaves_reasoning(settings: ModelSettings) -> bool:
+    """Return whether settings hold an empty `Reasoning()`, by which an agent leaves its reasoning to the harness.
+
+    Then a model that takes a temperature only without reasoning is asked with effort `none`.
+    """
+    return settings.reasoning is not None and not settings.reasoning.model_fields_set
 
 
 def _extra_body(settings: ModelSettings) -> dict[str, Any]:
@@ -98,7 +112,7 @@ def _extra_body(settings: ModelSettings) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SettingLesson:
-    """A setting that a model refuses: calls of other processes leave it out, too."""
+    """A setting that a model refuses: calls of other processes leave it out, too. `reasoning`: beside a temperature."""
 
     model: str | None
     setting: str
@@ -109,7 +123,7 @@ class SettingLesson:
 
 
 class RefusedSettings:
-    """Which settings each model has refused, with the server's words, and which it takes within limits."""
+    """Which settings each model has refused at one host, with the server's words, and which it takes within limits."""
 
     def __init__(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = False) -> None:
         """Call `note` once for each refused setting; with `strict` a refused temperature is an error instead."""
@@ -124,20 +138,34 @@ class RefusedSettings:
         return self._by_model.get(model, {})
 
     def allowed(self, model: str | None, settings: ModelSettings) -> ModelSettings:
-        """Return settings without those that `model` has refused, and within its limits."""
-        return without(within(settings, self._limits.get(model, {})), self.of(model))
+        """Return settings within the limits of `model`, without what it refuses, and without reasoning it refuses."""
+        refused = self.of(model)
+        if leaves_reasoning(settings):
+            off = Reasoning(effort="none") if "reasoning" in refused and "temperature" not in refused else None
+            settings = _with(settings, reasoning=off)
+        return without(within(settings, self._limits.get(model, {})), refused)
 
-    def learn(self, model: str | None, error: openai.OpenAIError, sent: Mapping[str, Any]) -> bool:
+    def learn(
+        self, model: str | None, error: openai.OpenAIError, sent: Mapping[str, Any], *, reasons: bool | None = None
+    ) -> bool:
         """Return whether an error refuses one of the settings `sent`, or its value, and remember it.
 
-        Raises Refused when strict.
+        `reasons` tells of a call that leaves its reasoning to the harness whether the model might reason. Raises
+        Refused when strict.
         """
         name = refused_setting(error, sent)
+        if reasons is False and name is None and "temperature" in sent and refused_setting(error, _OF_REASONING):
+            name = "temperature"  # it was sent for its sake
         if name is None or not isinstance(error, openai.APIError):
             return False
         limits = self._limits.get(model, {}).get(name) or limits_in(error.message) if name in _LIMITED else None
         if limits and sent[name] != _nearest(sent[name], limits):  # else the limits do not help
             self._limit(SettingLesson(model, name, error.message, limits), limits, sent[name])
+            return True
+        if reasons and name == "temperature" and name not in self.of(model):
+            if "reasoning" not in self.of(model):
+                words = f"model {model!r} refuses the setting temperature: trying it without reasoning"
+                self._pass_on(SettingLesson(model, "reasoning", error.message), words)
             return True
         if self._strict and name == "temperature":
             why = f"{switch('strict_temperature')} is on ({error.message})"

@@ -49,13 +49,13 @@ class AgentEnv:
     model: str | None
     rng: random.Random
 
-    def model_settings(self, default: str) -> ModelSettings:
-        """Return settings under which the run's model takes a temperature; `default` is the agent's, without --model.
+    def model_settings(self, _default: str = "") -> ModelSettings:
+        """Return settings that leave it to the harness whether the model reasons.
 
-        gpt-5 models accept a temperature only without reasoning; other models may not know the setting at all.
+        It does not where it takes a temperature only without, which the model's first refusal shows. The argument is
+        of earlier versions, and is not read.
         """
-        is_gpt_5 = "gpt-5" in (self.model or default)
-        return ModelSettings(reasoning=Reasoning(effort="none")) if is_gpt_5 else ModelSettings()
+        return ModelSettings(reasoning=Reasoning())
 
 
 def agent_folders(here: Path) -> list[Path]:

@@ -25,6 +25,7 @@ from agents.models.chatcmpl_converter import Converter
 from harness.core.errors import UsageError, counted, option
 from harness.core.records import Record, digest
 from harness.endpoints.address import Endpoint
+from harness.endpoints.refused_settings import leaves_reasoning
 from harness.rollouts.graph import in_sight
 from harness.rollouts.sandboxes import at_usual_place
 
@@ -57,6 +58,8 @@ def hash_agent(request: Mapping[str, Any], settings: ModelSettings, model: str |
     """Hash what makes the agent this agent: everything it sends but the query and the sampling."""
     fixed = scrubbed({k: v for k, v in request.items() if k != "input"}, at_usual_place)
     fixed_settings = {k: v for k, v in settings.to_json_dict().items() if k not in _SAMPLING}
+    if leaves_reasoning(settings):
+        fixed_settings["reasoning"] = None
     try:
         return digest([fixed, fixed_settings, model])
     except TypeError:  # something that JSON has no form for

@@ -66,6 +66,21 @@ async def test_a_refused_temperature_stops_only_a_run_that_is_strict_about_it():
     assert (failed(strict), strict["temperature"].status) == (True, "fail")
 
 
+@BOTH_APIS
+async def test_a_model_that_takes_a_temperature_only_without_reasoning_is_asked_so(api: str):
+    def reasons(seen: Seen) -> Say | Refuse:
+        effort = seen.body.get("reasoning_effort", seen.body.get("reasoning", {}).get("effort"))
+        refused = "temperature" in seen.body and effort != "none"
+        return Refuse(400, "not with this model", "unsupported_value", "temperature") if refused else Say("ok")
+
+    with FakeEndpoint(agent=reasons).serving() as endpoint:
+        checks = await found_live(a_request(environ=at(endpoint), model="m", api=api))
+    said = "0 is accepted; model 'm' refuses the setting temperature: trying it without reasoning"
+    assert (checks["temperature"].status, checks["temperature"].found) == ("ok", said)
+    asked_to_reason = [("reasoning_effort" in r.body or "reasoning" in r.body) for r in endpoint.of_agent]
+    assert asked_to_reason == [False, False, True, *[False] * (len(asked_to_reason) - 3)]
+
+
 async def test_a_refused_seed_is_a_warning():
     with FakeEndpoint(agent=refusing("seed", Refuse(400, "unknown field seed"))).serving() as endpoint:
         checks = await found_live(a_request(environ=at(endpoint), model="m"))

@@ -7,6 +7,7 @@ import httpx2
 import openai
 import pytest
 from agents import ModelSettings
+from openai.types.shared import Reasoning
 
 from harness.core.errors import Refused
 from harness.endpoints.refused_settings import (
@@ -106,6 +107,46 @@ def test_a_range_is_no_refusal_and_values_beyond_go_out_at_its_end(message: str,
 def test_a_strict_temperature_beyond_a_range_is_an_error_that_names_the_range() -> None:
     with pytest.raises(Refused, match=r"takes temperature from 0 to 1, not 1\.6, .*name --temperature within"):
         RefusedSettings(strict=True).learn("m", bad_request(RANGES[0][0]), {"temperature": 1.6})
+
+
+LEFT = ModelSettings(temperature=0.8, reasoning=Reasoning())
+
+
+def sent_of(refused: RefusedSettings) -> tuple[float | None, str | None]:
+    """What goes out of LEFT: the temperature and the effort."""
+    allowed = refused.allowed("m", LEFT)
+    return allowed.temperature, allowed.reasoning and allowed.reasoning.effort
+
+
+@pytest.mark.parametrize(
+    ("then", "sent", "said"),
+    [
+        (None, (0.8, "none"), ""),
+        (bad_request(param="temperature"), (None, None), "going on without it"),
+        (bad_request("Unsupported value: 'none'", "reasoning.effort"), (None, None), "going on without it"),
+        (bad_request("reasoning_effort: unknown field"), (None, None), "going on without it"),
+        (bad_request("too long"), (0.8, "none"), ""),
+    ],
+)
+def test_where_an_agent_leaves_its_reasoning_open_a_refused_temperature_is_tried_without(
+    then: openai.APIStatusError | None, sent: tuple[float | None, str | None], said: str
+) -> None:
+    notes: list[str] = []
+    shared: list[SettingLesson] = []
+    refused, other = RefusedSettings(notes.append), RefusedSettings()
+    refused.share = shared.append
+    assert sent_of(refused) == (0.8, None)
+    for _ in range(2):  # also of a call that was under way when the first one was answered
+        assert refused.learn("m", bad_request(param="temperature"), {"temperature": 0.8}, reasons=True)
+    assert notes == ["model 'm' refuses the setting temperature: trying it without reasoning"]
+    if then:
+        assert refused.learn("m", then, {"temperature": 0.8}, reasons=False) is bool(said)
+    assert said in notes[-1]
+    for lesson in shared:
+        other.note(lesson)
+    assert sent_of(refused) == sent_of(other) == sent
+    own = ModelSettings(temperature=0.8, reasoning=Reasoning(effort="high"))
+    assert refused.allowed("m", own).reasoning == own.reasoning, "the agent's own word counts"
 
 
 @pytest.mark.parametrize("message", ["temperature is not supported", "only temperature 1 is supported", "range 1 to 0"])

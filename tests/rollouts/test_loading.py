@@ -9,6 +9,7 @@ from agents import Agent, WebSearchTool
 
 import harness
 from harness.core.errors import UsageError
+from harness.endpoints.refused_settings import leaves_reasoning
 from harness.rollouts import examples
 from harness.rollouts.loading import AgentEnv, from_object, load_agent
 from tests.conftest import ROOT
@@ -101,12 +102,12 @@ async def test_the_search_agent_uses_hosted_search_where_it_exists(
             assert asked in str(agent.instructions).lower()
 
 
-async def test_reasoning_effort_is_pinned_only_for_models_that_know_it(tmp_path: Path):
-    for model, effort in ((None, "none"), ("gpt-5.2-mini", "none"), ("llama3", None)):
+async def test_the_examples_leave_it_to_the_harness_whether_a_model_reasons(tmp_path: Path):
+    for model in (None, "gpt-5.2-mini", "llama3"):
         env = AgentEnv(api="chat", offline=False, corpus=None, model=model, rng=random.Random(0))
         async with load_agent("search", tmp_path).open(env) as agent:
-            reasoning = agent.model_settings.reasoning
-            assert (reasoning.effort if reasoning else None) == effort
+            assert leaves_reasoning(agent.model_settings)
+        assert env.model_settings("as files of earlier versions ask") == env.model_settings()
 
 
 def test_an_agent_of_ones_own_beside_the_examples_of_a_checkout_is_no_example(
