@@ -73,7 +73,7 @@ def forest(comparison: comparisons.Comparison) -> list[ForestLine]:
         ("By people", labels, result.people and result.people.rate),
         ("At equal length", "fitted to all pairs", result.length_controlled),
         ("Without failures", lost, result.without_forfeits),
-        ("Anchors", "pairs at temperature 0", result.anchors),
+        ("Anchors", "rollout 0 of both", result.anchors),
     )
     lines = [_whole("All pairs", result)] if result.pairs else []
     lines += [ForestLine(label, of, interval) for label, of, interval in parts if interval]

@@ -121,7 +121,7 @@ def result_figures(r: SideResult) -> Iterator[ResultFigure]:
         failed = f"{first} failed in {counted(r.forfeits[0], 'pair')}, {second} in {r.forfeits[1]}"
         yield ResultFigure("without failures", rate(r.without_forfeits), failed, is_rate=True)
     if r.anchors:
-        yield ResultFigure("anchors", rate(r.anchors), "at temperature 0; not in the win rate", is_rate=True)
+        yield ResultFigure("anchors", rate(r.anchors), "rollout 0 of both; not in the win rate", is_rate=True)
     if r.run_together is False:
         yield ResultFigure("time", _UNKNOWN, f"not comparable: {first} and {second} were not run at the same time")
     for label, slower in ((_HALF_END, r.slower_p50), (_ALMOST_ALL_END, r.slower_p95)):
