@@ -61,8 +61,10 @@ import_command = options.declared(
 
     Chat messages: an object a trajectory with `messages`, and optionally query_id, id, reward, reference, metadata.
     ATIF: Harbor's Agent Trajectory Interchange Format. Training data, as export writes it: groups (ART's, too) with
-    their rewards, pairs, examples; its ranking comes along. Trajectories with one query id, else those with one first
-    user message, form a group. Without --first-is-anchor a group has no anchor and is ranked without one.
+    their rewards, pairs, examples; its ranking comes along. Files of TRL, verifiers, NeMo Gym, ShareGPT, Alpaca,
+    OpenAI's Evals, promptfoo, Inspect, the Responses API and OTLP: their rewards are kept, and rank nothing.
+    Trajectories with one query id, else those with one first user message, form a group. Without --first-is-anchor a
+    group has no anchor and is ranked without one.
     """,
     options.arguments(
         "files",
@@ -74,7 +76,7 @@ import_command = options.declared(
         "--format",
         "format_",
         metavar="FORMAT",
-        help="messages, atif, groups, art, sft, dpo or openai-preference. [default: as each object shows]",
+        help="The format, such as messages or verifiers. [default: as each object shows]",
     ),
     options.flag("--first-is-anchor", "The first trajectory of each query is the greedy one."),
     click.option("--name", default="imported", help="A name for the agent that made them. [default: imported]"),

@@ -7,7 +7,7 @@ This undoes harness/formats/training/atif_trajectory.py, so that what was export
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness.core.errors import quoted
 from harness.core.records import Step, Usage
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.chat_turns import content_text, function_step, join_texts, sampled_tokens, steps_without_call
+from harness.formats.foreign_chats import left_names
 from harness.formats.json_values import JsonObject, number_in, object_in, objects_in, objects_of_kinds, text_in
 from harness.formats.training.origins import ImportedTrajectory
 from harness.formats.turns import Message, Turn
@@ -164,7 +165,37 @@ def read_atif(document: JsonObject) -> ImportedTrajectory:
         started_at=min(times, default=None),
         ended_at=max(times, default=None),
         turns=turns_of_atif(document),
+        unplaced=tuple(_unread(document)),
     )
+
+
+_DOCUMENT = "schema_version session_id trajectory_id agent notes extra steps final_metrics subagent_trajectories"
+_STEP = (
+    "step_id timestamp source model_name message reasoning_content tool_calls observation metrics extra "
+    "is_copied_context llm_call_count"
+)
+_METRICS = (
+    "prompt_tokens completion_tokens cached_tokens cost_usd prompt_token_ids completion_token_ids logprobs "
+    "total_prompt_tokens total_completion_tokens total_cached_tokens total_cost_usd total_steps"
+)
+
+
+def _unread(document: JsonObject) -> Iterator[str]:
+    """Yield what of a trajectory no record has a place for, each thing by its name."""
+    yield from left_names(document, _DOCUMENT, "a trajectory")
+    yield from left_names(object_in(document, "final_metrics"), _METRICS, "final_metrics")
+    for step in objects_in(document, "steps"):
+        yield from left_names(step, _STEP, "a step")
+        yield from left_names(object_in(step, "metrics"), _METRICS, "metrics")
+        yield from left_names(object_in(step, "extra"), "agent tool_definitions", "a step's extra")
+        yield from left_names(object_in(step, "observation"), "results", "an observation")
+        for call in objects_in(step, "tool_calls"):
+            yield from left_names(call, "tool_call_id function_name arguments extra", "a tool call")
+            yield from left_names(object_in(call, "extra"), "arguments", "a tool call's extra")
+        for result in _results(step):
+            yield from left_names(result, "source_call_id content subagent_trajectory_ref", "a result")
+    for inner in objects_in(document, "subagent_trajectories"):
+        yield from _unread(inner)
 
 
 def _path_and_answer(steps: Sequence[JsonObject]) -> tuple[tuple[Step, ...], str]:

@@ -3,17 +3,23 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import chain, islice
 from json import dumps
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Never, cast, get_args
 
 from pydantic import JsonValue, ValidationError
 
-from harness.core.errors import UsageError, on_a_line, short_message
+from harness.core.errors import UsageError, on_a_line, quoted, short_message
 from harness.core.rankings import ImportedLine
+from harness.core.records import Failure
 from harness.core.user_files import is_folder, read_text, text_lines
 from harness.formats.atif import read_atif
 from harness.formats.chat_turns import checked_messages, read_messages, turns_after, turns_of_chat
+from harness.formats.foreign import LACKING, SHAPES, ForeignFormat, shape_named
+from harness.formats.foreign_chats import ForeignChat, talk_messages
 from harness.formats.json_values import JsonObject, first_fault, length_in_common, object_in, objects_in, parse_json
 from harness.formats.queries import query_from
 from harness.formats.training import origins
@@ -28,7 +34,7 @@ def read_trl_pair(document: JsonObject, origin: origins.LineOrigin) -> Iterator[
     if "prompt" not in document:  # then it is what both sides begin with
         alike: Any = sides
         if not all(isinstance(side, str) for side in sides):
-            alike = [_talk(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
+            alike = [talk_messages(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
         shared = length_in_common(*alike)
         prompt, sides = alike[0][:shared], [side[shared:] for side in alike]
         prompt = prompt.strip() if isinstance(prompt, str) else prompt
@@ -36,27 +42,18 @@ def read_trl_pair(document: JsonObject, origin: origins.LineOrigin) -> Iterator[
             raise ValueError("no `prompt`, and `chosen` and `rejected` do not begin alike")
         if not all(sides):
             raise ValueError("no `prompt`, and one of `chosen` and `rejected` is the beginning of the other")
-    talks = [_talk(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
+    talks = [talk_messages(side, name, "assistant") for side, name in zip(sides, names, strict=True)]
     unread = document.keys() - {"prompt", "tools", *names}
-    yield from _sides(_talk(prompt, "prompt", "user"), talks, document, origin, unread)
+    yield from _sides(talk_messages(prompt, "prompt", "user"), talks, document, origin, unread)
 
 
 def read_openai_pair(document: JsonObject, origin: origins.LineOrigin) -> Iterator[origins.ImportedTrajectory]:
     """Yield the better and the worse side of a preference. Raises ValueError."""
     asked, names = object_in(document, "input"), ("preferred_output", "non_preferred_output")
-    prompt = _talk(asked.get("messages"), "input.messages", "user")
-    talks = [_talk(document.get(name), name, "assistant") for name in names]
+    prompt = talk_messages(asked.get("messages"), "input.messages", "user")
+    talks = [talk_messages(document.get(name), name, "assistant") for name in names]
     unread = (document.keys() - {"input", *names}) | (asked.keys() - {"messages", "tools"})
     yield from _sides(prompt, talks, asked, origin, unread)
-
-
-def _talk(value: JsonValue, name: str, role: str) -> Sequence[JsonObject]:
-    """Return messages; a text is a message of `role`. Raises ValueError."""
-    if isinstance(value, str):
-        return [{"role": role, "content": value}]
-    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
-        raise ValueError(f"`{name}` must be a text or a list of messages")
-    return [message for message in value if isinstance(message, dict)]
 
 
 def _sides(
@@ -76,6 +73,8 @@ def _sides(
 
 def read_example(document: JsonObject, origin: origins.LineOrigin) -> Iterator[origins.ImportedTrajectory]:
     """Yield the one rollout of an example: of a prompt with its completion, or of a chat. Raises ValueError."""
+    if ranks := sorted({"label", "reward"} & document.keys()):
+        raise ValueError(f"`{ranks[0]}` ranks it, and an example is the best of its query: leave --format out")
     if {"prompt", "completion"} <= document.keys():
         turns = turns_after(objects_in(document, "prompt"), objects_in(document, "completion"), document)
         unplaced = tuple(f"the key {key!r}" for key in document if key not in {"prompt", "completion", "tools"})
@@ -106,7 +105,7 @@ def _imported(
     )
 
 
-Format = Literal["messages", "atif", "groups", "art", "sft", "dpo", "openai-preference"]
+Format = Literal["messages", "atif", "groups", "art", "sft", "dpo", "openai-preference", ForeignFormat]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -123,12 +122,16 @@ def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> It
         if not files:
             raise UsageError(f"{on_a_line(path)}: no file of JSONL in this folder")
         for file in files:
-            count = 0
-            for item in _items(file):
-                yield from _read(item, format or _format_of(item))
-                count += 1
-            if not count:
+            items = _items(file)
+            if (first := next(items, None)) is None:
                 raise UsageError(f"{on_a_line(file)}: no trajectory in it")
+            name = format or _format_of(first)
+            if (shape := shape_named(name)) and shape.whole:
+                lines: list[JsonValue] = [dict(item.document) for item in chain((first,), items)]
+                yield from _read(_Item(on_a_line(file), {"lines": lines}, None), name)
+                continue
+            for item in chain((first,), items):
+                yield from _read(item, format or _format_of(item))
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,9 @@ class _Item:
 
 def _items(path: Path) -> Iterator[_Item]:
     """Yield the objects of a file."""
-    name = on_a_line(path)
-    if path.suffix.lower() == ".json":
-        document = _json(read_text(path, name), name)
+    name, suffix = on_a_line(path), path.suffix.lower()
+    if suffix in {".json", ".eval"}:
+        document = _json(read_text(path, name) if suffix == ".json" else _inspect_log(path, name), name)
         items = document if isinstance(document, list) else [document]
         places = [f"{name} item {number}" for number, _ in enumerate(items, 1)] if len(items) > 1 else [name]
         placed = ((place, item, None) for place, item in zip(places, items, strict=False))
@@ -157,6 +160,18 @@ def _items(path: Path) -> Iterator[_Item]:
         if not isinstance(value, dict):
             raise UsageError(f"{place}: expected an object, found a {type(value).__name__}")
         yield _Item(place, value, source)
+
+
+def _inspect_log(path: Path, name: str) -> str:
+    """Return a log that inspect_ai packed, as JSON."""
+    if find_spec("inspect_ai") is None:
+        how = f"pip install inspect-ai, or import what `inspect log dump {name}` prints, as a file .json"
+        raise UsageError(f"{name}: a packed log of Inspect, which inspect_ai alone reads: {how}")
+    try:
+        log: Any = import_module("inspect_ai.log").read_eval_log(str(path), resolve_attachments=True)
+        return log.model_dump_json(exclude_none=True)
+    except Exception as exc:  # noqa: BLE001 - whatever that package makes of a stranger's file
+        raise UsageError(f"{name}: inspect_ai cannot read it ({short_message(str(exc))})") from None
 
 
 def _json(text: str, place: str) -> JsonValue:
@@ -171,9 +186,8 @@ _SHOWN: Mapping[origins.LineFormat, set[str]] = {
     "art": {"trajectories"},
     "dpo": {"chosen", "rejected"},
     "openai-preference": {"input", "preferred_output"},
-    "sft": {"prompt", "completion"},
 }
-"""By which keys each format shows itself, the surest first."""
+"""By which keys the formats of training data show themselves; examples, by the file beside them alone."""
 _LINE_READERS: Mapping[
     origins.LineFormat, Callable[[JsonObject, origins.LineOrigin], Iterator[origins.ImportedTrajectory]]
 ] = {
@@ -186,23 +200,47 @@ _LINE_READERS: Mapping[
 
 
 def _format_of(item: _Item) -> Format:
-    """Return the format that an object shows. A chat that was exported is the best of its query."""
-    if str(item.document.get("schema_version", "")).startswith("ATIF-"):
+    """Return the format that an object shows. What was exported is known by what is said beside it."""
+    document = item.document
+    if str(document.get("schema_version", "")).startswith("ATIF-"):
         return "atif"
-    for name, keys in _SHOWN.items():
-        if keys <= item.document.keys():
-            return name
-    return "sft" if item.source else "messages"
+    if "conversations" not in document:
+        for name, keys in _SHOWN.items():
+            if keys <= document.keys():
+                return name
+    if item.source and ("messages" in document or {"prompt", "completion"} <= document.keys()):
+        return "sft"
+    if "messages" in document:
+        return "messages"
+    for foreign, shape in SHAPES.items():
+        if shape.shown(document):
+            return foreign
+    return _refuse(item)
+
+
+def _refuse(item: _Item) -> Never:
+    """Name what an object of no format lacks. Raises UsageError."""
+    document = item.document
+    for is_it, lacks in LACKING:
+        if is_it(document):
+            raise UsageError(f"{item.place}: {lacks}")
+    keys = ", ".join(map(quoted, islice(document, 8))) or "none"
+    raise UsageError(f"{item.place}: no format that is read here has such keys ({keys}); --format names one")
 
 
 def _read(item: _Item, name: Format) -> Sequence[origins.ImportedTrajectory]:
     try:
-        if name == "messages" or name == "atif":  # noqa: PLR1714 - it tells the type checker which names are left
-            trajectories = [_read_alone(item, name)]
-        else:  # preferences of one run and query are one group, other lines one each
+        if shape := shape_named(name):
+            trajectories = [_read_chat(chat, name) for chat in shape.read(item.document)]
+        elif name in get_args(origins.LineFormat):
+            line_format = cast("origins.LineFormat", name)
+            # preferences of one run and query are one group, other lines one each
             run = item.source.run if item.source else ""
             key = run if name in {"dpo", "openai-preference"} else item.place
-            trajectories = list(_LINE_READERS[name](item.document, origins.LineOrigin(name, key, line=item.source)))
+            line = origins.LineOrigin(line_format, key, line=item.source)
+            trajectories = list(_LINE_READERS[line_format](item.document, line))
+        else:
+            trajectories = [_read_alone(item, name)]
         for trajectory in trajectories:
             query_from(trajectory.query, id=trajectory.query_id)
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -214,7 +252,7 @@ def _read(item: _Item, name: Format) -> Sequence[origins.ImportedTrajectory]:
     return trajectories
 
 
-def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> origins.ImportedTrajectory:
+def _read_alone(item: _Item, name: Format) -> origins.ImportedTrajectory:
     """Read a line that brings no ranking, and note what is behind it, beside what else it said of itself."""
     noted: dict[str, Any] = {}
     if name == "atif":
@@ -226,3 +264,17 @@ def _read_alone(item: _Item, name: Literal["messages", "atif"]) -> origins.Impor
         metadata = {**trajectory.metadata, origins.SOURCE_KEY: item.source.model_dump(mode="json")}
         noted |= {"metadata": metadata, "apart": item.source.run}
     return trajectory.model_copy(update=noted)
+
+
+def _read_chat(chat: ForeignChat, name: Format) -> origins.ImportedTrajectory:
+    """Return a chat of another program's file as a trajectory: its reward is kept, and ranks nothing."""
+    checked_messages(chat.document.get("messages"))
+    turns, unplaced = turns_of_chat(chat.document)
+    failure = {"kind": "internal", "type": "Imported", "message": chat.failed} if chat.failed else None
+    noted = {
+        "format": name,
+        "turns": turns,
+        "unplaced": (*chat.unplaced, *unplaced),
+        "failure": Failure.model_validate(failure) if failure else None,
+    }
+    return read_messages(chat.document).model_copy(update=noted)

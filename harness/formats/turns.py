@@ -123,15 +123,27 @@ def _context(
 
 def _completion(items: Iterable[Any]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
     """Return what the model said, as messages; one without content for a reply in which there is no item."""
-    carried, lost = _carried(items)
-    plain = list(_with_plain_reasoning(carried))
-    messages = _converted(plain, model=None, whole=True)
-    if any(item.get("type") == "reasoning" and not _reasoning(item) for item in carried):
-        lost = (*lost, _HIDDEN)
+    given = list(items)
+    messages, lost = messages_of_items(given)
     if messages:
         return messages, lost
-    thoughts = [text for item in plain if (text := _reasoning(item))]
+    thoughts = [text for item in _with_plain_reasoning(_carried(given)[0]) if (text := _reasoning(item))]
     return ({"role": "assistant", "content": ""} | ({"reasoning_content": thoughts[0]} if thoughts else {}),), lost
+
+
+def messages_of_items(items: Iterable[Any]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """Return items of the Responses API as messages, all reasoning in them, and what has no place there.
+
+    Raises NoMessages.
+    """
+    carried, lost = _carried(items)
+    try:
+        messages = _converted(list(_with_plain_reasoning(carried)), model=None, whole=True)
+    except AgentsException as exc:
+        raise NoMessages(f"{type(exc).__name__}: {exc}") from None
+    if any(item.get("type") == "reasoning" and not _reasoning(item) for item in carried):
+        lost = (*lost, _HIDDEN)
+    return messages, lost
 
 
 def _converted(items: Any, *, model: str | None, whole: bool) -> tuple[Message, ...]:

@@ -149,7 +149,7 @@ def test_a_query_id_makes_a_group_else_the_first_user_message_does(tmp_path: Pat
 BAD: list[tuple[str, str]] = [
     ("{", r"t\.jsonl:2: not JSON"),
     ("[1]", r"t\.jsonl:2: expected an object, found a list"),
-    ('{"text": "x"}', r"t\.jsonl:2: .*`messages` must be a list"),
+    ('{"text": "x"}', r"t\.jsonl:2: a text alone lacks roles"),
     ('{"messages": [{"role": "robot"}]}', r"t\.jsonl:2: .*message 1 has the role 'robot'"),
     ('{"messages": [{"role": "assistant", "content": "x"}]}', r"t\.jsonl:2: .*must be a user's"),
     ('{"messages": [{"role": "user", "content": "x"}]}', r"t\.jsonl:2: .*no message is an assistant's"),

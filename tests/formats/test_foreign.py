@@ -1,0 +1,143 @@
+"""Files of other programs: each is recognised, its rewards and groups are kept, and nothing is dropped in silence."""
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.app import app
+from harness.core.errors import NothingRankable, UsageError
+from harness.formats.foreign import SHAPES
+from harness.formats.trajectory_files import read_trajectories
+from tests.formats.foreign_samples import BAD, GENAI, GOOD, INFERENCE, RESPONSE, SAMPLES, TRACE, USER, spans
+from tests.formats.test_trajectory_files import ATIF, CHAT
+
+
+def read(folder: Path, documents: list[Any], **more: Any) -> Any:
+    path = folder / "t.jsonl"
+    path.write_text("\n".join(json.dumps(document) for document in documents))
+    return list(read_trajectories([path], **more))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_format_is_recognised_with_its_answers_rewards_and_groups(name: str, tmp_path: Path):
+    form, documents, answers, rewards, queries = SAMPLES[name]
+    made = read(tmp_path, documents)
+    assert [each.format for each in made] == [form] * len(answers)
+    assert [each.query for each in made] == [USER["content"] if form != "alpaca" else "Why is the sky\nblue?"] * len(
+        answers
+    )
+    assert [each.answer for each in made] == answers
+    assert [each.reward for each in made] == rewards
+    assert [each.query_id for each in made] == queries
+    assert all(each.failure for each in made if not each.answer)
+    assert all(each.turns[-1].completion[-1].get("content", "") == each.answer for each in made)
+    calls = [step for each in made for step in each.path if step.tool_name]
+    assert all((step.tool_name, step.tool_output) == ("look", "Short waves scatter.") for step in calls)
+    assert [e.answer for e in read(tmp_path, documents, format=form)] == answers
+
+
+def test_every_format_has_a_sample_and_most_have_a_tool_call(tmp_path: Path):
+    assert {form for form, *_ in SAMPLES.values()} == set(SHAPES)
+    named = {form for form, documents, *_ in SAMPLES.values() if any(e.tool_names for e in read(tmp_path, documents))}
+    assert named >= {"verifiers", "nemo-gym", "sharegpt", "inspect", "responses", "otlp"}
+
+
+def places(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from places(inner)
+
+
+ART = {
+    "trajectories": [
+        {"messages_and_choices": [USER, {"finish_reason": "stop", "index": 0, "message": said}], "reward": reward}
+        for said, reward in ((GOOD, 1.0), (BAD, 0.0))
+    ]
+}
+PAIR = {"prompt": [USER], "chosen": [GOOD], "rejected": [BAD]}
+OURS = {"messages": [CHAT], "atif": [ATIF], "dpo": [PAIR], "art": [ART]}
+
+
+@pytest.mark.parametrize("name", [*SAMPLES, *OURS])
+def test_what_is_planted_anywhere_in_a_file_is_kept_or_named(name: str, tmp_path: Path):
+    documents = OURS[name] if name in OURS else SAMPLES[name][1]
+    silent: list[int] = []
+    for at in range(len(list(places(documents)))):
+        planted = copy.deepcopy(documents)
+        list(places(planted))[at]["planted"] = "a mark"
+        try:
+            made = read(tmp_path, planted)
+        except UsageError:
+            continue
+        kept = any("planted" in each.model_dump_json() or "planted" in repr(each.turns) for each in made)
+        silent += [] if kept else [at]
+    assert not silent, [list(places(documents))[at] for at in silent]
+
+
+REFUSED = [
+    ({"prompt": "x", "completion": "y", "label": "good"}, "`label` must be true or false"),
+    ({"prompt": [USER]}, "lacks a completion"),
+    ({"text": "x"}, "lacks roles"),
+    ({"input_ids": [1]}, "lack the messages"),
+    ({"prompt": "x", "completions": ["a"], "labels": [True]}, "stepwise"),
+    (RESPONSE, "lacks its input"),
+    ({"output": RESPONSE["output"], "input": []}, "lacks the input"),
+    ({"object": "chat.completion", "choices": []}, "lacks its request"),
+    ({"custom_id": "1", "response": {}}, "`custom_id`"),
+    ({"responses_create_params": {"input": "x"}}, "lacks the response"),
+    ({"status": "success", "eval": {}, "samples": []}, "lacks samples"),
+    ({"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}, "lack the messages"),
+    ({"conversations": [{"from": "robot", "value": "x"}]}, "`from` is 'robot'"),
+    ({"conversations": [], "chosen": {}, "rejected": {}}, "lack messages"),
+    ({"run_id": "r", "event_id": 1, "type": "match", "sample_id": "s"}, "lacks an event of the type 'sampling'"),
+    (TRACE | {"nodes": [{"parent": 5, "message": USER}]}, "no node before it"),
+    ({"strange": 1}, r"no format that is read here has such keys \('strange'\)"),
+]
+
+
+@pytest.mark.parametrize(("document", "why"), REFUSED)
+def test_what_cannot_be_read_is_named_with_what_it_lacks(document: Any, why: str, tmp_path: Path):
+    with pytest.raises(UsageError, match=rf"t\.jsonl.*{why}"):
+        read(tmp_path, [document])
+
+
+def test_a_trace_keeps_the_tokens_that_were_sampled_and_its_longest_branch(tmp_path: Path):
+    branch = {"parent": 0, "message": GOOD, "sampled": True}
+    (made,) = read(tmp_path, [TRACE | {"nodes": [*TRACE["nodes"], branch]}])
+    first, last = made.turns
+    assert (first.tokens.prompt_ids, first.tokens.ids) == ((1, 2, 3), (4,))
+    assert (last.tokens.prompt_ids, last.tokens.ids, last.tokens.logprobs) == ((1, 2, 3, 4, 5, 6), (7, 8), (-0.5, -0.5))
+    assert made.unplaced == ("1 message of other branches",)
+
+
+def test_rejected_answers_of_a_kto_file_are_no_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("kto.jsonl").write_text("\n".join(map(json.dumps, SAMPLES["kto"][1])))
+    app.main(["import", "kto.jsonl", "--json"], standalone_mode=False, obj={})
+    made = json.loads(capsys.readouterr().out)
+    assert [(group["rollouts"], group["ranked"]) for group in made["groups"]] == [(2, "not at all")]
+    with pytest.raises(NothingRankable):
+        app.main(["export", made["path"], "--format", "sft", "-o", "out"], standalone_mode=False, obj={})
+    with pytest.raises(UsageError, match="`label` ranks it"):
+        read(tmp_path, SAMPLES["kto"][1], format="sft")
+
+
+def test_a_packed_log_of_inspect_is_refused_by_name_where_its_package_is_not(tmp_path: Path):
+    (tmp_path / "log.eval").write_bytes(b"PK")
+    with pytest.raises(UsageError, match=r"log\.eval: .*inspect"):
+        list(read_trajectories([tmp_path / "log.eval"]))
+
+
+def test_a_trace_is_its_last_model_call_and_other_spans_are_named(tmp_path: Path):
+    tool = spans({"name": "execute_tool look", "attributes": []})
+    earlier = spans({"startTimeUnixNano": "-1", "attributes": INFERENCE})
+    (made,) = read(tmp_path, [earlier, tool, spans({"attributes": GENAI})])
+    assert made.instructions == "Be brief."
+    assert "a span that is no model call" in made.unplaced
