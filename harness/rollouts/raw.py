@@ -191,21 +191,34 @@ def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") ->
     """Return what `pack` was given; `get` finds kept texts. Raises ArchiveDamaged naming `where` for any other text."""
 
     def read(text: str) -> list[RawCall]:
-        calls: list[RawCall] = []
-        request: dict[str, Any] = {"input": ()}
-        told: dict[str, Any] = {}
-        for packed in _CALLS.validate_python(json.loads(text)):
-            changed = {k: _whole(v, get) for k, v in packed.changed.items()}
-            items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
-            request = request | changed | {"input": items[0] if packed.text else items}
-            if packed.beside is not None:
-                kept = {k: v for k, v in told.items() if k not in packed.gone}
-                told = kept | _whole(packed.beside, get)
-            beside = None if packed.beside is None else told
-            calls.append(RawCall(request, _view(_whole(packed.reply, get)), beside))
-        return calls
+        return [RawCall(request, _view(reply), beside) for request, reply, beside in _unpacked(text, get)]
 
     return checked(text, read, where)
+
+
+def unpack_plain(
+    text: str, get: Callable[[str], str], where: object = "raw calls"
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the request and the reply of each call as the archive holds them: many times faster than with objects.
+
+    Raises as `unpack` does, but for a reply that no object can be made of.
+    """
+    return checked(text, lambda text: [(request, reply) for request, reply, _ in _unpacked(text, get)], where)
+
+
+def _unpacked(
+    text: str, get: Callable[[str], str]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]]:
+    request: dict[str, Any] = {"input": ()}
+    told: dict[str, Any] = {}
+    for packed in _CALLS.validate_python(json.loads(text)):
+        changed = {k: _whole(v, get) for k, v in packed.changed.items()}
+        items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
+        request = request | changed | {"input": items[0] if packed.text else items}
+        if packed.beside is not None:
+            kept = {k: v for k, v in told.items() if k not in packed.gone}
+            told = kept | _whole(packed.beside, get)
+        yield request, _whole(packed.reply, get), None if packed.beside is None else told
 
 
 def parts(text: str, where: object = "raw calls") -> list[str]:

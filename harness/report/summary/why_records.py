@@ -1,6 +1,5 @@
 """Why one of two rollouts is above the other: the records, and their sentences, of which none ends with a full stop."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from harness.core.rankings import Signal
 from harness.core.records import Query, Role, Step
 from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.text import beginning, fixed, probability
+from harness.rollouts.states import plain_arguments
 
 _MOST_CELLS = 4_000_000
 """Of the table that finds the longest common subsequence: two paths of 2,000 steps. Longer ones stand as they come."""
@@ -68,15 +68,7 @@ def step_key(step: Step) -> Key:
     """Return what makes two steps the same: tool name and input; without a tool, the kind."""
     if not _is_call(step):
         return (step.kind,)
-    return (step.kind, step.tool_name or "", _as_given(step.tool_input or ""))
-
-
-def _as_given(text: str) -> str:
-    """Return a tool's input in one form: JSON without the spaces and the order of whoever wrote it."""
-    try:
-        return json.dumps(json.loads(text), sort_keys=True)
-    except (ValueError, RecursionError):
-        return text.strip()
+    return (step.kind, step.tool_name or "", plain_arguments(step.tool_input or ""))
 
 
 def aligned_steps(a: Sequence[Step], b: Sequence[Step]) -> list[StepPair]:
