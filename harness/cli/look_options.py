@@ -90,6 +90,25 @@ why_command = options.declared(
     options.file_option("--html", "Write the page of these two, with both paths, to send round."),
     options.caller("runs_dir", "json", "wide"),
 )
+credit_command = options.declared(
+    "credit:credit",
+    """Say which step won or lost each rollout: what each model call was worth, and how sure that is.
+
+    Reads the archive alone. Rollouts of a query that pass through the same state tell what each way from there came to.
+    The value of a state is the mean margin of the rollouts through it; a step's credit is how much it changed.
+    """,
+    options.run_argument,
+    click.option(
+        "--state",
+        type=click.Choice(("requests", "tools")),
+        default="requests",
+        help="What makes two states one: equal requests to the model, but for ids and spaces; or the same results of "
+        "tools, in any order. [default: requests]",
+    ),
+    options.query_option("Only this query, with all steps. [default: all queries]"),
+    options.ranking_option(),
+    options.caller("runs_dir", "json", "wide"),
+)
 ls_command = options.declared(
     "ls:ls", "List the runs and comparisons, oldest first.", options.caller("runs_dir", "json", "wide")
 )

@@ -1,0 +1,45 @@
+"""`harness credit`: what each step of each rollout was worth."""
+
+import json
+from itertools import islice
+
+from harness.cli.archived_run import find_query, open_run
+from harness.cli.console import print_lines, stdout
+from harness.cli.output import Caller, say
+from harness.core.errors import counted
+from harness.core.unicode import escape_json
+from harness.report.summary.credit import RunCredit, check_credit
+from harness.report.summary.ranking import is_offline
+from harness.report.summary.why import judged_ranking
+from harness.report.terminal.credit import credit_lines, decisive_lines
+from harness.rollouts.states import StateBy
+
+_MOST = 20
+"""Queries that the text is about; --json is about all."""
+
+
+def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking: str | None) -> None:
+    """Print the credit of the steps of a run, or of one of its queries."""
+    reader = open_run(run, caller)
+    chosen = judged_ranking(reader, ranking)
+    check_credit(reader, chosen)
+    of_run = RunCredit(reader, chosen, state)
+    one = query is not None or len(reader.index.queries) == 1
+    queries = [find_query(reader, query)] if one else reader.queries()
+    offline = is_offline(reader, chosen)
+    if caller.as_json:
+        head = {"run": reader.info.id, "ranking": chosen.head.id, "offline": offline, "state": state}
+        say(escape_json(json.dumps(head, ensure_ascii=False))[:-1] + ', "groups": [')
+        comma = ""
+        for group in of_run.of_all(queries):  # one at a time, as there may be many
+            say(comma + escape_json(json.dumps(group.as_json(), ensure_ascii=False)))
+            comma = ","
+        say("]}")
+        return
+    if offline:
+        stdout().print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+    draw = credit_lines if one else decisive_lines
+    for group in of_run.of_all(islice(queries, _MOST)):
+        print_lines(lambda width, group=group: draw(group, width))
+    if (more := len(reader.index.queries) - _MOST) > 0 and not one:
+        say(f"{counted(more, 'more query', 'more queries')}: --query ID shows one, --json all")

@@ -1,0 +1,283 @@
+"""Which step won or lost a rollout, read from an archive: states from the recorded calls, worth from the judging."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
+from harness.core.errors import UsageError
+from harness.core.rankings import GroupRanking
+from harness.core.records import Query, Rollout
+from harness.ranking.credit import GroupMargins, StepCredit, mean_spread, step_credits
+from harness.ranking.margins import fit_margins
+from harness.ranking.path_graph import path_graph
+from harness.ranking.pooled import fit_by
+from harness.ranking.reward_classes import RankedClass, learnt_from_queries, ranked_classes
+from harness.report.summary.pooled_fit import is_by_pooled, is_by_reward, learnt_judge
+from harness.report.summary.ranking import group_of
+from harness.report.text import beginning, signed
+from harness.rollouts.raw import unpack_plain
+from harness.rollouts.states import StateBy, state_names
+
+_TEXTS = 64
+"""Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
+_AT_ONCE = 256
+"""Groups that are fitted at once."""
+_WORDS = 60
+"""Characters of a call's arguments that a sentence has."""
+_DIGITS = 6
+_FEWEST = 2
+_Calls = Sequence[tuple[dict[str, Any], dict[str, Any]]]
+"""Requests and replies."""
+WORTHS = ("margin", "verified")
+"""What credits are points of: the margins of judged rollouts, or their verifiable rewards."""
+_NOT_JUDGED = "it is not judged"
+_LISTWISE = "a listwise judge gave its scores, and says nothing of how sure they are"
+_TOO_FEW = "fewer than two of its rollouts have both a margin and recorded calls"
+_NO_CALLS = "no calls are recorded"
+_NO_SIGNAL = "the judging tells its rollouts apart by nothing (signal none)"
+
+
+class CreditedStep(NamedTuple):
+    """A model call of a rollout, and what it was worth."""
+
+    call: int
+    """From 1, in the order in which the calls began."""
+    agent: str | None
+    tools: tuple[tuple[str, str], ...]
+    """The tools that it called, each with its arguments; none where it only said something."""
+    state: str
+    """The name of what it was shown."""
+    worth: StepCredit
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether its interval leaves no doubt which way it went."""
+        return self.worth.interval[0] > 0 or self.worth.interval[1] < 0
+
+    @property
+    def did(self) -> str:
+        """What it did, in words."""
+        if not self.tools:
+            return "what it said"
+        (tool, arguments), *others = self.tools
+        return f"{tool} {beginning(arguments, _WORDS)}".strip() + (f" and {len(others)} more" if others else "")
+
+    @property
+    def amount(self) -> str:
+        """Its credit with half of its interval, such as +1.80 ± 0.40."""
+        low, high = self.worth.interval
+        return f"{signed(self.worth.credit)} ± {(high - low) / 2:.2f}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `harness credit --json` has of it."""
+        worth = self.worth
+        return {
+            "call": self.call,
+            "agent": self.agent,
+            "tools": [tool for tool, _ in self.tools],
+            "state": self.state,
+            "value": round(worth.value, _DIGITS) + 0.0,
+            "credit": round(worth.credit, _DIGITS) + 0.0,
+            "interval": [round(bound, _DIGITS) + 0.0 for bound in worth.interval],
+            "shared": worth.shared,
+            "named": worth.named,
+        }
+
+
+@dataclass(frozen=True)
+class CreditedRollout:
+    """A rollout with the credit of its steps; or why it has none."""
+
+    index: int
+    end: float | None = None
+    """The value at its end: what the fit behind the group's probabilities says of it, or its reward."""
+    steps: tuple[CreditedStep, ...] = ()
+    reason: str = ""
+
+    @property
+    def decisive(self) -> CreditedStep | None:
+        """The step that is named, else the one with the largest credit whose interval leaves out 0; None without."""
+        telling = [step for step in self.steps if step.worth.named] or [s for s in self.steps if s.stands_out]
+        return max(telling, key=lambda step: abs(step.worth.credit), default=None)
+
+    @property
+    def sentence(self) -> str:
+        """Which step decided; "" where none stands out."""
+        if (step := self.decisive) is None:
+            return ""
+        verb = {"won": "won it", "lost": "lost it"}.get(step.worth.named or "") or (
+            "gained most, as far as can be told," if step.worth.credit > 0 else "lost most, as far as can be told,"
+        )
+        return f"rollout {self.index} {verb} at model call {step.call}: {step.did} ({step.amount})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `harness credit --json` has of it."""
+        return {
+            "index": self.index,
+            "end": None if self.end is None else round(self.end, _DIGITS) + 0.0,
+            "reason": self.reason or None,
+            "steps": [step.as_json() for step in self.steps],
+        }
+
+
+@dataclass(frozen=True)
+class CreditedGroup:
+    """A query's rollouts with the credit of their steps; or why they have none."""
+
+    query: Query
+    rollouts: tuple[CreditedRollout, ...] = ()
+    worth: str = "margin"
+    """What credits are points of: margins, or the verifiable reward."""
+    reason: str = ""
+
+    def of(self, index: int) -> CreditedRollout:
+        """Return a rollout's."""
+        known = {rollout.index: rollout for rollout in self.rollouts}
+        return known.get(index) or CreditedRollout(index, reason=self.reason)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `harness credit --json` has of it."""
+        return {
+            "query": self.query.id,
+            "worth": self.worth,
+            "reason": self.reason or None,
+            "rollouts": [rollout.as_json() for rollout in self.rollouts],
+        }
+
+
+class _Ends(NamedTuple):
+    """How good the rollouts of a group turned out to be."""
+
+    entrants: Sequence[int]
+    margins: GroupMargins
+    worth: str
+
+
+class RunCredit:
+    """The credit of the steps of a ranked run, a group at a time."""
+
+    def __init__(self, reader: RunReader, ranking: RankingFile, by: StateBy = "requests") -> None:
+        """Take a ranking, and what makes two states one."""
+        self._reader, self._ranking = reader, ranking
+        self._by: StateBy = by
+        self._text = lru_cache(_TEXTS)(reader.blobs.get)
+        self._judge = cache(lambda: learnt_judge(ranking))
+
+    def of_all(self, queries: Iterable[Query]) -> Iterator[CreditedGroup]:
+        """Yield the credit of the groups of queries, in order."""
+        left = iter(queries)
+        while some := list(islice(left, _AT_ONCE)):
+            ends = self._ends(ranked for query in some if (ranked := self._ranking.of(query)))
+            for query in some:
+                yield self._group(query, ends.get(query.id, "it is not ranked yet"))
+
+    def of(self, query: Query) -> CreditedGroup:
+        """Return the credit of one group."""
+        return next(self.of_all([query]))
+
+    def _group(self, query: Query, ends: _Ends | str) -> CreditedGroup:
+        if isinstance(ends, str):
+            return CreditedGroup(query, reason=ends)
+        rollouts, calls = list[CreditedRollout](), dict[int, _Calls]()
+        group = group_of(self._reader, query, self._ranking.stored(query.id))
+        for rollout in group.rollouts:
+            reason = _reason(rollout, ends.entrants)
+            if not reason and (made := self._calls(rollout)):
+                calls[rollout.index] = made
+            else:
+                rollouts.append(CreditedRollout(rollout.index, reason=reason or _NO_CALLS))
+        if len(calls) < _FEWEST:
+            return CreditedGroup(query, tuple(rollouts), ends.worth, _TOO_FEW)
+        rollouts += self._credited([rollout for rollout in group.rollouts if rollout.index in calls], calls, ends)
+        return CreditedGroup(query, tuple(sorted(rollouts, key=lambda rollout: rollout.index)), ends.worth)
+
+    def _credited(self, able: Sequence[Rollout], calls: Mapping[int, _Calls], ends: _Ends) -> Iterator[CreditedRollout]:
+        chosen = [ends.entrants.index(rollout.index) for rollout in able]
+        margins = GroupMargins(ends.margins.means[chosen], ends.margins.covariance[np.ix_(chosen, chosen)])
+        paths = [
+            state_names((request for request, _ in calls[rollout.index]), rollout.calls, self._by) for rollout in able
+        ]
+        credit = step_credits(path_graph(paths), margins, self._spreads[ends.worth])
+        for rollout, path, steps, mean in zip(able, paths, credit, margins.means, strict=True):
+            agents = {call.raw: call.agent for call in rollout.calls}
+            replies = (reply for _, reply in calls[rollout.index])
+            told = tuple(
+                CreditedStep(at + 1, agents.get(at), _tools(reply), state, step)
+                for at, (reply, state, step) in enumerate(zip(replies, path, steps, strict=True))
+            )
+            yield CreditedRollout(rollout.index, float(mean), told)
+
+    def _calls(self, rollout: Rollout) -> _Calls:
+        name = str(rollout.raw_calls)
+        return unpack_plain(self._reader.blobs.get(name), self._text, self._reader.blobs.place(name))
+
+    @cached_property
+    def _spreads(self) -> Mapping[str, float]:
+        """By what credits are points of, the mean spread of the groups of the run."""
+        names = learnt_from_queries(self._ranking.queries)
+        found = [ends for ends in self._ends(map(self._ranking.stored, names)).values() if not isinstance(ends, str)]
+        return {worth: mean_spread([ends.margins for ends in found if ends.worth == worth]) for worth in WORTHS}
+
+    def _ends(self, rankings: Iterable[GroupRanking]) -> dict[str, _Ends | str]:
+        """Return the margins of groups by their queries; of a group that has none why."""
+        found, pooled = dict[str, _Ends | str](), dict[str, RankedClass]()
+        for ranked in rankings:
+            classes = ranked_classes(ranked, by_reward=is_by_reward(self._ranking))
+            verified = {r.index: r.verified for r in ranked.rollouts if r.verified is not None}
+            if len(classes) != 1 and len(set(verified.values())) > 1:
+                means = np.array(list(verified.values()))
+                certain = GroupMargins(means - means.mean(), np.zeros((len(means), len(means))))
+                found[ranked.query] = _Ends(list(verified), certain, "verified")
+            elif not classes:
+                found[ranked.query] = _LISTWISE if ranked.verdicts else _NOT_JUDGED
+            elif ranked.signal == "none" or len(classes) > 1:
+                found[ranked.query] = _NO_SIGNAL
+            elif is_by_pooled(ranked):
+                pooled[ranked.query] = classes[0]
+            else:
+                fit = fit_margins(classes[0].calls)
+                found[ranked.query] = _Ends(classes[0].entrants, GroupMargins.of(fit), "margin")
+        calls = [of_class.calls for of_class in pooled.values()]
+        fits = fit_by(self._judge(), calls, tell_p_value=False) if calls else []
+        for (query, of_class), fit in zip(pooled.items(), fits, strict=True):
+            found[query] = _Ends(of_class.entrants, GroupMargins.of(fit), "margin")
+        return found
+
+
+def check_credit(reader: RunReader, ranking: RankingFile) -> None:
+    """Raise UsageError for a run of which no rollout has recorded calls, as of one that was imported."""
+    rollouts = (rollout for query in ranking.queries for rollout in reader.group(Query(id=query, text="")).rollouts)
+    first = next(rollouts, None)
+    if first is None or first.raw_calls or any(rollout.raw_calls for rollout in rollouts):
+        return
+    why = f"it was imported ({first.origin})" if first.origin else "its agent's models recorded none"
+    raise UsageError(f"run {reader.info.id} holds no model calls, and steps are model calls: {why}")
+
+
+def _reason(rollout: Rollout, entrants: Sequence[int]) -> str:
+    """Return why a rollout has no credit; "" for one that has."""
+    if rollout.failure:
+        return f"failed ({rollout.failure.kind})"
+    if not rollout.raw_calls:
+        return f"imported: {_NO_CALLS}" if rollout.origin else _NO_CALLS
+    return "" if rollout.index in entrants else "it has no margin"
+
+
+def _tools(reply: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the tools that a reply calls, each with its arguments."""
+    output: Any = reply.get("output")
+    items = cast("list[Any]", output) if isinstance(output, list) else []
+    calls = [
+        (str(item.get("type")), item) for item in (cast("dict[str, Any]", i) for i in items if isinstance(i, dict))
+    ]
+    return tuple(
+        (str(item.get("name") or kind.removesuffix("_call")), str(item.get("arguments") or item.get("input") or ""))
+        for kind, item in calls
+        if kind.endswith("_call")
+    )

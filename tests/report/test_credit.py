@@ -1,0 +1,94 @@
+"""`harness credit`: what it prints is the archive's, adds up, and says why where there is nothing to print."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.fuzz.attacks import Room
+from tests.fuzz.attempts import Outcome, attempt
+
+LOOK = " ".join((ROOT / "docs" / "commands" / "look.md").read_text("utf-8").split())
+
+
+class Runs:
+    """A room of runs, and the commands that read them, in this process."""
+
+    def __init__(self, top: Path) -> None:
+        self.room = Room.make(top)
+
+    def __call__(self, *argv: str) -> Outcome:
+        return attempt(argv, self.room.work, self.room.environ({"COLUMNS": "80"}))
+
+    def json(self, *argv: str) -> Any:
+        outcome = self(*argv, "--json")
+        assert outcome.code == 0, outcome.err_text
+        return json.loads(outcome.out_text)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Two queries, four rollouts each, judged in a round robin."""
+    made = Runs(tmp_path_factory.mktemp("credit") / "room")
+    (made.room.work / "q.txt").write_text("Tell me about Lisp.\nTell me about Fortran.\n")
+    argv = ("run", "--queries", "q.txt", "--offline", "-n", "4", "-q", "--topology", "round_robin", "--no-report")
+    assert made(*argv).code == 0
+    return made
+
+
+def test_credits_add_up_to_what_the_ranking_says_of_a_rollout_and_states_are_shared(runs: Runs) -> None:
+    credit, shown = runs.json("credit"), runs.json("show")
+    assert [group["query"] for group in credit["groups"]] == [group["id"] for group in shown["groups"]]
+    for group, ranked in zip(credit["groups"], shown["groups"], strict=True):
+        assert (group["worth"], group["reason"]) == ("margin", None)
+        for rollout, place in zip(group["rollouts"], ranked["rollouts"], strict=True):
+            steps = rollout["steps"]
+            assert [step["call"] for step in steps] == list(range(1, len(steps) + 1))
+            assert rollout["end"] == pytest.approx(
+                place["score" if ranked["estimator"] == "pooled" else "margin"], abs=1e-5
+            )
+            total = steps[0]["value"] + sum(step["credit"] for step in steps)
+            assert total == pytest.approx(rollout["end"], abs=1e-4)
+            assert steps[0]["tools"] == ["search"]
+            assert (steps[-1]["tools"], steps[0]["shared"]) == ([], 3)
+        assert len({rollout["steps"][0]["state"] for rollout in group["rollouts"]}) == 1
+
+
+def test_what_the_json_holds_is_what_the_docs_name(runs: Runs) -> None:
+    credit = runs.json("credit", "--state", "tools")
+    (group, *_), names = credit["groups"], LOOK[LOOK.index("## JSON of `credit`") :]
+    rollout = group["rollouts"][0]
+    for name in (*credit, *group, *rollout, *rollout["steps"][0]):
+        assert f"`{name}`" in names, name
+
+
+def test_the_text_of_one_query_has_all_steps_and_that_of_several_what_stands_out(runs: Runs) -> None:
+    query = runs.json("credit")["groups"][1]["query"]
+    one, both = runs("credit", "--query", query).out_text, runs("credit").out_text
+    assert one.startswith("SELF-TEST")
+    assert one.count("95 %") == 4
+    assert "Tell me about Fortran." in one
+    assert "about Lisp" not in one
+    assert "about Lisp" in both
+    assert "95 %" not in both
+
+
+@pytest.mark.parametrize(
+    ("archive", "code", "says"),
+    [("imported", 2, "it was imported"), ("online-ruler", 0, "a listwise judge gave its scores")],
+)
+def test_where_there_is_no_credit_it_says_why(archive: str, code: int, says: str, tmp_path: Path) -> None:
+    old = Runs(tmp_path / "room")
+    old.room.add_run(archive)
+    outcome = old("credit")
+    assert outcome.code == code
+    assert says in " ".join((outcome.out_text + outcome.err_text).split())
+
+
+def test_a_run_that_is_not_judged_has_no_credit(tmp_path: Path) -> None:
+    made = Runs(tmp_path / "room")
+    assert made("run", "--offline", "-n", "2", "-q", "--topology", "none", "--no-report").code == 0
+    assert made.json("credit")["groups"][0]["reason"] == "it is not judged"
+    assert made("credit", "--query", "no").code == 2
