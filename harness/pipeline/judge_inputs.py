@@ -20,7 +20,7 @@ from harness.pipeline.resolve import JudgeSpec
 from harness.ranking.estimators import rests_on_pooled
 from harness.ranking.judge_kinds import KINDS
 from harness.ranking.profile import profile_of_kind
-from harness.report.learnt_judges import judge_profiles
+from harness.report.learnt_judges import judge_profiles, jury_profile
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.ranker import METHODS, AnyRubric
 from harness.transcripts.transcript import RENDERING
@@ -108,8 +108,10 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Set
             f"{option('judge_profile')} with {option('estimator', settings.estimator)}: a profile is for "
             f"{option('estimator', 'pooled')}"
         )
-    if len(judge.members) > 1:
-        raise UsageError(f"{option('judge_profile')} with a jury: a profile is of one judge; name one judge")
+    if word in KINDS and len(judge.members) > 1:
+        raise UsageError(
+            f"{option('judge_profile', word)} with a jury: a kind is of one judge; name a run that the same jury judged"
+        )
     mismatches, known = list[str](), (judge.identity, rubric.label, RENDERING)
     for profile in _profiles(word, settings.runs_dir, known):
         if (mismatch := profile.mismatch(*known)) is None:
@@ -162,8 +164,10 @@ def _profiles(word: str, runs_dir: Path, judging: tuple[str, str, int]) -> list[
     with RunReader(folder) as reader:
         if reader.newest_head() is None:
             raise UsageError(f"{before_colon('judge_profile')}: run {reader.info.id} is not judged yet")
-        if profiles := judge_profiles(reader, reader.ranking()):
-            return profiles
+        ranking = reader.ranking()
+        if profiles := judge_profiles(reader, ranking):
+            of_jury = jury_profile(ranking)
+            return [of_jury, *profiles] if of_jury else profiles
         raise UsageError(
             f"{before_colon('judge_profile')}: the newest ranking of run {reader.info.id} rests on no judged pair"
         )

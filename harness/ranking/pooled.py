@@ -67,6 +67,9 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
     calls = of_jurors(groups)
     if len(calls) < _FEWEST_JURORS:
         return None
+    if prior.mean is not WEAK.mean:  # it was lent, and is of the jury as one judge: a juror by itself is another
+        of_any = {"mean": WEAK.mean, "precision": WEAK.precision, "noise_widths": WEAK.noise_widths}
+        prior = replace(prior, **of_any, any_kind=True)
     echoes = echoes_among(calls)
     heard = {seat: _learnt_juror(own, prior) for seat, own in calls.items() if seat not in echoes}
     alike_in = most_probably_alike if prior.jurors_by_likelihood else alike_until_3

@@ -13,8 +13,10 @@ from harness.core.errors import call, command, counted
 from harness.core.judge_profile import JudgeLeanings, JudgeProfile
 from harness.core.records import percent_half_up
 from harness.ranking.comparisons import CEILING_FROM, Comparisons
+from harness.ranking.conclusions import collect_calls
+from harness.ranking.pooled import learnt_from
 from harness.ranking.pooled_judge import GROUPS_LEARNT_FROM
-from harness.ranking.profile import calls_of_judge, learn_profile, single_call_right, single_call_right_sd
+from harness.ranking.profile import as_profile, calls_of_judge, learn_profile, single_call_right, single_call_right_sd
 from harness.report.summary.group import calls_by_judge
 from harness.report.summary.pooled_fit import is_by_pooled, learnt_judge
 from harness.report.text import fixed, signed
@@ -93,6 +95,18 @@ def _learnt_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfi
     head = ranking.head
     learnt = (learn_profile(groups, judge, head.rubric, head.rendering) for judge, groups in calls.items())
     return [profile for profile in learnt if profile]
+
+
+def jury_profile(ranking: RankingFile) -> JudgeProfile | None:
+    """Return what the verdicts of a jury teach of it as of one judge; None of a single judge."""
+    some = min(len(ranking.groups), GROUPS_LEARNT_FROM)
+    of_groups = (ranking.groups[at * len(ranking.groups) // some].matches for at in range(some))
+    calls = [collect_calls(sorted({each for m in met for each in (m.a, m.b)}), met) for met in of_groups if met]
+    learnt = learnt_from([each for each in calls if each.first.size])
+    if learnt.jury is None:
+        return None
+    heard, head = [learnt.jury.as_one(each) for each in calls if each.first.size], ranking.head
+    return as_profile(learnt, heard, str(head.judge.get("identity")), head.rubric, head.rendering)
 
 
 def is_at_ceiling(profile: JudgeProfile) -> bool:

@@ -8,14 +8,23 @@ import pytest
 
 import harness as arena
 from harness.archive.reader import RunReader
+from harness.cli.app import app
 from harness.core.errors import UsageError
 from harness.core.judge_profile import JudgeProfile, hash_of_judge, profile_in
 from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.why import find_pair, judged_ranking
 from harness.transcripts.transcript import RENDERING
 from tests.conftest import Harness
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
 
 LENT = "best --offline -n 4 --json -q Why?"
+
+
+def numbers_judge(seen: Seen) -> Say:
+    """Judge by the letters of an answer; each juror by another number."""
+    salt = ord(str(seen.body["model"])[0])
+    scores = [sum(map(ord, block(seen.user, f"ANSWER_{side}"))) * salt % 9 + 1 for side in "AB"]
+    return Say(verdict(*scores))
 
 
 @pytest.fixture
@@ -196,3 +205,34 @@ def test_a_word_that_is_no_file_no_run_and_no_kind_is_refused_with_the_kinds(har
     refused = harness(*LENT.split(), "--judge-profile", "shrap")
     assert refused.code == 2
     assert "kinds of judges are sharp, usual, noisy, relative" in refused.err
+
+
+@pytest.mark.nightly
+def test_a_jury_takes_the_profile_of_a_run_that_the_same_jury_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    lines = (json.dumps({"query": query}) for query in ("Why Lisp?", "Who made C?", "When Prolog?"))
+    Path("q.jsonl").write_text("\n".join(lines))
+    with FakeEndpoint(judge=numbers_judge).serving() as endpoint:
+
+        def shown(line: str) -> Any:
+            environ = {"HARNESS_JUDGE_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-test"}
+            app.main([*line.split(), "-q", "--json"], standalone_mode=False, obj=environ)
+            return json.loads(capsys.readouterr().out)
+
+        jury = "--judge-model j --judge-model k --estimator pooled"
+        taught = shown(f"run --offline --queries q.jsonl -n 4 {jury}")
+        again = f"rescore {taught['run']} {jury} --topology anchor"
+        lent = shown(f"{again} --judge-profile {taught['run']}")
+        with RunReader(tmp_path / lent["path"]) as reader:
+            head = reader.ranking().head
+            kept = profile_in(str(head.settings["judge_profile"]), "kept")
+            assert (kept.judge, kept.groups) == (head.judge["identity"], 3)
+        assert figures(lent) != figures(shown(again))
+        for refused, why in (
+            (f"{again} --judge-model l --judge-profile {taught['run']}", "does not fit"),
+            (f"{again} --judge-profile sharp", "a kind is of one judge"),
+        ):
+            with pytest.raises(UsageError, match=why):
+                shown(refused)

@@ -9,8 +9,8 @@ import pytest
 import harness
 from harness.archive.reader import RunReader
 from harness.core.judge_profile import JudgeParameters, JudgeProfile
-from harness.ranking.profile import learn_profile, single_call_right, single_call_right_sd
-from harness.report.learnt_judges import judge_profiles, profile_json, profile_words
+from harness.ranking.profile import learn_profile, lent_prior, single_call_right, single_call_right_sd
+from harness.report.learnt_judges import judge_profiles, jury_profile, profile_json, profile_words
 from tests.ranking.test_pooled import noisy_groups
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
@@ -60,6 +60,10 @@ def test_each_juror_of_an_archived_ranking_has_a_profile_and_a_listwise_judge_ha
         ranking = reader.ranking()
         profiles = judge_profiles(reader, ranking)
     assert len(profiles) == len({profile.judge for profile in profiles}) > 1
+    of_jury = jury_profile(ranking)
+    assert of_jury
+    assert (of_jury.judge, of_jury.rubric) == (", ".join(p.judge for p in profiles), ranking.head.rubric)
+    assert lent_prior(of_jury).mean.tolist() != lent_prior(None).mean.tolist()
     assert all(profile.rubric == ranking.head.rubric and profile.calls for profile in profiles)
     record = profile_json(profiles[0])["record"]
     assert harness.JudgeProfile.model_validate(record) == profiles[0]
