@@ -45,6 +45,8 @@ class ComparedRollout(Record):
     steps: int = 0
     tools: tuple[str, ...] = ()
     """The names of the tools that it called, in order, each call once."""
+    recipe: str | None = Field(default=None, exclude_if=is_none)
+    """How `--vary` varied it, as people read it."""
     verified: float | None = None
     """Its verifiable reward: what `reward()` of the agent's file gave."""
     answer_length: int | None = None

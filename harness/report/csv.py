@@ -14,7 +14,8 @@ from harness.report.summary.curve import JudgingCurve
 _MATCH_COLUMNS = (
     "query first_side second_side first_query_id second_query_id role first second outcome winner score_first "
     "score_second margin flipped inconsistent forfeit first_failure second_failure first_answer_length "
-    "second_answer_length orders verdicts text metadata"
+    "second_answer_length orders verdicts text metadata first_recipe "
+    "second_recipe"
 ).split()
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a text begins that a spreadsheet would take for a formula."""
@@ -47,6 +48,7 @@ def matches_csv(comparison: Comparison, queries: Iterable[ComparedQuery]) -> Ite
                 rollout = next((r for r in query.rollouts[side] if r.index == index), None)
                 row |= {f"{name}_side": labels[side], f"{name}_query_id": query.ids[side]}
                 row |= {f"{name}_failure": rollout and rollout.failure}
+                row |= {f"{name}_recipe": rollout and rollout.recipe}
                 row |= {f"{name}_answer_length": rollout and rollout.answer_length}
             yield _line(row[column] for column in _MATCH_COLUMNS)  # not all members of a match are columns
 

@@ -1,5 +1,6 @@
 """`run --vary`: what is kept in the run holds when it goes on, is replayed, and is refused in one line."""
 
+import csv
 import json
 from collections import Counter
 from pathlib import Path
@@ -134,6 +135,17 @@ def test_tables_name_each_sample_s_recipe(command: Command):
     command("export last --format csv -o table --allow-offline -q")
     head, *rows = (row.split(",") for row in Path("table/train.csv").read_text().splitlines())
     assert sorted(row[head.index("recipe")] for row in rows) == ["", *["instructions=1"] * 2, *["instructions=2"] * 2]
+
+
+def test_a_comparison_names_the_recipe_of_each_sample(command: Command, varied: Path, tmp_path: Path):
+    command("run --agent mine --offline -n 5 -q --seed 2")
+    command(f"compare last {varied} --csv pairs.csv --allow-offline -q")
+    rows = list(csv.DictReader((tmp_path / "pairs.csv").read_text().splitlines()))
+    assert {row["first_recipe"] for row in rows} == {""}
+    assert {row["second_recipe"] for row in rows} == {"", "instructions=1", "instructions=2"}
+    assert all((row["role"] == "anchor") == (row["second_recipe"] == "") for row in rows)
+    (comparison,) = (path.parent for path in tmp_path.glob("runs/*/compare.json"))
+    assert "<bdi>instructions=2</bdi>" in (comparison / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("folder")

@@ -168,6 +168,7 @@ def compared_rollout(rollout: Rollout, text: Transcript | None, keep: Callable[[
         duration_s=rollout.duration_s,
         steps=len(rollout.trajectory.path),
         tools=tuple(s.tool_name for s in rollout.trajectory.path if s.kind == "tool" and s.tool_name),
+        recipe=rollout.recipe and rollout.recipe.name,
         verified=rollout.verified,
         answer_length=len(rollout.trajectory.answer) if rollout.status == "ok" else None,
         transcript=text and text.hash,
