@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from harness.ranking.comparisons import Fit
+from harness.report.summary.diversity import diversity
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from diversity import FOUR, LOWER, ONE, USELESS, simulated
 from pooled import fits_of
 from reliability import Stated, cells_of, is_beyond_chance
 from simulated_groups import Simulated
@@ -77,3 +79,13 @@ def test_a_judge_who_is_hardly_ever_certain_is_asked_more_unless_it_is_at_its_ce
 
     assert len(cells_of(judge, 6, options, fit)) == len(asked)
     assert asked == calls
+
+
+def test_best_of_eight_over_four_recipes_is_a_tenth_above_one_recipe_and_the_useless_one_is_found():
+    """In score points of ten; the benchmark prints how often."""
+    rng = np.random.default_rng(2)
+    one, four = (simulated(vary, REGIMES[0], 300, 0.0, rng) for vary in (ONE, FOUR))
+    useless = simulated(FOUR, REGIMES[0], 100, LOWER, rng)
+    of_one, of_four = (6 + 1.125 * float(np.mean(run.best)) for run in (one, four))
+    assert of_four >= 1.1 * of_one
+    assert [each.name for each in diversity(useless.groups).recipes if each.drop] == [USELESS]

@@ -87,6 +87,18 @@ def test_the_gain_over_the_anchor_has_an_interval_that_holds_the_true_one():
     assert list(words) == ["Distance of answers", *(f"Gain of {name}" for name in NAMES)]
 
 
+def test_what_a_point_of_gain_costs_is_the_price_of_all_samples_over_the_gain_of_the_best():
+    low, high = Recipe(effort="low"), Recipe(effort="high")
+    group, ranked = ranked_by([1, 3, 2, 0], [None, low, low, high])
+    prices = {1: 0.01, 2: 0.03, 3: 0.05}
+    priced = [r.model_copy(update={"price_usd": prices.get(r.index)}) for r in group.rollouts]
+    of_high, of_low = diversity([(group.model_copy(update={"rollouts": tuple(priced)}), ranked)]).recipes
+    assert of_low.usd_a_point
+    assert of_low.usd_a_point.value == pytest.approx(0.02)
+    assert of_high.usd_a_point is None, "it gains nothing"
+    assert diversity([(group, ranked)]).recipes[1].usd_a_point is None, "no price is known"
+
+
 def test_shared_places_count_in_part_and_queries_that_tell_nothing_do_not_count():
     recipes = [None, Recipe(effort="low"), Recipe(effort="high"), Recipe(effort="high")]
     low_and_high_lead = ranked_by([0, 2, 2, 1], recipes)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from harness.core.cost import total_cost
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
-from harness.ranking.judge_stats.side_by_side import QueryFigure, mean_over_queries
+from harness.ranking.judge_stats.side_by_side import QueryFigure, mean_over_queries, over_queries, quotient
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.labels import rollouts_by_answer
-from harness.report.text import number_interval
+from harness.report.text import dollars_interval, number_interval
 
 _TOKEN = re.compile(r"\w+")
 _LEVEL = 0.05
@@ -26,6 +27,8 @@ class RecipeFigures:
     name: str
     gain: QueryFigure | None
     """Its best sample's score above the anchor's, a mean over queries; None where no query has both."""
+    usd_a_point: QueryFigure | None
+    """What its samples cost for each point that they gain, over those queries; None without gain, or without prices."""
     queries: int
     """Queries in which it had a sample, beside one of another recipe."""
     first: float
@@ -50,6 +53,8 @@ class Diversity:
 @dataclass
 class _Sums:
     gains: list[float] = field(default_factory=list[float])
+    costs: list[float | None] = field(default_factory=list[float | None])
+    """USD of the samples of each query that has a gain; None where a price is unknown."""
     shares: list[float] = field(default_factory=list[float])
     """Of the samples of each query, how many are of this recipe."""
     first: float = 0.0
@@ -88,6 +93,8 @@ def _add(sums: defaultdict[str, _Sums], group: Group, ranked: GroupRanking) -> N
         scores = [place.score for other, place in members if other == name and place.score is not None]
         if anchor is not None and scores:
             sums[name].gains.append(max(scores) - anchor)
+            its_own = (r for r in group.rollouts if r.recipe and r.recipe.name == name)
+            sums[name].costs.append(total_cost(r.cost for r in its_own).usd)
         if len(names) > 1 and len(leaders) < len(members):  # else nobody could be first, or the judging told nothing
             sums[name].shares.append(sum(other == name for other, _ in members) / len(members))
             sums[name].first += leaders.count(name) / len(leaders)
@@ -96,7 +103,10 @@ def _add(sums: defaultdict[str, _Sums], group: Group, ranked: GroupRanking) -> N
 def _figures(name: str, sums: _Sums, level: float) -> RecipeFigures:
     queries, expected = len(sums.shares), math.fsum(sums.shares)
     drop = bool(queries) and _at_most(math.ceil(sums.first - 1e-9), queries, expected / queries) <= level
-    return RecipeFigures(name, mean_over_queries(sums.gains), queries, sums.first, expected, drop)
+    costs = [usd for usd in sums.costs if usd is not None]
+    priced = list(zip(costs, sums.gains, strict=True)) if len(costs) == len(sums.gains) else []
+    a_point = over_queries(priced, quotient) if priced else None
+    return RecipeFigures(name, mean_over_queries(sums.gains), a_point, queries, sums.first, expected, drop)
 
 
 def _at_most(hits: int, trials: int, chance: float) -> float:
@@ -119,6 +129,8 @@ def diversity_words(figures: Diversity) -> Iterator[QualityFigure]:
 
 def _meaning(recipe: RecipeFigures) -> str:
     words = "score of its best sample above the anchor's"
+    if recipe.usd_a_point:
+        words += f" at {dollars_interval(recipe.usd_a_point)} a point"
     if recipe.queries:
         words += f"; best of all in {recipe.first:.3g} of {recipe.queries:,} queries, by chance {recipe.expected:.3g}"
     return f"drop it: {words}" if recipe.drop else words
