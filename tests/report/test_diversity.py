@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Sequence
+from itertools import combinations
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -84,7 +86,7 @@ def test_the_gain_over_the_anchor_has_an_interval_that_holds_the_true_one():
     assert figures.answers
     assert figures.answers.value == 8
     words = {each.label: each.value for each in diversity_words(figures)}
-    assert list(words) == ["Distance of answers", *(f"Gain of {name}" for name in NAMES)]
+    assert list(words) == ["Distance of answers", *(f"Gain of {name}" for name in NAMES), "Rollouts that are enough"]
 
 
 def test_what_a_point_of_gain_costs_is_the_price_of_all_samples_over_the_gain_of_the_best():
@@ -97,6 +99,36 @@ def test_what_a_point_of_gain_costs_is_the_price_of_all_samples_over_the_gain_of
     assert of_low.usd_a_point.value == pytest.approx(0.02)
     assert of_high.usd_a_point is None, "it gains nothing"
     assert diversity([(group, ranked)]).recipes[1].usd_a_point is None, "no price is known"
+
+
+@given(st.lists(st.integers(-9, 9), min_size=10, max_size=12), st.integers(1, 5))
+def test_the_advice_is_the_fewest_rollouts_with_nine_tenths_of_the_gain(anchors: list[int], samples: int):
+    rng = random.Random(sum(anchors))
+    scores = [[float(anchor), *(rng.uniform(-9, 9) for _ in range(samples))] for anchor in anchors]
+    groups = [ranked_by(row, [None] * len(row)) for row in scores]
+    by_hand = [
+        fmean(max(0.0, max(drawn) - row[0]) for row in scores for drawn in combinations(row[1:], k))
+        for k in range(1, samples + 1)
+    ]
+    advice = diversity(groups).advice
+    if by_hand[-1] == 0:
+        assert advice is None
+        return
+    assert advice
+    assert advice.most == samples + 1
+    assert advice.gain_of_most == pytest.approx(by_hand[-1])
+    assert advice.gain == pytest.approx(by_hand[advice.n - 2])
+    assert advice.gain >= 0.9 * advice.gain_of_most - 1e-9
+    assert advice.n == 2 or by_hand[advice.n - 3] < 0.9 * by_hand[-1] + 1e-9
+
+
+def test_the_advice_leaves_out_the_recipe_to_drop_and_says_nothing_of_few_queries():
+    figures = diversity(simulated(1, 100, {"effort=minimal": -1.5}))
+    assert figures.advice
+    assert 5 <= figures.advice.most <= 7, "one or two of seven samples are left out"
+    (advice,) = [each for each in diversity_words(figures) if each.name == "advice"]
+    assert "without effort=minimal, by the judge's scores" in advice.meaning
+    assert diversity(simulated(1, 9, {})).advice is None
 
 
 def test_shared_places_count_in_part_and_queries_that_tell_nothing_do_not_count():

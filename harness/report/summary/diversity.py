@@ -3,7 +3,7 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -13,11 +13,13 @@ from harness.core.records import Group
 from harness.ranking.judge_stats.side_by_side import QueryFigure, mean_over_queries, over_queries, quotient
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.labels import rollouts_by_answer
-from harness.report.text import dollars_interval, number_interval
+from harness.report.text import dollars_interval, enumeration, number_interval
 
 _TOKEN = re.compile(r"\w+")
-_LEVEL = 0.05
-"""How often any recipe at all is called one to drop where none differs, at most."""
+_LEVEL = 0.04
+"""How often any recipe at all is called one to drop where none differs: a little below the 5 % that docs promise.
+Samples of one recipe are alike, and then two of seven are first more rarely than in two of seven queries."""
+_ENOUGH_QUERIES, _ENOUGH_GAIN = 10, 0.9
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,19 @@ class RecipeFigures:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """What another run of such queries might do with."""
+
+    n: int
+    """The fewest rollouts a query that give nine tenths of the gain of `most`."""
+    most: int
+    """Rollouts a query of this run, without those of the recipes to drop."""
+    gain: float
+    """The expected score of the best of `n` above the anchor's, by the judge of this run."""
+    gain_of_most: float
+
+
+@dataclass(frozen=True)
 class Diversity:
     """How far the rollouts of a query differ, and what each recipe gave."""
 
@@ -48,6 +63,8 @@ class Diversity:
     distance: QueryFigure | None
     """The mean distance of two answers of a query, from 0 (the same words) to 1 (no word in common)."""
     recipes: tuple[RecipeFigures, ...]
+    advice: Advice | None
+    """None of few queries, and where no sample gains anything."""
 
 
 @dataclass
@@ -63,6 +80,7 @@ class _Sums:
 def diversity(groups: Iterable[tuple[Group, GroupRanking]]) -> Diversity:
     """Return the figures of ranked groups, which are read one by one."""
     answers, distances, sums = list[float](), list[float](), defaultdict[str, _Sums](_Sums)
+    scored = list[_Scored]()
     for group, ranked in groups:
         texts = rollouts_by_answer(group)
         answers.append(len(texts))
@@ -70,9 +88,11 @@ def diversity(groups: Iterable[tuple[Group, GroupRanking]]) -> Diversity:
         if len(ended_well) > 1:
             distances.append(mean_distance(ended_well))
         _add(sums, group, ranked)
+        scored.extend(_scored(group, ranked))
     tests = sum(bool(each.shares) for each in sums.values())
     recipes = [_figures(name, each, _LEVEL / max(1, tests)) for name, each in sorted(sums.items())]
-    return Diversity(mean_over_queries(answers), mean_over_queries(distances, (0.0, 1.0)), tuple(recipes))
+    advice = _advice(scored, {each.name for each in recipes if each.drop})
+    return Diversity(mean_over_queries(answers), mean_over_queries(distances, (0.0, 1.0)), tuple(recipes), advice)
 
 
 def mean_distance(answers: Sequence[str]) -> float:
@@ -80,6 +100,36 @@ def mean_distance(answers: Sequence[str]) -> float:
     words = [frozenset(_TOKEN.findall(answer.lower())) for answer in answers]
     distances = [1 - len(a & b) / len(a | b) if a | b else 0.0 for a, b in combinations(words, 2)]
     return math.fsum(distances) / len(distances)
+
+
+_Scored = tuple[float, tuple[tuple[str, float], ...]]
+"""The anchor's score, and each sample's recipe and score."""
+
+
+def _scored(group: Group, ranked: GroupRanking) -> Iterator[_Scored]:
+    scores = {place.index: place.score for place in ranked.rollouts if place.score is not None}
+    if group.rollouts and group.rollouts[0].role == "anchor" and group.rollouts[0].index in scores:
+        anchor, *samples = [r for r in group.rollouts if r.index in scores]
+        yield scores[anchor.index], tuple((r.recipe.name if r.recipe else "", scores[r.index]) for r in samples)
+
+
+def _advice(scored: Sequence[_Scored], dropped: Collection[str]) -> Advice | None:
+    """Return how many rollouts are enough, by the queries that have the most of them."""
+    kept = [(anchor, [score for name, score in samples if name not in dropped]) for anchor, samples in scored]
+    most = max((len(scores) for _, scores in kept), default=0)
+    whole = [(anchor, scores) for anchor, scores in kept if len(scores) == most]
+    if len(whole) < _ENOUGH_QUERIES or not most:
+        return None
+    gains = [math.fsum(_best_of(k, *each) for each in whole) / len(whole) for k in range(1, most + 1)]
+    enough = next(k for k, gain in enumerate(gains, 1) if gain >= _ENOUGH_GAIN * gains[-1])
+    return Advice(enough + 1, most + 1, gains[enough - 1], gains[-1]) if gains[-1] > 0 else None
+
+
+def _best_of(count: int, anchor: float, scores: Sequence[float]) -> float:
+    """Return by how much the best of the anchor and `count` samples, drawn from `scores`, will be above it."""
+    ways, ordered = math.comb(len(scores), count), sorted(scores, reverse=True)
+    above = [math.comb(len(scores) - at, count - 1) / ways * max(0.0, s - anchor) for at, s in enumerate(ordered, 1)]
+    return math.fsum(above)
 
 
 def _add(sums: defaultdict[str, _Sums], group: Group, ranked: GroupRanking) -> None:
@@ -125,6 +175,11 @@ def diversity_words(figures: Diversity) -> Iterator[QualityFigure]:
     for each in figures.recipes:
         if each.gain:
             yield QualityFigure("gain", f"Gain of {each.name}", number_interval(each.gain), _meaning(each))
+    if advice := figures.advice:
+        dropped = [each.name for each in figures.recipes if each.drop]
+        without = f", without {enumeration(dropped)}" if dropped else ""
+        share = f"{advice.gain / advice.gain_of_most:.0%} of the gain of {advice.most}{without}, by the judge's scores"
+        yield QualityFigure("advice", "Rollouts that are enough", f"{advice.n}", share)
 
 
 def _meaning(recipe: RecipeFigures) -> str:
