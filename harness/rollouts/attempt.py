@@ -321,9 +321,9 @@ class Attempt:
                 async with set_up(loaded, env, self.query, self.scope, change) as agent:
                     with_variant(agent, vary_in(settings), self.recipe)
                     run_config = self._run_config(runs)
+                    if loaded.app:  # it begins traces of its own, and the SDK warns of one within another
+                        return await app_outcome(loaded.source, self.query)
                     with trace(loaded.name, trace_id=self.trace_id, group_id=self.run_context.run_id or None):
-                        if loaded.app:
-                            return await app_outcome(loaded.source, self.query)
                         result = await Runner.run(
                             agent,
                             self.query.agent_input(),

@@ -1,7 +1,7 @@
 """An app's function as the agent: every run inside of it is one trajectory, under the settings of the rollout."""
 
-import asyncio
 import json
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, Runner, RunState, function_tool
+from agents import Agent, Runner
 from pydantic import BaseModel
 
 import harness
@@ -63,7 +63,9 @@ def app() -> str:
 
 
 @BOTH_APIS
-async def test_all_runs_of_an_app_are_one_trajectory_in_order(app: str, api: str):
+async def test_all_runs_of_an_app_are_one_trajectory_in_order_and_nothing_is_logged(
+    app: str, api: str, caplog: pytest.LogCaptureFixture
+):
     rollouts, requests = await roll_out(app, scripted, api, n=2)
     assert sorted(seen.body["temperature"] for seen in requests) == [0.0] * 5 + [0.8] * 5
     assert {seen.body["model"] for seen in requests} == {"m"}
@@ -78,6 +80,7 @@ async def test_all_runs_of_an_app_are_one_trajectory_in_order(app: str, api: str
         ]
         assert [call.agent for call in rollout.calls] == ["Triage Agent"] * 2 + ["Seat Agent"] * 3
         assert rollout.effective.uniform
+    assert not [r for r in caplog.records if r.name == "openai.agents"]
 
 
 def unsampled(seen: Seen) -> str:
@@ -147,31 +150,32 @@ async def test_an_answer_may_be_a_model_or_the_result_of_a_run(function: Any, an
     assert (rollout.status, rollout.trajectory.answer) == ("ok", answer)
 
 
-async def test_a_run_that_is_stopped_for_an_approval_and_goes_on_from_its_state_is_one_rollout():
-    @function_tool(needs_approval=True)
-    def delete() -> str:
-        """Delete."""
-        return "gone"
+def refunding(seen: Seen) -> Say:
+    """Ask for a refund where there is the tool, twice; then tell of it."""
+    if not seen.body.get("tools") or len(seen.tool_outputs) == 2:
+        return Say(f"So {len(seen.tool_outputs)} are refunded.")
+    return Say(calls=(("refund", {"order": f"order {len(seen.tool_outputs) + 1}"}),))
 
-    agent = Agent(name="durable", tools=[delete])
 
-    async def durable(query: str) -> str:
-        stopped = await Runner.run(agent, query)
-        kept = stopped.to_state().to_string()
-        await asyncio.sleep(0)
-        state = await RunState.from_string(agent, kept)
-        for item in state.get_interruptions():
-            state.approve(item)
-        return str((await Runner.run(agent, state)).final_output)
-
-    def script(seen: Seen) -> Say:
-        return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(("delete", {}),))
-
-    rollouts, requests = await roll_out(durable, script, n=2)
+@BOTH_APIS
+@pytest.mark.parametrize("name", ["durable", "asked"])
+async def test_the_docs_handler_and_durable_runner_are_one_trajectory_that_is_replayed(
+    name: str, api: str, tmp_path: Path
+):
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "agents.md").read_text(), re.DOTALL)
+    (tmp_path / "app.py").write_text(block)
+    agent = f"{tmp_path / 'app.py'}:{name}"
+    rollouts, requests = await roll_out(agent, refunding, api, n=2)
     for rollout in rollouts:
-        assert (rollout.status, rollout.capture, rollout.trajectory.answer) == ("ok", "full", "gone")
-        assert [(step.tool_name, step.tool_output) for step in rollout.trajectory.path] == [("delete", "gone")]
-    assert sorted(seen.body["temperature"] for seen in requests) == [0.0] * 2 + [0.8] * 2
+        assert (rollout.status, rollout.capture, rollout.trajectory.answer) == ("ok", "full", "So 0 are refunded.")
+        assert [step.tool_output or step.reasoning for step in rollout.trajectory.path] == [
+            "order 1 is refunded",
+            "order 2 is refunded",
+            "So 2 are refunded.",
+        ]
+        assert [call.agent for call in rollout.calls] == ["clerk"] * 3 + ["writer"]
+    assert sorted(seen.body["temperature"] for seen in requests) == [0.0] * 4 + [0.8] * 4
+    await identical(await archived(agent, "Go.", refunding, tmp_path / "runs", api), agent)
 
 
 async def test_what_it_raises_or_returns_wrongly_fails_its_rollout_and_says_so():
