@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 from agents import ModelSettings, RunConfig, Runner, RunState, SQLiteSession
+from agents.tracing import gen_trace_id
 
 from harness.core.errors import UsageError
 from harness.core.recipes import BY_TEMPERATURE, Vary
@@ -21,6 +22,7 @@ from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
 from harness.rollouts.agent_code import AgentRaised, ends_rollout
 from harness.rollouts.app_parts import GivenPart, part_maker
+from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.graph import copied
 from harness.rollouts.lifecycle import RolloutScope, set_up
 from harness.rollouts.loading import AgentEnv, LoadedAgent
@@ -133,6 +135,8 @@ async def _run(
     with anyio.move_on_after(timeout_s):
         try:
             async with AsyncExitStack() as around:
+                around.callback(SPAN_LOG.take, trace_id := gen_trace_id())
+                around.enter_context(SPAN_LOG.watch(trace_id))  # a trace that the app begins is not uploaded
                 around.enter_context(runs_taken_over(runs))
                 around.push_async_callback(runs.workspaces.close)
                 if rollout.mcp_tools and not options.live_tools:

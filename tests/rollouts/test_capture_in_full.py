@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from harness.core.errors import UsageError
 from harness.core.records import Rollout, Step
 from harness.offline.model import OfflineModel
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
+from tests.rollouts.test_replay import archived, identical
 
 pytestmark = pytest.mark.anyio
 BOTH_APIS = pytest.mark.parametrize("api", ["chat", "responses"])
@@ -229,6 +231,28 @@ async def test_the_default_exporter_hears_nothing_of_rollouts_and_all_of_the_use
     assert "generation" in theirs.spans
     await Runner.run(Agent(name="b", model=OfflineModel(random.Random(0))), "Outside of any rollout.")
     assert "generation" in exporter.spans
+
+
+TRACING = """
+from agents import Agent, Runner, custom_span, trace
+
+async def answer(query: str) -> str:
+    with trace("the app's own"), custom_span("asked", {"query": query}):
+        return (await Runner.run(Agent(name="a"), query)).final_output
+"""
+
+
+async def test_the_default_exporter_hears_nothing_of_a_replay_whose_app_begins_a_trace(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "app.py").write_text(TRACING)
+    app = f"{tmp_path / 'app.py'}:answer"
+    run = await archived(app, "Go.", lambda _: Say("Done."), tmp_path / "runs")
+    exporter, theirs = Exporter(), Listener()
+    monkeypatch.setattr("harness.rollouts.capture.default_processor", lambda: exporter)
+    set_trace_processors([exporter, theirs])
+    await identical(run, app)
+    assert (exporter.spans, set(theirs.spans)) == ([], {"custom"})
 
 
 async def test_with_upload_traces_the_default_exporter_hears_of_rollouts(monkeypatch: pytest.MonkeyPatch):
