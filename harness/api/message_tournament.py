@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 from harness.api.messages import ChatMessage, ChatTrajectory, parted_each
-from harness.api.outside import door, named_credentials, read_rubric_aside, read_run_env, why_missing
+from harness.api.outside import (
+    door,
+    failures_of_missing,
+    named_credentials,
+    read_rubric_aside,
+    read_run_env,
+    why_missing,
+)
 from harness.archive.store import MemoryStore, Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
@@ -158,7 +165,9 @@ async def _ranked(
     if any(row.rank is None for row in ranking.rollouts):
         why = why_missing(ranking, store, run_env, cache.ceiling) or "; ".join(ranking.notes)
         kind = CeilingReached if cache.ceiling.stopped else JudgeFailed
-        raise kind(f"no ranking: {why or 'verdicts could not be had'}")
+        error = kind(f"no ranking: {why or 'verdicts could not be had'}")
+        error.failures = failures_of_missing(ranking, store)
+        raise error
     return ranking
 
 

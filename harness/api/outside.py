@@ -19,8 +19,9 @@ from harness.archive.store import MemoryStore, RunStore, Store, VerdictStore
 from harness.core.errors import UsageError, as_spoken, from_python, joined, option, quoted
 from harness.core.progress import Clock, Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind, plain_door
-from harness.core.rankings import AnyVerdict, GroupRanking
-from harness.core.records import Group, Rollout
+from harness.core.rankings import AnyVerdict, GroupRanking, Unjudged, Unscored
+from harness.core.records import Failure, Group, Rollout
+from harness.core.redaction import Redactor
 from harness.core.settings import Settings
 from harness.core.settings_sources import environment
 from harness.endpoints.costs import Ceiling
@@ -60,17 +61,28 @@ def check_rubric(rubric: str | Path) -> Sequence[str]:
 
 def why_missing(ranking: GroupRanking, store: VerdictStore, run_env: RunEnvironment, ceiling: Ceiling) -> str | None:
     """Return what a failed verdict says, else why none was bought, as far as that is known."""
-    verdicts: Iterable[AnyVerdict] = ()
-    if isinstance(store, MemoryStore):
-        verdicts = store.verdicts
-    elif isinstance(store, VerdictFolder):
-        verdicts = store.failed
-    elif isinstance(store, RunStore):
-        verdicts = store.reader.verdicts()
-    why = next(iter(open_reasons(verdicts, [ranking])), None) if ranking.failed_verdicts else None
+    why = next(iter(open_reasons(_tried(store), [ranking])), None) if ranking.failed_verdicts else None
     late = run_env.lateness if anyio.current_time() >= run_env.deadline.at else None
     unsaid = run_env.gates.last_errors if ranking.failed_verdicts else None  # all calls left an endpoint that is down
     return why or late or run_env.gates.given_up or ceiling.stopped or unsaid
+
+
+def _tried(store: VerdictStore) -> Iterable[AnyVerdict]:
+    match store:
+        case MemoryStore():
+            return store.verdicts
+        case VerdictFolder():
+            return store.failed
+        case RunStore():
+            return store.reader.verdicts()
+        case _:
+            return ()
+
+
+def failures_of_missing(ranking: GroupRanking, store: VerdictStore) -> tuple[Failure, ...]:
+    """Return the failures of the verdicts that a ranking still waits for, as far as they were asked for."""
+    newest = {v.key: v for v in _tried(store) if v.key in ranking.failed_verdicts}
+    return tuple(verdict.failure for verdict in newest.values() if isinstance(verdict, Unjudged | Unscored))
 
 
 @from_python()
@@ -166,6 +178,11 @@ class SharedJudging:
 
     verdicts: OpenVerdicts | None
     ceiling: Ceiling
+    redact: Redactor
+
+    def store(self) -> VerdictFolder | MemoryStore:
+        """Return the folder, else a store of its own for one group."""
+        return self.verdicts.folder if self.verdicts else MemoryStore(self.redact)
 
 
 def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudging:
@@ -179,13 +196,13 @@ def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudgi
         judge = resolve_judge(settings, named_credentials(settings, run_env), None, offline=settings.offline)
         check_prices(settings, judge)
         ceiling = make_ceiling(settings, judge)
+        redact = make_redactor(None, settings, run_env.environ)
         if folder is None:
-            return SharedJudging(None, ceiling)
+            return SharedJudging(None, ceiling, redact)
         if (verdicts := _OPEN.get(folder.resolve())) is None:
-            redact = make_redactor(None, settings, run_env.environ)
             verdicts = OpenVerdicts(VerdictFolder(folder.resolve(), run_env.clock(), redact=redact))
             _OPEN[folder.resolve()] = verdicts
-        return SharedJudging(verdicts, ceiling)
+        return SharedJudging(verdicts, ceiling, redact)
 
 
 P = ParamSpec("P")

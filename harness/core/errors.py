@@ -14,7 +14,7 @@ from harness.core.settings import SETTINGS
 from harness.core.unicode import visible
 
 if TYPE_CHECKING:
-    from harness.core.records import Group
+    from harness.core.records import Failure, Group
 
 
 _MOST_QUOTED = 200
@@ -70,6 +70,9 @@ class NothingRankable(HarnessError):
 
 class JudgeFailed(HarnessError):
     """No judge gave a verdict that can be used."""
+
+    failures: "tuple[Failure, ...]" = ()
+    """Those of the verdicts that are missing, where one group's were asked for; none where nothing was asked."""
 
 
 class CeilingReached(JudgeFailed):

@@ -16,14 +16,15 @@ def _message(message_or_choice: Any) -> Mapping[str, Any]:
 def score_group(judge_model: str | Sequence[str], **options: Any) -> Callable[[Any], Awaitable[Any]]:
     """Return a function from a TrajectoryGroup of ART's to a copy with the rewards of a tournament. No ART is imported.
 
-    `options` are those of `harness.rank_messages`, and `store`, `max_cost` and `tools` as in harness.integrations.trl.
+    `options` are those of `harness.rank_messages`, and `store`, `max_cost`, `tools` and `outage` as in
+    harness.integrations.trl.
     Without `tools` the judge reads those of the first trajectory. The judge reads additional histories, too.
 
     The group given, its trajectories and their lists stay as they are. In the copy, the reward that came with a
     trajectory is its metric `independent_reward`, its logs say whom it beat, and figures of the judging are metrics of
     the group. A group without verdicts gives None, which `gather_trajectory_groups` leaves out.
 
-    Raises UsageError for options that cannot be used; the function raises UsageError, Refused and CeilingReached.
+    Raises UsageError for options that cannot be used; the function raises UsageError, JudgeFailed and CeilingReached.
     """
     judge = GroupJudge(judge_model, **options)
 

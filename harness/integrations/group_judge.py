@@ -2,19 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.api.message_tournament import RankMessagesSettings, ranked_messages
-from harness.api.outside import SharedJudging, share_judging
-from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, Refused, UsageError, from_python, on_a_line
+from harness.api.outside import SharedJudging, failures_of_missing, share_judging
+from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, UsageError, from_python, on_a_line
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import GroupRanking
 from harness.core.records import Usage
 from harness.core.settings_sources import check_names, load
+from harness.integrations.outage import OutageRule, is_of_judge, is_outage
 
+OUTAGE = "wait 5m, then skip, then stop after 30m"
 _Message = Mapping[str, Any]
 Chat = list[_Message]
 
@@ -66,8 +69,8 @@ class Purchases(Silent):
         """None once a price is unknown."""
 
     def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:  # noqa: ARG002 - a watcher's
-        """Add a verdict."""
-        self.calls += 1
+        """Add what a verdict took; a call that gave none is no verdict."""
+        self.calls += not failed
         self.usd = None if self.usd is None or usd is None else self.usd + usd
 
 
@@ -88,7 +91,8 @@ def figures_of(judged: Sequence[JudgedGroup]) -> dict[str, float]:
     `judge/flip_rate` is the share of pairs, of those judged in both orders, whose orders name opposite winners;
     `judge/reliability` and `judge/first_side` are means over groups of what a GroupRanking says under those names;
     `judge/no_signal` the share of the groups with rewards in which the judge told nobody apart; `judge/failed_groups`
-    the share of groups without rewards; `judge/calls` and `judge/reused` are verdicts, `judge/usd` what they cost.
+    the share of groups without rewards; `judge/calls` and `judge/reused` are verdicts that were given and
+    that were there, `judge/usd` is what all calls cost.
     """
     rankings = [group.ranking for group in judged if group.ranking]
     in_both_orders = [m for ranking in rankings for m in ranking.matches if len(set(m.shown_first)) == 2]
@@ -133,9 +137,15 @@ class GroupJudge:
         store: str | Path | None = None,
         max_cost: float | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        outage: str = OUTAGE,
+        clock: Callable[[], float] = time.monotonic,
         **settings: Any,
     ) -> None:
-        """Check the settings: those of `harness.rank_messages`, and what `trl.reward` adds. Raises UsageError."""
+        """Check the settings: those of `harness.rank_messages`, and what `trl.reward` adds. Raises UsageError.
+
+        `clock` gives seconds; how long the judge has been out is told by it.
+        """
+        self._outage, self._clock = OutageRule.read(outage), clock
         self._options: dict[str, Any] = {**settings, "judge_model": judge_model}
         with from_python():
             check_names(self._options, RankMessagesSettings.__annotations__)
@@ -145,10 +155,12 @@ class GroupJudge:
         self._shared: SharedJudging | None = None
         self._has_judged = False
         self._under_way = 0
+        self._out_since: float | None = None
+        self._without = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: nothing that is open here."""
-        return self.__dict__ | {"_shared": None, "_has_judged": False, "_under_way": 0}
+        return self.__dict__ | {"_shared": None, "_has_judged": False, "_under_way": 0, "_out_since": None}
 
     @property
     def level(self) -> float:
@@ -165,10 +177,10 @@ class GroupJudge:
     ) -> list[JudgedGroup]:
         """Judge groups side by side. A group without verdicts fails alone; a warning in the log says why.
 
-        The judge reads `tools` if none were named before.
+        The judge reads `tools` if none were named before. While the judge cannot be had the rule of outages holds.
 
-        Raises CeilingReached where `max_cost` leaves no room, Refused where the judge's endpoint turns the first call
-        of a group down, and UsageError for what cannot be used, if that is so from the first groups on.
+        Raises CeilingReached where `max_cost` leaves no room, JudgeFailed where the rule of outages says stop, and
+        UsageError for what cannot be used, if that is so from the first groups on.
         """
         if self._shared is None:
             self._shared = share_judging(self._settings, self._folder)
@@ -191,29 +203,65 @@ class GroupJudge:
         self._shared = None
 
     async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
-        purchases = Purchases()
+        purchases, store, began = Purchases(), shared.store(), self._clock()
         if len(group) == 1 and self._settings.judge != "ruler":
             return _failed(1, "a single trajectory has nothing to be compared with", purchases)
-        try:
-            ranked = await ranked_messages(
-                group,
-                progress=purchases,
-                keep_in=shared.verdicts and shared.verdicts.folder,
-                ceiling=shared.ceiling,
-                **options,
-            )
-        except (CeilingReached, Refused, CannotWrite):
-            raise
-        except (JudgeFailed, UsageError) as exc:
-            if isinstance(exc, UsageError) and not self._has_judged:
+        tries = 0
+        while True:
+            try:
+                ranked = await ranked_messages(
+                    group, progress=purchases, keep_in=store, ceiling=shared.ceiling, **options
+                )
+                missing = failures_of_missing(ranked.ranking, store) if ranked.ranking else ()
+                if not (of_judge := [failure for failure in missing if is_of_judge(failure)]):
+                    break
+                error = JudgeFailed(f"verdicts are missing: {of_judge[0].message}")
+                error.failures = missing
+                raise error  # those that are there rank all, on a part of what was asked
+            except (CeilingReached, CannotWrite):
                 raise
-            return _failed(len(group), str(exc), purchases)
+            except (JudgeFailed, UsageError) as exc:
+                if not is_outage(exc):
+                    if isinstance(exc, UsageError) and not self._has_judged:
+                        raise
+                    return _failed(len(group), str(exc), purchases)
+                if not await self._waits(exc, began, tries):
+                    self._without += 1
+                    return _failed(len(group), f"the judge is out: {exc}", purchases)
+                tries += 1
+        self._out_since, self._without, self._has_judged = None, 0, True
         by_score = self._settings.reward == "score"
         rewards = [r for place in ranked.places if (r := place.score if by_score else place.reward) is not None]
         if len(rewards) < len(group):
             return _failed(len(group), "; ".join(ranked.notes) or "a trajectory has no reward", purchases)
         explanations = tuple(place.explanation for place in ranked.places)
         return JudgedGroup(tuple(rewards), explanations, purchases, ranked.ranking)
+
+    async def _waits(self, error: Exception, began: float, tries: int) -> bool:
+        """Wait for the judge, and return True; False where the group goes without. Raises JudgeFailed to stop."""
+        if self._out_since is None:
+            self._out_since = began
+        now, log = self._clock(), logging.getLogger("arena-harness")
+        waited_s, out_s = now - min(began, self._out_since), now - self._out_since
+        match self._outage.now(waited_s, out_s):
+            case "wait":
+                left_s = self._outage.wait_s - waited_s
+                if not tries:
+                    log.warning("the judge is out, and is waited for up to %.0f s: %s", left_s, on_a_line(error))
+                await asyncio.sleep(min(2.0**tries / 2, _LONGEST_PAUSE_S, left_s))
+                return True
+            case "skip":
+                return False
+            case "stop":
+                place = f"; verdicts bought so far are in {self._folder}" if self._folder else ""
+                raise JudgeFailed(
+                    f"the judge has been out for {out_s:.0f} s, and the training stops ({on_a_line(error)}): this "
+                    f"group and {self._without} before it have no rewards; see to the judge, and go on from the last "
+                    f"checkpoint{place}"
+                ) from error
+
+
+_LONGEST_PAUSE_S = 30.0
 
 
 def _failed(members: int, why: str, purchases: Purchases) -> JudgedGroup:

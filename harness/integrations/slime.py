@@ -9,13 +9,14 @@ from harness.integrations.group_judge import GroupJudge, chat_of, figures_of, jo
 def group_rm(judge_model: str | Sequence[str], **options: Any) -> Callable[..., Awaitable[list[Any]]]:
     """Return a reward model of slime's: a tournament among the samples of a prompt. No slime is imported.
 
-    `options` are those of `harness.rank_messages`, and `store`, `max_cost` and `tools` as in harness.integrations.trl.
+    `options` are those of `harness.rank_messages`, and `store`, `max_cost`, `tools` and `outage` as in
+    harness.integrations.trl.
 
     A group without verdicts gets equal rewards, since slime has no place for None, and is taken out of the loss
     (`remove_sample`). With `--reward-key` a reward is an object with that key. What the judge said stands in the
     metadata of each sample as `judge`.
 
-    Raises UsageError for options that cannot be used; the function raises UsageError, Refused and CeilingReached.
+    Raises UsageError for options that cannot be used; the function raises UsageError, JudgeFailed and CeilingReached.
     """
     judge = GroupJudge(judge_model, **options)
 

@@ -63,11 +63,12 @@ def group_rewards(
 
     `messages` makes chat messages of a trajectory and its environment; without it those of the cookbook's own
     environments are found (ProblemEnv, PreferenceEnv, EnvFromMessageEnv with a history). `options` are those of
-    `harness.rank_messages`, and `store`, `max_cost` and `tools` as in harness.integrations.trl.
+    `harness.rank_messages`, and `store`, `max_cost`, `tools` and `outage` as in
+    harness.integrations.trl.
 
     The function takes the trajectories and the environments of a group, and returns a reward and metrics for each. The
     cookbook adds the rewards of the steps. A group without verdicts gets equal rewards. It can be pickled.
 
-    Raises UsageError for options that cannot be used; the function raises UsageError, Refused and CeilingReached.
+    Raises UsageError for options that cannot be used; the function raises UsageError, JudgeFailed and CeilingReached.
     """
     return GroupRewards(GroupJudge(judge_model, **options), messages)

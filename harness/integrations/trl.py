@@ -121,7 +121,7 @@ def reward(judge_model: str | Sequence[str], *, alone: bool | None = None, **opt
 
     `options` are those of `harness.rank_messages` (`judge_base_url`, `rubric`, `budget`, `judge="ruler"`, ...), and:
     `store`, a folder of verdicts, made where it is not there; `max_cost`, in USD for the whole training; `tools`, the
-    definitions of the tools that the policy may call.
+    definitions of the tools that the policy may call; `outage`, what happens while the judge cannot be had.
 
     Rewards are 1 - rank / (M - 1), or with `reward="score"` the scores; TRL standardizes them. A group without verdicts
     gets None, which TRL leaves out, and beside other reward functions equal rewards. `alone` says which of both it is:
@@ -130,7 +130,7 @@ def reward(judge_model: str | Sequence[str], *, alone: bool | None = None, **opt
     Over several processes the first one judges for all, whichever device a completion is on.
 
     Raises UsageError for options that cannot be used. The reward function raises UsageError for a TRL before 1.16 and
-    for prompts without a user's message, Refused where the judge's endpoint turns it down, and CeilingReached where
-    `max_cost` is used up: these stop the training.
+    for prompts without a user's message, JudgeFailed where `outage` says stop, and CeilingReached where `max_cost` is
+    used up: these stop the training.
     """
     return TournamentReward(GroupJudge(judge_model, **options), alone=alone)

@@ -79,7 +79,7 @@ async def rewards_of_both(
 async def test_a_group_that_is_spread_over_two_processes_is_judged_once(
     judge: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ):
-    functions = [trl.reward("j", judge_base_url=judge.base_url) for _ in range(2)]
+    functions = [trl.reward("j", judge_base_url=judge.base_url, outage="stop") for _ in range(2)]
     trainers = [TrlTrainer(num_generations=4), TrlTrainer(num_generations=4)]
     parts = [["good", "bad", "fair"], ["middling"]]
     rewards = [[1, 0, pytest.approx(2 / 3)], [pytest.approx(1 / 3)]]
@@ -89,4 +89,4 @@ async def test_a_group_that_is_spread_over_two_processes_is_judged_once(
     assert [len(trainer.extra["judge"]) for trainer in trainers] == [3, 1]
     judge.judge = lambda _: Refuse(401, "bad key")
     errors = await rewards_of_both(functions, trainers, [["good", "bad"], ["new", "newer"]], monkeypatch)
-    assert all(isinstance(error, harness.Refused) and "bad key" in str(error) for error in errors)
+    assert all(isinstance(error, harness.JudgeFailed) and "bad key" in str(error) for error in errors)

@@ -137,7 +137,7 @@ def test_options_that_cannot_be_used_are_refused_before_the_training(options: di
 
 
 async def test_what_is_wrong_from_the_first_step_on_stops_the_training_and_later_only_its_group(judge: FakeEndpoint):
-    trainer, function = TrlTrainer(num_generations=2), reward(judge)
+    trainer, function = TrlTrainer(num_generations=2), reward(judge, outage="stop")
     nobody = {"": ["good", "bad"]}
     with pytest.raises(harness.UsageError, match="must be a user's"):
         await trainer.rewards(function, nobody)
@@ -145,7 +145,7 @@ async def test_what_is_wrong_from_the_first_step_on_stops_the_training_and_later
     assert await trainer.rewards(function, {SKY: ["good", "bad"]}) == [1, 0]
     assert await trainer.rewards(function, nobody) == [None, None]
     judge.judge = lambda _: Refuse(401, "bad key")
-    with pytest.raises(harness.Refused, match="bad key"):
+    with pytest.raises(harness.JudgeFailed, match="bad key"):
         await trainer.rewards(function, {NIGHT: ["good", "bad"]})
 
 
