@@ -117,7 +117,7 @@ stats_command = options.declared(
     """Show how far to believe the judge, for each ranking of a run and each judge in it; or for a comparison.
 
     Flips, position bias, ties, cycles, the pull of length, scores, noise, failures; and whether judging each pair in
-    one order would do. Reads the archive alone.
+    one order would do. Reads the archive alone, unless --embeddings-model is given.
 
     --curve plays every topology with every estimator on the verdicts of a judged round robin, and says how few calls
     would do. It asks no model.
@@ -139,6 +139,11 @@ stats_command = options.declared(
     options.file_option("--svg", "With --curve: draw all points."),
     options.file_option("--profile", "Write what is learnt of the judge, for --judge-profile."),
     options.overwrite_option,
+    click.option(
+        "--embeddings-model",
+        metavar="NAME",
+        help="Ask this model, at OPENAI_BASE_URL (else OpenAI's), how far the answers of a query differ in meaning.",
+    ),
     options.setting_option("seed"),
     options.caller("runs_dir", "json", "wide"),
 )

@@ -1,6 +1,6 @@
 """`harness stats`: how far the judge of a run can be believed; `harness judges`: a run's rankings side by side."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,18 @@ from harness.pipeline.labelling import answer_labels
 from harness.report import learnt_judges
 from harness.report.csv import curve_csv
 from harness.report.html.curve_svg import curve_svg
-from harness.report.json import agreement_json, curve_json, figures_json, judges_json, quality_json
+from harness.report.json import agreement_json, curve_json, figure_record, figures_json, judges_json, quality_json
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
 from harness.report.summary.curve import judging_curve, round_robin_of
-from harness.report.summary.diversity import diversity, diversity_words
+from harness.report.summary.diversity import EmbeddedDistance, diversity, diversity_words
+from harness.report.summary.group import QualityFigure
 from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.labels import label_agreement
 from harness.report.summary.ranking import by_signal, is_offline, ranked_groups, summarize
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
 from harness.report.terminal.judges import curve_lines, figure_lines, quality_lines, side_by_side_lines
 from harness.report.terminal.table import visible_text
+from harness.report.text import money, number_interval
 
 _SELF_TEST = "SELF-TEST on the embedded offline parts: it says nothing of any LLM."
 
@@ -43,16 +45,20 @@ def stats(
     curve: bool,
     profile: Path | None,
     force: bool,
+    embeddings_model: str | None,
     **of_curve: Any,
 ) -> None:
     """Print how far to believe the judges of a run or of a comparison, or the curve of a judged round robin."""
     reader = open_archived(run, caller)
     if not isinstance(reader, RunReader):
         given = {"--ranking": ranking is not None, "--curve": curve, "--profile": profile is not None}
+        given["--embeddings-model"] = embeddings_model is not None
         refuse_parts_of_runs(reader, given)
         _show_comparison(reader, caller)
     elif curve and profile:
         raise UsageError("give --curve or --profile, not both")
+    elif curve and embeddings_model:
+        raise UsageError("give --curve or --embeddings-model, not both")
     elif curve:
         drawn_by = load(merge_sources({"seed": seed}, caller.environ, None)).seed
         _show_curve(reader, caller, ranking, seed=drawn_by, force=force, **of_curve)
@@ -65,16 +71,27 @@ def stats(
         if profile:
             _write_profile(reader, newest, profile, force=force)
         rankings = [newest] if ranking else reader.rankings()
+        embedded = _embedded(reader, caller, embeddings_model) if embeddings_model else None
         if caller.as_json:
-            rows = [_ranking_json(reader, each) for each in rankings]
+            rows = [_ranking_json(reader, each, embedded) for each in rankings]
             print_json({"run": reader.info.id, "path": str(reader.folder), "rankings": rows})
             return
         console = stdout()
         for each in rankings:
-            _print_ranking(console, reader, each)
+            _print_ranking(console, reader, each, embedded)
 
 
-def _ranking_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
+def _embedded(reader: RunReader, caller: Caller, model: str) -> EmbeddedDistance:
+    import anyio
+
+    from harness.pipeline.embedding import embedded_distance
+    from harness.pipeline.run_environment import RunEnvironment
+
+    run_env, settings = RunEnvironment(caller.environ), load(merge_sources({}, caller.environ, None))
+    return anyio.run(embedded_distance, reader, model, settings, run_env)
+
+
+def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDistance | None) -> dict[str, Any]:
     summary = summarize(reader, ranking)
     agreement = label_agreement(reader, ranking, answer_labels(reader, None))
     profiles = {
@@ -95,11 +112,14 @@ def _ranking_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
             for quality in judge_qualities(reader, ranking, summary)
         ],
         **({"diversity": asdict(diversity(ranked_groups(reader, ranking)))} if _varies(reader) else {}),
+        **(_embedded_json(embedded) if embedded else {}),
         "jury": voices and {"shares": voices.shares, "shared": voices.shared},
     }
 
 
-def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) -> None:
+def _print_ranking(
+    console: Console, reader: RunReader, ranking: RankingFile, embedded: EmbeddedDistance | None
+) -> None:
     summary = summarize(reader, ranking)
     signals = ", ".join(f"{name} {n:,}" for name, n in by_signal(summary.signals).items())
     groups = counted(len(ranking.groups), "query", "queries")
@@ -108,7 +128,8 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
         console.print(_SELF_TEST, style="bold yellow")
     figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
     varied = diversity_words(diversity(ranked_groups(reader, ranking))) if _varies(reader) else ()
-    for line in figure_lines((*figures, *varied), console.width):
+    meanings = _embedded_words(embedded) if embedded else ()
+    for line in figure_lines((*figures, *varied, *meanings), console.width):
         console.print(line)
     profiles = {profile.judge: profile for profile in learnt_judges.judge_profiles(reader, ranking)}
     voices = learnt_judges.voices_of_jurors(reader, ranking)
@@ -126,6 +147,19 @@ def _print_ranking(console: Console, reader: RunReader, ranking: RankingFile) ->
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):
             console.print(sentence, soft_wrap=True, markup=False)
+
+
+def _embedded_json(embedded: EmbeddedDistance) -> dict[str, Any]:
+    distance = figure_record(embedded.distance)
+    paid = {"tokens": embedded.tokens, **embedded.cost.named("usd")}
+    return {"embedded": {"model": embedded.model, "distance": distance, **paid}}
+
+
+def _embedded_words(embedded: EmbeddedDistance) -> Iterator[QualityFigure]:
+    meaning = f"one less the cosine of two answers of a query, by {embedded.model}"
+    paid = f"{counted(embedded.tokens, 'token')}, {money(embedded.cost)}"
+    value = number_interval(embedded.distance) if embedded.distance else "no query has two answers"
+    yield QualityFigure("embedded", "Distance of meanings", value, f"{meaning}; {paid}")
 
 
 def _varies(reader: RunReader) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from harness.core.cost import total_cost
+from harness.core.cost import Cost, total_cost
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.ranking.judge_stats.side_by_side import QueryFigure, mean_over_queries, over_queries, quotient
@@ -42,7 +42,7 @@ class RecipeFigures:
 
 
 @dataclass(frozen=True)
-class Advice:
+class NextRun:
     """What another run of such queries might do with."""
 
     n: int
@@ -63,8 +63,20 @@ class Diversity:
     distance: QueryFigure | None
     """The mean distance of two answers of a query, from 0 (the same words) to 1 (no word in common)."""
     recipes: tuple[RecipeFigures, ...]
-    advice: Advice | None
+    advice: NextRun | None
     """None of few queries, and where no sample gains anything."""
+
+
+@dataclass(frozen=True)
+class EmbeddedDistance:
+    """The mean distance of two answers of a query: one less the cosine of their embeddings."""
+
+    model: str
+    distance: QueryFigure | None
+    """None where no query has two answers."""
+    tokens: int
+    """As far as the server counted."""
+    cost: Cost
 
 
 @dataclass
@@ -113,7 +125,7 @@ def _scored(group: Group, ranked: GroupRanking) -> Iterator[_Scored]:
         yield scores[anchor.index], tuple((r.recipe.name if r.recipe else "", scores[r.index]) for r in samples)
 
 
-def _advice(scored: Sequence[_Scored], dropped: Collection[str]) -> Advice | None:
+def _advice(scored: Sequence[_Scored], dropped: Collection[str]) -> NextRun | None:
     """Return how many rollouts are enough, by the queries that have the most of them."""
     kept = [(anchor, [score for name, score in samples if name not in dropped]) for anchor, samples in scored]
     most = max((len(scores) for _, scores in kept), default=0)
@@ -122,7 +134,7 @@ def _advice(scored: Sequence[_Scored], dropped: Collection[str]) -> Advice | Non
         return None
     gains = [math.fsum(_best_of(k, *each) for each in whole) / len(whole) for k in range(1, most + 1)]
     enough = next(k for k, gain in enumerate(gains, 1) if gain >= _ENOUGH_GAIN * gains[-1])
-    return Advice(enough + 1, most + 1, gains[enough - 1], gains[-1]) if gains[-1] > 0 else None
+    return NextRun(enough + 1, most + 1, gains[enough - 1], gains[-1]) if gains[-1] > 0 else None
 
 
 def _best_of(count: int, anchor: float, scores: Sequence[float]) -> float:
