@@ -164,7 +164,7 @@ class RefusedSettings:
             return True
         if reasons and name == "temperature" and name not in self.of(model):
             if "reasoning" not in self.of(model):
-                words = f"model {model!r} refuses the setting temperature: trying it without reasoning"
+                words = f"model {model!r} takes no temperature beside reasoning: trying it without reasoning"
                 self._pass_on(SettingLesson(model, "reasoning", error.message), words)
             return True
         if self._strict and name == "temperature":

@@ -75,7 +75,7 @@ async def test_a_model_that_takes_a_temperature_only_without_reasoning_is_asked_
 
     with FakeEndpoint(agent=reasons).serving() as endpoint:
         checks = await found_live(a_request(environ=at(endpoint), model="m", api=api))
-    said = "0 is accepted; model 'm' refuses the setting temperature: trying it without reasoning"
+    said = "0 is accepted; model 'm' takes no temperature beside reasoning: trying it without reasoning"
     assert (checks["temperature"].status, checks["temperature"].found) == ("ok", said)
     asked_to_reason = [("reasoning_effort" in r.body or "reasoning" in r.body) for r in endpoint.of_agent]
     assert asked_to_reason == [False, False, True, *[False] * (len(asked_to_reason) - 3)]

@@ -138,7 +138,7 @@ def test_where_an_agent_leaves_its_reasoning_open_a_refused_temperature_is_tried
     assert sent_of(refused) == (0.8, None)
     for _ in range(2):  # also of a call that was under way when the first one was answered
         assert refused.learn("m", bad_request(param="temperature"), {"temperature": 0.8}, reasons=True)
-    assert notes == ["model 'm' refuses the setting temperature: trying it without reasoning"]
+    assert notes == ["model 'm' takes no temperature beside reasoning: trying it without reasoning"]
     if then:
         assert refused.learn("m", then, {"temperature": 0.8}, reasons=False) is bool(said)
     assert said in notes[-1]
