@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
-from agents import Agent, FunctionTool, Model
+from agents import Agent, FunctionTool
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.records import Query
@@ -23,11 +22,11 @@ from harness.core.unicode import without_credentials
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.local_servers import LOOPBACK, server_checks, usual_model
 from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors
-from harness.endpoints.client import openai_client
 from harness.endpoints.credentials import AGENT_URL
-from harness.endpoints.model_list import ModelList, list_models
+from harness.endpoints.model_list import ModelList
 from harness.judging.rubric import Rubric, load_rubric
 from harness.pipeline.app_checks import check_app
+from harness.pipeline.model_names import NamedModel, models_of_agent, models_of_judge, read_lists
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.graph import reachable
@@ -74,9 +73,8 @@ async def check_agent(request: DoctorRequest, loaded: LoadedAgent) -> tuple[Chec
             rng=random.Random(settings.seed),
         )
         async with loaded.open(env) as agent:
-            brings_model = isinstance(agent.model, Model) and settings.model is None
             is_elsewhere = spec.endpoint is None and not spec.offline
-            checked = CheckedAgent(spec, agent, has_own_endpoint=brings_model or is_elsewhere)
+            checked = CheckedAgent(spec, agent, has_own_endpoint=spec.own_model or is_elsewhere)
     except HarnessError:
         raise
     except Exception as exc:  # noqa: BLE001 - the user's own code, and servers that it starts
@@ -165,50 +163,27 @@ def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[Ju
 
 async def model_list_checks(request: DoctorRequest, agent: CheckedAgent | None, judge: JudgeSpec | None) -> list[Check]:
     """Look each model of a run up in the list that its endpoint gives, with the key that the model is asked with."""
-    asked: list[tuple[Endpoint, str | None, str]] = []
-    if agent and not agent.has_own_endpoint:
-        asked += [
-            (server, agent.spec.model, "--model") for server in agent.spec.servers or (agent.spec.endpoint,) if server
-        ]
-    for juror, seat in zip(judge.members, jurors(request.settings, request.credentials), strict=True) if judge else ():
-        if not juror.offline and (endpoint := judge_endpoint(*seat)):
-            asked.append((endpoint, juror.model, "--judge-model"))
-    lists: dict[tuple[str, str], ModelList | None] = {}
-
-    async def ask(endpoint: Endpoint) -> None:
-        async with openai_client(endpoint) as client:
-            lists[_place(endpoint)] = await list_models(client)
-
-    # OpenAI's own wants a key: where there is none, the check of the key says so
-    asked = [each for each in asked if each[0].host != OPENAI_HOST or each[0].has_key]
-    async with anyio.create_task_group() as tasks:
-        for endpoint in {_place(endpoint): endpoint for endpoint, _, _ in asked}.values():
-            tasks.start_soon(ask, endpoint)
-    checks: dict[tuple[str, str], Check] = {}
-    for endpoint, model, flag in asked:
-        if model is not None:
-            check = _listed_check(request, lists[_place(endpoint)], endpoint, model, flag)
-            checks.setdefault((endpoint.host, model), check)
+    models = models_of_agent(agent.spec, request.settings) if agent else []
+    models += models_of_judge(judge, request.settings, request.credentials) if judge else []
+    lists, checks = await read_lists(models), dict[tuple[str, str], Check]()
+    for model in models:
+        if model.place in lists:  # where a key is missing, the check of the key says so
+            checks.setdefault((model.endpoint.host, model.name), _listed_check(request, lists[model.place], model))
     return list(checks.values())
 
 
-def _place(endpoint: Endpoint) -> tuple[str, str]:
-    return endpoint.url, endpoint.key.get_secret_value()
-
-
-def _listed_check(request: DoctorRequest, listed: ModelList | None, endpoint: Endpoint, model: str, flag: str) -> Check:
-    host, name = endpoint.host, "model list"
+def _listed_check(request: DoctorRequest, listed: ModelList | None, model: NamedModel) -> Check:
+    host, name = model.endpoint.host, "model list"
     if listed is None or not listed.names:
         return Check(name, "skipped", f"{host} gives none")
-    if ends := listed.shutdown_soon(model, request.clock().date()):
-        return Check(name, "warn", f"{host} says that {ends}", f"name another with {flag}")
-    if listed.has(model):
-        return Check(name, "ok", f"{host} lists {model}")
-    if urlsplit(endpoint.base_url or "").hostname in LOOPBACK:
-        finding = f"{host} does not list {model!r}{listed.near(model)}"
-        return Check(name, "warn", finding, f"{flag} {shlex.quote(usual_model(listed.names))}")
-    # proxies and aliases
-    return Check(name, "ok", f"{host} does not list {model!r}, and may serve it all the same{listed.near(model)}")
+    if ends := listed.shutdown_soon(model.name, request.clock().date()):
+        return Check(name, "warn", f"{host} says that {ends}", f"name another with {model.named_by}")
+    if listed.has(model.name):
+        return Check(name, "ok", f"{host} lists {model.name}")
+    if urlsplit(model.endpoint.base_url or "").hostname in LOOPBACK:
+        finding = f"{host} does not list {model.name!r}{listed.near(model.name)}"
+        return Check(name, "warn", finding, f"{model.named_by} {shlex.quote(usual_model(listed.names))}")
+    return Check(name, "ok", f"{host} {listed.unlisted(model.name)}")
 
 
 def run_check(

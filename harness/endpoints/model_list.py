@@ -43,6 +43,10 @@ class ModelList:
         bare = model.removesuffix(":latest")
         return not self.shutdowns.keys().isdisjoint((model, bare, f"{bare}:latest"))
 
+    def unlisted(self, model: str) -> str:
+        """Return in words that a model is not listed: proxies and aliases serve it all the same."""
+        return f"does not list {model!r}, and may serve it all the same{self.near(model)}"
+
     def near(self, model: str) -> str:
         """Return `; did you mean 'x'?` for the name that is nearest to `model`, or an empty string."""
         return "" if self.has(model) else did_you_mean(model, self.shutdowns)

@@ -87,6 +87,8 @@ class AgentSpec:
     """Whether an agent in sight runs in a sandbox."""
     instructions: str | None = None
     """The starting agent's own; None where it has none, or makes them by a function."""
+    own_model: bool = False
+    """Whether the starting agent brings its model, so that the endpoint is not asked for it."""
 
     @property
     def place(self) -> str:
@@ -137,7 +139,10 @@ async def resolve_agent(
         model = OFFLINE_MODEL if offline else settings.model or own
         several = servers if len(servers) > 1 else ()
         own_text = agent.instructions if isinstance(agent.instructions, str) and not loaded.app else None
-        return AgentSpec(loaded, endpoint, offline, model, several, bool(sandbox_agents(agent)), own_text)
+        brings_it = settings.model is None and not isinstance(agent.model, str | None)
+        return AgentSpec(
+            loaded, endpoint, offline, model, several, bool(sandbox_agents(agent)), own_text, own_model=brings_it
+        )
 
 
 def env_before(settings: Settings, endpoint: Endpoint | None, *, offline: bool) -> AgentEnv:

@@ -25,6 +25,7 @@ from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.app_checks import check_app
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
+from harness.pipeline.model_names import models_looked_up, models_of_agent, models_of_judge
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
 from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
 from harness.pipeline.rank_groups import OpenRanking, open_ranking, rank_for_free
@@ -258,7 +259,10 @@ async def _open_stages(
     open_groups = OpenGroups(settings.max_unjudged * _MB, most_groups)
     async with open_batches(plan, store, run_env, free=cache.free) as batches:
         async with AsyncExitStack() as opened:
-            engine = None
+            engine, models = None, models_of_agent(agent, settings) if agent else []
+            if settings.topology != "none":
+                models += models_of_judge(plan.judge, settings, plan.credentials)
+            await opened.enter_async_context(models_looked_up(models, run_env, on_refusal=agent is None))
             if agent:
                 maker, run_id = maker_elsewhere(settings), store.reader.info.id
                 before = attempts_before(store, missing or {}, run_env.progress.note)

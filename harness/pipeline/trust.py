@@ -280,7 +280,8 @@ def one_error(store: RunStore | ComparisonStore, *, new: bool) -> Generator[None
             with RunReader(store.folder) as reader:  # the store's own knows less than it wrote
                 if "ok" in _count_statuses(reader):
                     kept += f", {errors.call('rescore', store.folder, judge_model='MODEL')} takes another judge"
-        raise type(errors.first_error(group))(f"{errors.first_error(group)}. {kept}") from None
+        why = str(errors.first_error(group))
+        raise type(errors.first_error(group))(f"{why}{'' if why.endswith('?') else '.'} {kept}") from None
     except* errors.CannotWrite as group:
         advice = f"make room, then {errors.call('resume', store.folder)}"
         raise errors.CannotWrite(f"{errors.first_error(group)}; {advice}") from None

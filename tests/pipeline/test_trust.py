@@ -39,6 +39,7 @@ def run(endpoint: FakeEndpoint, tmp_path: Path) -> Path:
     """A finished run, made on another machine."""
     made = a_run_at(endpoint, tmp_path, machine(tmp_path, "theirs"))
     endpoint.requests.clear()
+    endpoint.lists_read.clear()
     return made
 
 
@@ -75,7 +76,7 @@ def quoted(run: Path, environ: dict[str, str], changes: dict[str, Any] = ANEW, *
 
 
 def keys_at(*endpoints: FakeEndpoint) -> set[str | None]:
-    return {seen.key for endpoint in endpoints for seen in endpoint.requests}
+    return {key for endpoint in endpoints for key in (*(s.key for s in endpoint.requests), *endpoint.lists_read)}
 
 
 # ---- Addresses that only the archive names
@@ -94,7 +95,7 @@ def test_rescoring_a_run_whose_judge_is_elsewhere_is_refused_before_the_first_ca
             attempt(run, environ, changes)
         for word in (key, evil.base_url, "--judge-base-url", "--trust-archive"):
             assert word in str(refused.value)
-    assert evil.requests == []
+    assert evil.requests == evil.lists_read == []
     assert len(list((run / "rankings").iterdir())) == 1
 
 
@@ -104,7 +105,7 @@ def test_resuming_a_run_whose_servers_are_elsewhere_is_refused_before_the_first_
 ):
     with pytest.raises(UsageError, match=f"{key} would go to {evil.base_url}"):
         resumed(moved(stopped, evil), machine(tmp_path, **{key: KEYS[key]}))
-    assert evil.requests == []
+    assert evil.requests == evil.lists_read == []
 
 
 def test_a_juror_of_the_archive_gets_no_key(endpoint: FakeEndpoint, evil: FakeEndpoint, tmp_path: Path):
@@ -112,6 +113,7 @@ def test_a_juror_of_the_archive_gets_no_key(endpoint: FakeEndpoint, evil: FakeEn
     run = a_run_at(endpoint, tmp_path, machine(tmp_path, "theirs"), **jury)
     edited(run, lambda info: info["judge"]["jurors"][1].update(base_url=evil.base_url, label="new"))
     endpoint.requests.clear()
+    endpoint.lists_read.clear()
     for keys in ({"HARNESS_JUDGE_API_KEY": "sk-for-the-first,sk-for-the-second"}, KEYS):
         mine = machine(tmp_path, HARNESS_JUDGE_BASE_URL=endpoint.base_url, **keys)
         if keys is KEYS:  # the one key is the first juror's, and OPENAI_API_KEY is no third party's
@@ -140,7 +142,7 @@ def test_what_buys_nothing_asks_nothing(run: Path, evil: FakeEndpoint, tmp_path:
     rescored(run, mine, {"estimator": "wins"})
     rescored(run, mine, free=True)
     assert quoted(run, mine, free=True).bought[0] > 0
-    assert evil.requests == []
+    assert evil.requests == evil.lists_read == []
 
 
 # ---- What today's user names
@@ -178,7 +180,7 @@ def test_a_resumed_run_gets_keys_with_its_addresses_named_and_goes_to_no_other(
             resumed(stopped, mine, elsewhere)
     assert resumed(stopped, mine, NamedAddresses(endpoint.base_url, endpoint.base_url))
     assert keys_at(endpoint) == set(KEYS.values())
-    assert evil.requests == []
+    assert evil.requests == evil.lists_read == []
 
 
 # ---- This machine's own record
@@ -190,11 +192,12 @@ def test_a_run_made_here_asks_nothing_until_its_run_json_is_changed(
     mine = machine(tmp_path, **KEYS)
     run = a_run_at(endpoint, tmp_path, mine)
     endpoint.requests.clear()
+    endpoint.lists_read.clear()
     rescored(run, mine)
     assert keys_at(endpoint) == {KEYS["HARNESS_JUDGE_API_KEY"]}
     with pytest.raises(UsageError, match="would go to"):
         rescored(moved(run, evil), mine, {"judge_model": "yet another"})
-    assert evil.requests == []
+    assert evil.requests == evil.lists_read == []
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -205,6 +208,7 @@ def test_a_run_made_here_whose_queries_were_swapped_asks_before_its_agent_runs(
     run = a_run_at(endpoint, tmp_path, mine, streamed=streamed)
     shutil.rmtree(run / "rollouts")
     endpoint.requests.clear()
+    endpoint.lists_read.clear()
     (path,) = (run / "queries").iterdir()
     kept = path.read_bytes()
     head, _ = kept.splitlines(keepends=True)
@@ -230,7 +234,7 @@ def test_a_ranking_put_into_a_run_that_was_made_here_names_no_server(
     evil.requests.clear()
     with pytest.raises(UsageError, match=f"would go to {evil.base_url}"):
         resumed(run, mine)
-    assert evil.requests == []
+    assert evil.requests == evil.lists_read == []
 
 
 def test_a_rescoring_of_ones_own_run_that_was_cut_short_is_resumed_without_a_question(

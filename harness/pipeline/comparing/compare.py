@@ -36,6 +36,7 @@ from harness.pipeline.comparing.plan import (
     plan_judging,
 )
 from harness.pipeline.comparing.sides import SIDE_LABELS, SharedQuery, chance_floor, open_sides, shared_group
+from harness.pipeline.model_names import models_looked_up, models_of_judge
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import Prepared, recorded_judge
 from harness.pipeline.rescoring import Quote
@@ -290,7 +291,8 @@ async def judge_into(
     asked, left = 0, len(plan.queries)
     looked_at: dict[str, ComparedQuery] = {}  # by the interim analyses, where there are any
     with one_error(store, new=new):
-        async with open_cross_judge(plan, cache, run_env) as judge:
+        models = models_of_judge(judging.judge, judging.settings, judging.credentials)
+        async with models_looked_up(models, run_env, on_refusal=True), open_cross_judge(plan, cache, run_env) as judge:
             pairs = (plan.options.pairs + 1) * comb(len(readers), 2)
             most = 2 * pairs * judge.rules.repeats * len(judge.jury)  # judge calls of a query
             progress.total("judging", 0, left * most)
