@@ -9,10 +9,10 @@ from itertools import combinations
 import numpy as np
 
 from harness.comparison.intervals import (
-    difference,
     holm,
     interval_of_mean,
     interval_of_share,
+    later_below,
     quantiles,
     redrawn,
     share_below,
@@ -241,10 +241,7 @@ def side_figures(
     Each query counts the same. A mean is over the rollouts of which the figure is known, without those that failed by
     the infrastructure's fault. With one query alone the interval is over its rollouts.
     """
-    rollouts = {
-        query.query: [r for r in query.rollouts[side] if r.status == "ok" or r.failure in AGENT_FAILURES]
-        for query in queries
-    }
+    rollouts = _that_count(queries, side)
 
     def by_query(figure: Callable[[comparisons.ComparedRollout], float | None]) -> dict[str, list[float]]:
         return {query: [v for r in listed if (v := figure(r)) is not None] for query, listed in rollouts.items()}
@@ -271,6 +268,15 @@ def side_figures(
         steps=interval_of_mean(summed(lambda r: r.steps), seed),
         passed=interval_of_share(rewards, seed) if rewards.count and are_shares else interval_of_mean(rewards, seed),
     )
+
+
+def _that_count(
+    queries: Sequence[comparisons.ComparedQuery], side: int
+) -> dict[str, list[comparisons.ComparedRollout]]:
+    return {
+        query.query: [r for r in query.rollouts[side] if r.status == "ok" or r.failure in AGENT_FAILURES]
+        for query in queries
+    }
 
 
 def run_together(queries: Sequence[comparisons.ComparedQuery], sides: tuple[int, int]) -> bool | None:
@@ -301,17 +307,17 @@ def _with_times(
     result: comparisons.SideResult,
     queries: Sequence[comparisons.ComparedQuery],
     sides: tuple[int, int],
-    figures: Sequence[comparisons.SideFigures],
+    clusters: Mapping[str, str] | None,
 ) -> comparisons.SideResult:
-    together = run_together(queries, sides)
-    if not together:
-        return result.model_copy(update={"run_together": together})
-    first, second = (figures[side] for side in sides)
-    slower = {
-        "slower_p50": difference(first.duration_p50, second.duration_p50),
-        "slower_p95": difference(first.duration_p95, second.duration_p95),
-    }
-    return result.model_copy(update={"run_together": True, **slower})
+    facts: dict[str, object] = {"run_together": run_together(queries, sides)}
+    if facts["run_together"]:
+        first, second = (
+            {query: [r.duration_s for r in listed if r.duration_s is not None] for query, listed in of_side.items()}
+            for of_side in (_that_count(queries, side) for side in sides)
+        )
+        for name, share in (("slower_p50", 0.5), ("slower_p95", 0.95)):
+            facts[name] = later_below(first, second, share, clusters)
+    return result.model_copy(update=facts)
 
 
 @dataclass(frozen=True)
@@ -362,7 +368,7 @@ def compare_queries(
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
     figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
     pairings = zip(results, combinations(range(len(sides)), 2), strict=True)
-    results = [_with_times(result, queries, pair, figures) for result, pair in pairings]
+    results = [_with_times(result, queries, pair, clusters) for result, pair in pairings]
     of_people = labels_of_people if all(result.people and result.people.rate for result in results) else None
     fitted = with_beaten(strengths(queries, labels, seed, clusters, of_people) if many else (), results, figures)
     return Conclusions(

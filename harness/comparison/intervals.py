@@ -169,17 +169,36 @@ def share_below(
     return Interval(value=at, low=ordered[max(1, ends[0]) - 1], high=ordered[min(total, ends[1]) - 1])
 
 
-def difference(first: Interval | None, second: Interval | None) -> Interval | None:
-    """Return how far the second figure lies above the first, with its interval; None where either is not known.
+def later_below(
+    first: Mapping[str, Sequence[float]],
+    second: Mapping[str, Sequence[float]],
+    share: float,
+    clusters: Mapping[str, str] | None = None,
+) -> Interval | None:
+    """Return how far the amount of `share_below` of the second values lies above that of the first, with its interval.
 
-    From the two intervals alone, as if the figures were independent (G. Zou and A. Donner, Statistics in Medicine 27,
-    2008): too wide where the same queries are hard for both.
+    From both intervals, and from how alike the clusters are on both sides (MOVER; G. Zou, Psychological Methods 12,
+    2007). None where `share_below` gives none.
     """
-    if first is None or second is None:
+    a, b = (share_below(values, share, clusters) for values in (first, second))
+    if a is None or b is None:
         return None
-    value = second.value - first.value
-    low = value - math.hypot(second.value - second.low, first.high - first.value)
-    return Interval(value=value, low=low, high=value + math.hypot(second.high - second.value, first.value - first.low))
+    x, y = (
+        Clusters.of(
+            {q: sum(v <= at.value for v in of.get(q, ())) - share * len(of.get(q, ())) for q in {**first, **second}},
+            clusters,
+        ).sums
+        for of, at in ((first, a), (second, b))
+    )
+    norm = math.sqrt(float(x @ x) * float(y @ y))
+    alike = float(x @ y) / norm if norm and len(x) >= FEWEST_SHOWING else 0.0
+
+    def off(of_b: float, of_a: float) -> float:
+        return math.sqrt(max(0.0, of_b**2 + of_a**2 - 2 * alike * of_b * of_a))
+
+    value = b.value - a.value
+    low, high = off(b.value - b.low, a.high - a.value), off(b.high - b.value, a.value - a.low)
+    return Interval(value=value, low=value - low, high=value + high)
 
 
 def sign_flip_p(clusters: Clusters, middle: float, seed: int) -> float:
