@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -57,13 +58,13 @@ class Silent(Progress):
     """Watches and says nothing. A watcher that wants to know of some things only can be made from it."""
 
 
-class PartOfWork(Silent):
-    """Tells a watcher of a run that is a part of larger work: the whole has a folder and totals of its own."""
+class PartsOfWork(Silent):
+    """Tells a watcher of runs that are parts of larger work: the whole has a folder and totals of its own."""
 
     def __init__(self, progress: Progress) -> None:
-        """Pass on to `progress`."""
+        """Pass on to `progress`, a note that several parts have only once."""
         self.expect, self.done, self.kept = progress.expect, progress.done, progress.kept
-        self.retried, self.waiting, self.note = progress.retried, progress.waiting, progress.note
+        self.retried, self.waiting, self.note = progress.retried, progress.waiting, cache(progress.note)
 
 
 ROLLOUTS_SHARE = 2 / 3

@@ -39,8 +39,13 @@ def test_rollouts_of_new_sides_alternate_unless_the_sides_share_their_mcp_server
 
 
 def test_the_half_that_ends_first_is_shown_with_the_difference_of_sides_that_ran_together(desk: Desk) -> None:
-    together = desk("compare", *SIDES, *OF_TWO)
+    desk.endpoint.agent = lambda seen: Refuse(400, "no", None, "seed") if "seed" in seen.body else by_model(seen)
+    (desk.work / "other.txt").write_text("Answer at once.")
+    (desk.work / "poet.txt").write_text("Answer in verse.")
+    of_prompts = ("poet.py", "--model", "weak", "--instructions", "poet.txt", "--instructions", "other.txt")
+    together = desk("compare", *of_prompts, *SIDES[5:], *OF_TWO)
     assert together.code == 0, together.err_text
+    assert together.err_text.count("refuses the setting seed") == 1, "not once a side"
     assert together.out_text.count("half end within") == 2
     assert "of B, less that of A; both were run at the same time" in together.out_text
     (page,) = desk.room.runs.glob("*-compare-*/report.html")

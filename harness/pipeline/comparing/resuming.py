@@ -25,7 +25,7 @@ from harness.core.errors import (
     on_a_line,
     option,
 )
-from harness.core.progress import PartOfWork
+from harness.core.progress import PartsOfWork
 from harness.core.records import Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import changed, load
@@ -79,11 +79,11 @@ async def _roll_out(
         if (usd := changes.get("max_cost", settings.max_cost)) is not None:
             ceilings.append(usd)
     run_env.progress.total("rollouts", count, count)
-    ceiling, made = Ceiling(min(ceilings, default=None)), list[RunResult]()
+    ceiling, made, parts = Ceiling(min(ceilings, default=None)), list[RunResult](), PartsOfWork(run_env.progress)
 
     async def make(folder: Path, agent: LoadedAgent, side: Alongside) -> None:
-        part = replace(run_env, progress=PartOfWork(run_env.progress), side=side)
-        if run := await resume_run(folder, agent, part, changes=changes, named=named):
+        part_env = replace(run_env, progress=parts, side=side)
+        if run := await resume_run(folder, agent, part_env, changes=changes, named=named):
             made.append(run)
         side.leave()  # an error ends the others, too
 
