@@ -239,7 +239,8 @@ class _RunCheck(FolderCheck):
         if rollout.raw_calls:
             self.use_blobs([rollout.raw_calls])  # first: the parts of a missing blob cannot be read
             self.use_blobs(self._parts_of(rollout.raw_calls))
-        self.use_blobs(name for name in (rollout.turns, rollout.sampled_tokens) if name)
+        files = (file.blob for file in rollout.trajectory.files)
+        self.use_blobs(name for name in (rollout.turns, rollout.sampled_tokens, *files) if name)
         indices = self._rollouts[rollout.query] | {rollout.index}
         self._rollouts[rollout.query] = self._alike.setdefault(indices, indices)
 

@@ -19,6 +19,7 @@ from pydantic_core import PydanticSerializationError
 from harness.core.cost import Cost, cost
 from harness.core.recipes import Recipe
 from harness.core.unicode import valid_unicode
+from harness.core.workspace_files import ChangedFile
 
 Role = Literal["anchor", "sample"]
 
@@ -68,8 +69,7 @@ def build_records() -> None:
 def record_of(kind: type[RecordT], values: dict[str, Any]) -> RecordT:
     """Return a record of values that fit it for certain: one for each of its fields, in their order, of its very type.
 
-    Nothing is checked and nothing converted, which takes a third of the time that it takes to make it otherwise: for
-    the many records that are made of other records.
+    Nothing is checked or converted, which takes a third of the time: for the many records made of other records.
     """
     record = kind.__new__(kind)
     object.__setattr__(record, "__dict__", values)
@@ -176,8 +176,7 @@ BEGUN = Bill(Usage.model_construct(requests=1), is_part=True)
 class Query(Record):
     """What the agent is asked. `reference` is the expected answer, where the user has one.
 
-    `items` are the SDK's input items (a history, images, files), where the query is more than a text; `text` is then
-    what people and judges read of them.
+    `items`: the SDK's input items, where the query is more than a text; `text` is what people and judges read of them.
     """
 
     id: str
@@ -224,12 +223,14 @@ class Step(Record):
 
 
 class Trajectory(Record):
-    """What a rollout did: the query, the steps in order, the final output."""
+    """What a rollout did: the query, the steps in order, the final output, and files."""
 
     query: str
     path: tuple[Step, ...] = ()
     answer: str = ""
     answer_type: Literal["text", "json"] = "text"
+    files: tuple[ChangedFile, ...] = Field(default=(), exclude_if=is_empty)
+    """What became of the files in its workspaces, where it ran in a sandbox: a part of the answer."""
 
 
 class Sampling(Record):

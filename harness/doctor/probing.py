@@ -23,7 +23,6 @@ from harness.pipeline.trust import Trust, attest_judge, one_error
 from harness.ranking.leanings import ProbeResult, leanings_record, learn_leanings
 from harness.tournament.group import Rules, brief_task, rules_of
 from harness.transcripts.probe_texts import AnswerAtHand, Probe, probes_from
-from harness.transcripts.transcript import RENDERING
 
 _QUERIES_LOOKED_AT = 200
 """The answers of so many queries, spread evenly, are enough to choose from."""
@@ -132,7 +131,7 @@ async def judge_probes(plan: ProbePlan, run_env: RunEnvironment) -> ProbeOutcome
                 at=run_env.clock(),
                 judge=outcome.judge,
                 rubric=outcome.rubric,
-                rendering=RENDERING,
+                rendering=plan.rubric.rendering,
                 leanings=outcome.leanings,
                 verdicts=tuple(sorted(keys)),
             )

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -23,7 +23,7 @@ from harness.core.unicode import visible
 from harness.rubric_text.bounded import TRUSTED, TextReader, in_child
 from harness.rubric_text.front_matter import Fault, Faulty, Parts
 from harness.rubric_text.template import PlainDimension, Variables
-from harness.transcripts.transcript import Transcript
+from harness.transcripts.transcript import RENDERING, WITH_FILES, Transcript
 
 RubricFaults = tuple[Fault, ...]
 """Everything that is wrong with a rubric's text, by line."""
@@ -55,6 +55,8 @@ class Rubric(BaseModel):
     rounding: Literal["half-up"] = "half-up"
     max_words: Annotated[int | None, Field(ge=1)] = None
     """The longest answer asked for; a longer one is flagged."""
+    files: bool = False
+    """Whether the judge reads what became of the files in a rollout's workspace, as a part of the answer."""
     caps: Mapping[FlagKind, Mapping[str, Annotated[int, Field(ge=0, le=10)]]] = {}
     """By flag and dimension the highest mark that counts."""
     dimensions: tuple[Dimension, ...]
@@ -118,6 +120,11 @@ class Rubric(BaseModel):
     def label(self) -> str:
         """Name, version and the start of the fingerprint, for people."""
         return f"{self.name}@{self.version} {self.fingerprint[:12]}"
+
+    @property
+    def rendering(self) -> int:
+        """The way in which transcripts are written for it."""
+        return WITH_FILES if self.files else RENDERING
 
     def block(self, name: str) -> list[Dimension]:
         """Return the dimensions of one block, in the file's order."""
@@ -324,6 +331,7 @@ class ListRubric:
 
     name: str
     text: str
+    rendering: ClassVar[int] = RENDERING
 
     @property
     def fingerprint(self) -> str:

@@ -23,7 +23,6 @@ from harness.ranking.profile import profile_of_kind
 from harness.report.learnt_judges import judge_profiles, jury_profile
 from harness.rollouts.loading import LoadedAgent
 from harness.tournament.ranker import METHODS, AnyRubric
-from harness.transcripts.transcript import RENDERING
 
 _QUOTED = 200
 _MOST_BYTES = 1 << 20
@@ -112,7 +111,7 @@ def with_profile(settings: Settings, judge: JudgeSpec, rubric: AnyRubric) -> Set
         raise UsageError(
             f"{option('judge_profile', word)} with a jury: a kind is of one judge; name a run that the same jury judged"
         )
-    mismatches, known = list[str](), (judge.identity, rubric.label, RENDERING)
+    mismatches, known = list[str](), (judge.identity, rubric.label, rubric.rendering)
     for profile in _profiles(word, settings.runs_dir, known):
         if (mismatch := profile.mismatch(*known)) is None:
             break
@@ -137,7 +136,9 @@ def leanings_for(
         return profile.leanings
     if reader is None or len(judge.members) > 1 or settings.judge != "pairwise":
         return None
-    return reader.leanings(judge.identity, rubric.label, RENDERING) if rests_on_pooled(settings.estimator) else None
+    return (
+        reader.leanings(judge.identity, rubric.label, rubric.rendering) if rests_on_pooled(settings.estimator) else None
+    )
 
 
 def refuse_profile(settings: Settings) -> None:

@@ -39,7 +39,7 @@ from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.variation import vary_in
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.ranker import METHODS, AnyRubric
-from harness.transcripts.transcript import RENDERING, check_rendering
+from harness.transcripts.transcript import check_rendering
 
 _JUDGING = {"judge", "judge_model", "judge_base_url", "judge_api", "judge_label"}
 
@@ -136,7 +136,7 @@ def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redac
         endpoint=endpoint and {"base_url": without_credentials(endpoint.base_url), "api": endpoint.api},
         agent_word=loaded.word,
         rubric=prepared.rubric.label,
-        rendering=RENDERING,
+        rendering=prepared.rubric.rendering,
         rubric_text=whole_text(prepared.rubric.source, redact),
         instructions=whole_text(loaded.instructions, redact),
         queries=queries,

@@ -34,7 +34,6 @@ from harness.report.summary.ranking import RankingSummary
 from harness.tournament.group_ranking import CachedRanker, TournamentResult, refit
 from harness.tournament.pairwise import EarlyVerdicts
 from harness.tournament.ranker import Ranker
-from harness.transcripts.transcript import RENDERING
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def _head(plan: JudgingPlan, store: RunStore, cache: VerdictCache, run_env: RunE
         rubric=plan.rubric.label,
         rubric_text=whole_text(plan.rubric.source, store.redact),
         free=cache.free,
-        rendering=RENDERING,
+        rendering=plan.rubric.rendering,
         fit_version=FIT_VERSION,
         leanings=plan.leanings,
     )

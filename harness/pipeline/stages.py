@@ -48,7 +48,7 @@ async def open_ranker(
     plan: JudgingPlan, cache: VerdictCache, run_env: RunEnvironment, *, one_of_many: bool = False
 ) -> AsyncGenerator[Ranker]:
     """Give a ranker whose judges look in `cache` first; `one_of_many` lets a judge be learnt from other groups, too."""
-    rules = rules_of(plan.settings, plan.judge.counter)
+    rules = rules_of(plan.settings, plan.judge.counter, plan.rubric.rendering)
     rules = replace(rules, one_of_many=one_of_many, leanings=plan.leanings)
     parts = plan.judge, plan.settings, plan.credentials, cache.store, run_env
     judges = open_judge_models(*parts, batches=cache.batches, may_fail=plan.judge_may_fail)

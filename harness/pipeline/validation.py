@@ -35,7 +35,7 @@ from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.pairwise import CrossPair, TournamentRanker, play_cross
 from harness.tournament.ranker import METHODS
 from harness.transcripts.tokens import ESTIMATE, can_count_by
-from harness.transcripts.transcript import RENDERING, Transcript
+from harness.transcripts.transcript import WITH_FILES, Transcript
 
 _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
@@ -176,7 +176,7 @@ def _incomparable(ranking: RankingFile, counter: str) -> str | None:
     """Return why a ranking cannot be played again here; None where it can."""
     if not can_count_by(counter):
         return f"{counter} of its transcripts is not on this machine"
-    if ranking.head.rendering > RENDERING:
+    if ranking.head.rendering > WITH_FILES:
         return f"only a later version writes transcripts in way {ranking.head.rendering}"
     if ranking.head.fit_version > FIT_VERSION:
         return "only a later version fits as this ranking was fitted"
@@ -319,7 +319,9 @@ async def replay_run(
                 model=settings.model,
                 rng=random.Random(f"{settings.seed}/{recorded.query}/{recorded.index}"),
             )
-            options = ReplayOptions(settings.max_turns, settings.timeout, redact, live_tools, vary_in(settings))
+            options = ReplayOptions(
+                settings.max_turns, settings.timeout, redact, reader.blobs.get, live_tools, vary_in(settings)
+            )
             yield await replay_rollout(loaded, env, of_query, recorded, calls, options)
 
 

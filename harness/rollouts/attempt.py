@@ -156,6 +156,8 @@ class Attempt:
                 outcome = await self._drive()
                 if not (outcome.failure or outcome.is_json):
                     outcome = replace(outcome, failure=not_whole(self.recorder))
+                if not outcome.failure:
+                    outcome = replace(outcome, failure=self.workspaces.failure)
             except BaseException as exc:  # whatever ends a rollout is data
                 if not ends_rollout(exc):
                     raise
@@ -232,15 +234,17 @@ class Attempt:
         gaps = capture_gaps(spans, replies, self.stray_replies, ended_well=outcome.failure is None)
         finished = outcome.failure is None or bool(outcome.answer)  # a failed one too, where it got as far as an answer
         lifted, rest = split_think(outcome.answer)
+        files = self.workspaces.records(run_context.store)
         try:
             trajectory = Trajectory(
                 query=self.query.text,
                 path=read_steps(spans, replies, self.recorder.hooks, finished=finished),
                 answer=rest if lifted else outcome.answer,
                 answer_type="json" if outcome.is_json else "text",
+                files=files,
             )
         except Exception as exc:  # noqa: BLE001 - a reply that cannot be read must not take the paid run with it
-            trajectory = Trajectory(query=self.query.text, answer=outcome.answer)
+            trajectory = Trajectory(query=self.query.text, answer=outcome.answer, files=files)
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
         before_s = self.before.elapsed_s if self.before else 0.0
         first_request = self.recorder.calls[0].request if self.recorder.calls else {}

@@ -5,7 +5,7 @@ was asked, not by its number: nested agents that run side by side may ask in ano
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,8 +42,8 @@ class ReplayRuns:
     """Lets the runs of one replay ask its recording, by way of the SDK's own runner."""
 
     recording: Recording
+    workspaces: Workspaces = field(default_factory=Workspaces)
     through_usual_runner: bool = False
-    workspaces: Workspaces = field(default_factory=partial(Workspaces, only_local=True))
     raised: AgentRaised | None = None
     """What ends the replay, also where the SDK made it a message to the model."""
 
@@ -91,6 +91,8 @@ class ReplayOptions:
     timeout_s: float
     scrub: Scrub
     """Takes out of today's texts what the archive does not keep."""
+    get_text: Callable[[str], str]
+    """Finds a text of the archive."""
     live_tools: bool = False
     vary: Vary = BY_TEMPERATURE
     """What the recipes of the run's rollouts are of."""
@@ -129,8 +131,9 @@ async def _run(
     if isinstance(loaded.session, GivenPart):  # it may hold what the rollout said; a replay writes nothing, either
         loaded = replace(loaded, session=part_maker(partial(SQLiteSession, "replay")))
     scope, rollout, timeout_s = RolloutScope(), recording.rollout, options.timeout_s
+    left = None if options.live_tools else rollout.trajectory.files
     settings = ModelSettings(temperature=rollout.requested.temperature, top_p=rollout.requested.top_p)
-    runs, outcome = ReplayRuns(recording), AgentOutcome()
+    runs, outcome = ReplayRuns(recording, Workspaces(left, options.get_text)), AgentOutcome()
     config = RunConfig(model=ReplayModel(recording), tracing_disabled=True, model_settings=settings)
     with anyio.move_on_after(timeout_s):
         try:

@@ -8,10 +8,10 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,9 +22,13 @@ from agents.run_config import SandboxRunConfig
 from agents.sandbox import LocalSnapshotSpec, Manifest, SandboxAgent
 from agents.sandbox.session import BaseSandboxClient, SandboxSession, SandboxSessionState
 
+from harness.archive.store import Store
 from harness.core.errors import UsageError, on_a_line, short_message
+from harness.core.records import Failure
+from harness.core.workspace_files import ChangedFile, FileChange, FileState, changes
 from harness.rollouts import sandbox_watcher
 from harness.rollouts.graph import in_sight
+from harness.rollouts.workspace_scan import WorkspaceTooLarge, restore, scan_folder, scan_tar
 
 _LOCAL = "unix_local"
 _USUAL_ROOT: str = Manifest.model_fields["root"].default
@@ -59,12 +63,43 @@ def _local_client() -> BaseSandboxClient[Any]:
 
 
 @dataclass
-class Workspaces:
-    """The workspaces of one rollout."""
+class _Workspace:
+    """One workspace of a rollout: its session, its client, and its files when it began and when it ended."""
 
-    only_local: bool = False
-    """Whether the local client stands in for whatever the app names: a replay runs nothing."""
-    _open: dict[str, "_Workspace"] = field(default_factory=dict[str, "_Workspace"])
+    session: SandboxSession
+    client: BaseSandboxClient[Any]
+    is_open: bool = True
+    before: dict[str, FileState] | None = None
+    changed: Sequence[FileChange] = ()
+
+    @property
+    def root(self) -> Path:
+        return Path(self.session.state.manifest.root)
+
+    @property
+    def is_local(self) -> bool:
+        return self.client.backend_id == _LOCAL
+
+    async def files(self) -> dict[str, FileState]:
+        """Return the files as they are now. Raises WorkspaceTooLarge."""
+        skipped = {path.as_posix() for path in self.session.state.manifest.ephemeral_persistence_paths()}
+        if self.is_local:
+            return await asyncio.to_thread(scan_folder, self.root, skipped, self.before)
+        file: Any = await self.session.persist_workspace()
+        return await asyncio.to_thread(scan_tar, file, skipped, self.before)
+
+
+@dataclass
+class Workspaces:
+    """The workspaces of one rollout, or of its replay."""
+
+    recorded: Sequence[ChangedFile] | None = None
+    """What the rollout has left, which its replay puts back. With it the local client stands in for the app's."""
+    get: Callable[[str], str] = str
+    """Finds a text of the archive."""
+    failure: Failure | None = None
+    """Why the files cannot be kept."""
+    _made: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
 
     def given_to(self, run_config: RunConfig) -> RunConfig:
         """Return a run's configuration with sandboxes of the rollout's own. Raises UsageError for what is shared."""
@@ -81,55 +116,89 @@ class Workspaces:
                     f"run_config has a sandbox with a {name}, which all rollouts would share: leave it out, and give "
                     "the sandbox's client and manifest; each rollout then makes a workspace of its own"
                 )
-        given = None if self.only_local else config.client
+        given = config.client if self.recorded is None else None
         client = _RolloutClient(given or _local_client(), self)
         return replace(config, client=client, options=config.options if given else None)
 
     def add(self, session: SandboxSession, client: BaseSandboxClient[Any]) -> SandboxSession:
         """Note a session that begins, or goes on from where an interrupted run left it."""
-        root, start = session.state.manifest.root, session.start
-        self._open[root] = _Workspace(session, client)
+        start, before = session.start, self._made.get(session.state.manifest.root)
+        workspace = _Workspace(session, client, before=before and before.before)
+        self._made[session.state.manifest.root] = workspace
 
         async def started() -> None:
             await start()
             spec = LocalSnapshotSpec(base_path=self._snapshots)  # an app's own is read, and never written
             session.state.snapshot = spec.build(session.state.session_id.hex)
+            if workspace.before is None:
+                await self._begin(workspace)
 
         setattr(session, "start", started)  # noqa: B010 - the SDK has no hook for it
+        session.register_pre_stop_hook(partial(self._capture, workspace))
         return session
+
+    async def _begin(self, workspace: _Workspace) -> None:
+        try:
+            workspace.before = await workspace.files()
+        except Exception as exc:  # noqa: BLE001 - the client may be anybody's
+            self._note(exc)
+        number = [*self._made.values()].index(workspace)
+        files = [file for file in self.recorded or () if file.workspace == number]
+        await asyncio.to_thread(restore, workspace.root, files, self.get)
+
+    async def _capture(self, workspace: _Workspace) -> None:
+        """Take what became of the files, once nothing works on them any more."""
+        if workspace.before is None:
+            return
+        with anyio.CancelScope(shield=True):
+            try:
+                await workspace.session.pty_terminate_all()
+                await self._kill(workspace)
+                workspace.changed = [*changes(workspace.before, await workspace.files())]
+            except Exception as exc:  # noqa: BLE001 - as above
+                self._note(exc)
+
+    def _note(self, exc: Exception) -> None:
+        message = f"{exc}; what is no part of the answer goes to a folder outside of the workspace, such as mktemp -d"
+        if not isinstance(exc, WorkspaceTooLarge):
+            self.failure = Failure(kind="internal", type=type(exc).__name__, message=f"its files cannot be read: {exc}")
+        else:
+            self.failure = Failure(kind="output", type=type(exc).__name__, message=message)
+
+    async def _kill(self, workspace: _Workspace) -> None:
+        if workspace.is_local:
+            await asyncio.to_thread(sandbox_watcher.kill_in, str(workspace.root))
 
     async def end(self, session: SandboxSession) -> None:
         """End what runs in a session, and remove its workspace."""
-        root = session.state.manifest.root
-        if root not in self._open:
-            return
-        client = self._open[root].client
-        with anyio.CancelScope(shield=True):
-            if client.backend_id == _LOCAL:
-                await asyncio.to_thread(sandbox_watcher.kill_in, root)
-            await client.delete(session)
-        self._open.pop(root, None)
+        workspace = self._made.get(session.state.manifest.root)
+        if workspace and workspace.is_open:
+            with anyio.CancelScope(shield=True):
+                await self._kill(workspace)
+                await workspace.client.delete(session)
+            workspace.is_open = False
 
     async def close(self) -> None:
         """End what the SDK did not, as where a rollout was cancelled: within a while, whatever a session does."""
         with anyio.move_on_after(_CLOSING_S, shield=True):
-            for workspace in [*self._open.values()]:
-                with suppress(Exception):  # its processes are killed, and its folder removed, all the same
-                    await workspace.session.shutdown()
-                await self.end(workspace.session)
+            for workspace in self._made.values():
+                if workspace.is_open:
+                    with suppress(Exception):  # its processes are killed, and its folder removed, all the same
+                        await workspace.session.run_pre_stop_hooks()
+                        await workspace.session.shutdown()
+                    await self.end(workspace.session)
             if "_snapshots" in vars(self):
                 await asyncio.to_thread(shutil.rmtree, self._snapshots, ignore_errors=True)
+
+    def records(self, store: Store) -> tuple[ChangedFile, ...]:
+        """Keep what became of the files, and return the records."""
+        as_is, made = partial(store.put_blob, as_is=True), enumerate(self._made.values())
+        return tuple(change.record(at, store.put_blob, as_is) for at, each in made for change in each.changed)
 
     @cached_property
     def _snapshots(self) -> Path:
         """Where interrupted runs, which go on as a RunState, leave their files."""
         return Path(tempfile.mkdtemp(dir=_folder()))
-
-
-@dataclass(frozen=True)
-class _Workspace:
-    session: SandboxSession
-    client: BaseSandboxClient[Any]
 
 
 class _RolloutClient(BaseSandboxClient[Any]):

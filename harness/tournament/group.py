@@ -24,7 +24,7 @@ from harness.ranking.rewards import split_by_reward
 from harness.ranking.topologies import Entry, make_topology
 from harness.ranking.topology import UNITS, Topology
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
-from harness.transcripts.transcript import Transcript, TranscriptForm
+from harness.transcripts.transcript import RENDERING, WITH_FILES, Transcript, TranscriptForm
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class Rules:
         return random.Random(f"{self.seed}/{query}")
 
 
-def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
+def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDERING) -> Rules:
     """Return what a ranking takes from the settings.
 
-    `counter` names how the judge budget is counted. Raises UsageError for a judge's profile that is not the text of
-    one.
+    `counter` names how the judge budget is counted, `rendering` how transcripts are written. Raises UsageError for a
+    judge's profile that is not the text of one.
     """
     return Rules(
         topology=settings.tournament,
@@ -106,7 +106,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE) -> Rules:
         show_instructions=settings.show_instructions,
         judge_when=settings.judge_when,
         confidence=settings.confidence,
-        form=TranscriptForm(transcript_budget(settings.judge_budget, counter)),
+        form=TranscriptForm(transcript_budget(settings.judge_budget, counter), rendering == WITH_FILES),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
         profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,

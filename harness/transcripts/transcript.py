@@ -11,7 +11,7 @@ of all. Each cut says how many characters are missing.
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 from pydantic import JsonValue
@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from harness.core.errors import UsageError
 from harness.core.records import Step, Trajectory
 from harness.core.unicode import mark_hidden, visible_name
+from harness.core.workspace_files import ChangedFile, files_text
 from harness.transcripts.clean_text import legible
 from harness.transcripts.tokens import ESTIMATE, TokenBudget, transcript_budget
 
@@ -162,8 +163,11 @@ def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: 
         yield from field("Error", "error")
 
 
-RENDERING = 1
-"""The number of the rendering: it goes up when transcripts are written in another way. Records name theirs."""
+RENDERING, WITH_FILES = 1, 2
+"""The number of the rendering: it goes up when transcripts are written in another way. Records name theirs.
+
+WITH_FILES is the same with what became of the files of a workspace, behind the answer.
+"""
 
 _CUT_ORDER = (("tool_output", "error"), ("reasoning",), ("tool_input",))
 """The fields of a step that are cut, in this order."""
@@ -198,10 +202,12 @@ class TranscriptForm:
     """How trajectories become transcripts: the most that each may take (None: no limit)."""
 
     budget: TokenBudget | None = None
+    files: bool = False
+    """Whether what became of the files in its workspace is a part of the answer."""
 
     def __call__(self, trajectory: Trajectory) -> Transcript:
         """Write a trajectory out."""
-        return transcribe(trajectory, self.budget)
+        return transcribe(trajectory, self.budget, trajectory.files if self.files else ())
 
 
 def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
@@ -209,21 +215,27 @@ def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonVal
     check_rendering(rendering)
     both = settings.get("judge_budget")  # a stranger's header may hold anything
     counter = str(judge.get("counter", ESTIMATE))
-    return TranscriptForm(transcript_budget(both if isinstance(both, int) else 0, counter))
+    return TranscriptForm(transcript_budget(both if isinstance(both, int) else 0, counter), rendering == WITH_FILES)
 
 
 def check_rendering(number: int) -> None:
     """Raise UsageError for a rendering that only a later version has."""
-    if number > RENDERING:
+    if number > WITH_FILES:
         raise UsageError(
-            f"the transcripts are written in way {number}, and this version of arena-harness has only {RENDERING}: "
+            f"the transcripts are written in way {number}, and this version of arena-harness has only {WITH_FILES}: "
             "use the version that made the ranking"
         )
 
 
-def transcribe(trajectory: Trajectory, budget: TokenBudget | None = None) -> Transcript:
-    """Write a trajectory out as a transcript, cut to fit `budget`."""
+def transcribe(
+    trajectory: Trajectory, budget: TokenBudget | None = None, files: Sequence[ChangedFile] = ()
+) -> Transcript:
+    """Write a trajectory out as a transcript, with `files` behind the answer, cut to fit `budget`."""
     steps, answer = plain_steps(trajectory.path), plain_text(trajectory.answer)
+    if files:
+        answer, files_cut = _with_files(answer, files, budget)
+        shown = transcribe(trajectory.model_copy(update={"answer": answer}), budget)
+        return replace(shown, cut=shown.cut or files_cut, answer_cut=shown.answer_cut or files_cut)
     path = path_text(steps, {})
     if budget is None or budget.holds(path, answer):
         return Transcript(path, answer)
@@ -244,6 +256,28 @@ def transcribe(trajectory: Trajectory, budget: TokenBudget | None = None) -> Tra
     shorter = _shortened(partial(lines_out, path), 0, len(path), share) or lines_out(path, 0)
     rest = _shortened(partial(cut_text, answer), 0, len(answer), budget, shorter) or cut_text(answer, 0)
     return Transcript(shorter, rest, cut=True, answer_cut=rest != answer)
+
+
+_FILES_SHARE = 3
+"""One part in this many of the budget is for files, at most."""
+_FILES = "Files: "
+_LOOKS_LIKE_FILES = re.compile(rf"^(?=\W*{_FILES.strip()})", re.IGNORECASE | re.MULTILINE)
+
+
+def _with_files(answer: str, files: Sequence[ChangedFile], budget: TokenBudget | None) -> tuple[str, bool]:
+    """Return a plain answer with files behind it, and whether diffs were cut; nothing in the answer looks like them."""
+
+    def at(keep: int) -> str:
+        return _FILES + files_text(files, _plain_name, lambda diff: lines_out(plain_text(diff), keep))
+
+    longest = max(len(plain_text(file.diff or "")) for file in files)
+    text = whole = at(longest)
+    share = budget and TokenBudget(budget.tokens // _FILES_SHARE, budget.count)
+    if share and not share.holds(whole, ""):
+        least = at(0)
+        text = _shortened(at, 0, longest, share) or _shortened(partial(lines_out, least), 0, len(least), share) or ""
+    quoted = _LOOKS_LIKE_FILES.sub("> ", answer)
+    return f"{quoted}\n\n{text or lines_out(whole, 0)}".strip(), text != whole
 
 
 def _shortened(cut: Callable[[int], str], low: int, high: int, budget: TokenBudget, beside: str = "") -> str | None:

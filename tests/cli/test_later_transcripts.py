@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.transcripts.transcript import RENDERING
+from harness.transcripts.transcript import RENDERING, WITH_FILES
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.fuzz.kinds.records import sealed
 
-LATER = RENDERING + 1
+LATER = WITH_FILES + 1
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from harness.formats.chat_turns import SYSTEM_ROLES
 from harness.formats.json_values import parse_json
 from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf
 from harness.formats.training.line_models import ClosedPart, Part, Whole
-from harness.formats.training.records import TrainingLine
+from harness.formats.training.records import TrainingLine, exported_files
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Message, NoMessages, TokenCounts, Tool, Turn, join_turns, without_reasoning
 
@@ -207,6 +207,7 @@ def atif_trajectory(
         "reward": place.reward if place and place.reward is not None else rollout.given_reward,
         "rank": place.rank if place else None,
         "failure": rollout.failure.kind if rollout.failure else None,
+        "files": exported_files(rollout.trajectory.files) or None,
     }
     came_with = dict(imported.get("extra") or {})
     named = {"query_id": came_with["query_id"]} if came_with.get("query_id") else {}

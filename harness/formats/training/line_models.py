@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, Strict, StrictStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, JsonValue, Strict, StrictStr, ValidationError, model_validator
 
 from harness.core.errors import counted
 from harness.core.rankings import Signal
@@ -215,6 +215,7 @@ class GroupRollout(ClosedPart, frozen=True):
     advantage: ExactNumber
     uncertainty: ExactNumber | None = None
     failed: FailureKind | None = None
+    files: list[dict[StrictStr, JsonValue]] | None = None
     sequences: Annotated[list[GroupSequence], Field(min_length=1)]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from harness.core.workspace_files import ChangedFile
 from harness.formats.json_values import parse_json
 from harness.formats.training import candidates, line_models
 from harness.formats.training.line_models import Part, faults
@@ -121,6 +122,11 @@ def group_records(
         yield TrainingLine(record, indices, lost, tokens=TokenCounts.of(sequences))
 
 
+def exported_files(files: Sequence[ChangedFile]) -> list[dict[str, Any]]:
+    """Return what became of the files of a workspace, as a line has it: their diffs, without the whole files."""
+    return [file.model_dump(mode="json", exclude={"blob"}, exclude_none=True) for file in files]
+
+
 def _member(candidate: candidates.Candidate, reward: float, advantage: float) -> dict[str, Any]:
     sequences: list[dict[str, Any]] = []
     for s in candidate.sequences:
@@ -145,6 +151,7 @@ def _member(candidate: candidates.Candidate, reward: float, advantage: float) ->
         "advantage": advantage,
         "uncertainty": candidate.place.uncertainty,
         **({"failed": failure.kind} if (failure := candidate.rollout.failure) else {}),
+        **({"files": exported_files(files)} if (files := candidate.rollout.trajectory.files) else {}),
         "sequences": sequences,
     }
 

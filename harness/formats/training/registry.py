@@ -32,7 +32,8 @@ _SEQUENCE = _typed(
 )
 _GROUP = _typed("query_id:string signal:string judge:string")
 _ROLLOUT = _typed(
-    "index:int64 role:string recipe:string reward:float64 advantage:float64 uncertainty:float64 failed:string"
+    "index:int64 role:string recipe:string reward:float64 advantage:float64 uncertainty:float64 failed:string "
+    "files:json"
 )
 _TALK = _typed("messages:json[] tools:json[]")
 _TURN = _typed("prompt:json[] completion:json[] tools:json[]")

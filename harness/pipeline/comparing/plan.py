@@ -38,7 +38,6 @@ from harness.pipeline.stages import open_judge_models
 from harness.pipeline.trust import Trust
 from harness.tournament.group import Rules, rules_of
 from harness.tournament.pairwise import play_cross, shared_task
-from harness.transcripts.transcript import RENDERING
 
 _CROSS = {"judge": "pairwise", "topology": "arena", "order": "both", "include": (), "exclude": (), "judge_batch": False}
 """What a comparison needs whatever the runs were ranked by. It asks at once, and not at the price of batches."""
@@ -150,7 +149,7 @@ def new_comparison(plan: ComparisonPlan, run_env: RunEnvironment) -> tuple[Redac
         judge=judging.judge.model_dump(mode="json") | judge,
         rubric=judging.rubric.label,
         rubric_text=whole_text(judging.rubric.source, redact),
-        rendering=RENDERING,
+        rendering=judging.rubric.rendering,
         task_from=shown,
         task=whole_text(options.task, redact),
         pairs=options.pairs,
@@ -297,7 +296,7 @@ async def open_cross_judge(
 ) -> AsyncGenerator[CrossJudge]:
     """Give the jury of a comparison, which looks in `cache` before it is asked."""
     judging, rubric = plan.judging, plan.judging.rubric
-    rules = rules_of(judging.settings, judging.judge.counter)
+    rules = rules_of(judging.settings, judging.judge.counter, rubric.rendering)
     async with open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env) as models:
         assert isinstance(rubric, Rubric), "a comparison is judged in pairs"  # noqa: S101 - for the type checker
         jurors = [CachedPairJudge(PairwiseJudge(model, rubric), cache) for model in models]

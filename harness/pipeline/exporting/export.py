@@ -37,6 +37,8 @@ from harness.report.summary.rollouts import provisional_words
 from harness.rollouts.raw import unpack, unpack_tokens
 
 _TEXTS = 64
+_WITH_FILES = "groups", "atif"
+"""The formats whose lines have a place for what became of files."""
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
 
 
@@ -275,6 +277,9 @@ class _Export:
             self.tokens += line.tokens
             for name, times in Counter(line.lost).items():
                 self.losses.add("part of a line", name, times)
+            in_line = [r for r in group.group.rollouts if r.index in line.rollouts and r.trajectory.files]
+            if in_line and rules.format not in _WITH_FILES:
+                self.losses.add("part of a line", "the files of a workspace", len(in_line))
             yield text, line.rollouts
 
     def _write_tables(self, group: RankedGroup, records: "_RecordHashes") -> None:

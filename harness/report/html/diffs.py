@@ -8,7 +8,9 @@ from difflib import Match, SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import Literal
 
+from harness.core.errors import on_a_line
 from harness.core.records import Step, Trajectory
+from harness.core.workspace_files import files_text
 from harness.report.summary.rollouts import numbered_steps
 from harness.transcripts.clean_text import clean
 
@@ -234,6 +236,8 @@ class Excerpt:
     steps: tuple[ExcerptStep, ...]
     answer: ExcerptText
     limit: int | None
+    files: ExcerptText | None = None
+    """What became of the files in its workspace, where there are any."""
 
 
 def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
@@ -252,7 +256,9 @@ def excerpt(trajectory: Trajectory, room: int) -> Excerpt:
         )
         for (number, step), of_step in zip(path, texts, strict=True)
     )
-    return Excerpt(steps, answer_excerpt(trajectory, max(room, _ANSWER)), limit)
+    answer, files = answer_excerpt(trajectory, max(room, _ANSWER)), trajectory.files
+    told = clean(files_text(files, on_a_line, str)) if files else ""
+    return Excerpt(steps, answer, limit, cut_excerpt(ExcerptText("Files", told, code=True), room) if told else None)
 
 
 def answer_excerpt(trajectory: Trajectory, most: int) -> ExcerptText:

@@ -63,6 +63,8 @@ class ShownSide:
     """The answer, in pieces: marked is what stands in it alone."""
     said: str | None
     """What the judge said of it, in a sentence, where no match below has all that was said."""
+    files: ExcerptText | None
+    """What became of the files in its workspace."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
         if said and not (words or why.matches):
             words = f"{said.text} (match {said.match}, against rollout {said.opponent})"
         own = pieces[at] if pieces else ((answer.shown, False),)
-        sides.append(ShownSide(side, side.name, answer, own, words))
+        sides.append(ShownSide(side, side.name, answer, own, words, shown[at].files))
     return page_template("pair_page.html.j2").render(
         why=why,
         title=as_sentence(why.standing_sentence),

@@ -210,6 +210,7 @@ def _side(pair: ChosenPair, index: int) -> why_records.PairSide:
         uncertainty=ranked.uncertainty,
         failure=rollout.failure.kind if rollout.failure else None,
         explanation=ranked.explanation,
+        files=rollout.trajectory.files,
     )
 
 

@@ -1,12 +1,13 @@
 """Why one of two rollouts is above the other: the records, and their sentences, of which none ends with a full stop."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from harness.core.errors import counted
 from harness.core.rankings import Signal
 from harness.core.records import Query, Role, Step
+from harness.core.workspace_files import ChangedFile
 from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.text import beginning, fixed, probability
 from harness.rollouts.states import plain_arguments
@@ -137,6 +138,8 @@ class PairSide:
     """What kind of failure the rollout ended in; None where it ended well."""
     explanation: str | None
     """Why a listwise judge scored it so."""
+    files: tuple[ChangedFile, ...] = ()
+    """What became of the files in its workspace."""
 
     @property
     def name(self) -> str:
@@ -147,7 +150,10 @@ class PairSide:
         """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
         number = self.place.removeprefix("=")
         place = int(number) if number.isdecimal() else None
-        return asdict(self) | {"place": place, "shared": self.place.startswith("=")}
+        files = {"files": [file.model_dump(mode="json") for file in self.files]} if self.files else {}
+        fields = asdict(replace(self, files=()))
+        del fields["files"]
+        return fields | files | {"place": place, "shared": self.place.startswith("=")}
 
 
 @dataclass(frozen=True)

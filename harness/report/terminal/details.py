@@ -9,11 +9,12 @@ from rich.text import Text
 from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
+from harness.core.workspace_files import files_text
 from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.pair_table import PairTable, cycles_sentence
 from harness.report.summary.rollouts import asked_words, numbered_steps, own_models
-from harness.report.terminal.table import Column, TableRow, table_lines, table_width, visible_text
+from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, table_width, visible_text
 from harness.report.text import EMPTY_ANSWER, as_sentence, signed
 from harness.transcripts.transcript import TranscriptForm
 
@@ -37,6 +38,8 @@ def path_lines(group: Group, index: int) -> RenderableType:
     answer = rollout.trajectory.answer
     if answer.strip() or rollout.status == "ok":
         parts += [visible_text("\nAnswer", style="bold"), visible_text(answer if answer.strip() else EMPTY_ANSWER)]
+    if files := rollout.trajectory.files:
+        parts += [visible_text("\nFiles", style="bold"), visible_text(files_text(files, on_one_line, str))]
     return Lines(*parts)
 
 

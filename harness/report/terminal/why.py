@@ -6,6 +6,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from harness.core.workspace_files import files_text
 from harness.report.summary.pair_table import cycles_sentence
 from harness.report.summary.why_records import PairExplanation, call_words
 from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
@@ -95,6 +96,9 @@ def _paths_and_words(why: PairExplanation, width: int) -> Iterator[Text]:
     if why.first_parting:
         for side, call in ((why.a, why.first_parting.a), (why.b, why.first_parting.b)):
             yield fitted_line(f"  {side.name}: {call_words(call)}", width)
+    for side, other in ((why.a, why.b), (why.b, why.a)):
+        if own := [file for file in side.files if file not in other.files]:
+            yield visible_text(f"\nFiles of {side.name} alone: {files_text(own, on_one_line, str)}")
     before = "\n"
     for side, said in zip((why.a, why.b), why.judge, strict=True):
         if side.explanation or said:

@@ -1,0 +1,122 @@
+"""Reading the files of a workspace, and writing recorded ones into one. No link is followed, and no mount entered."""
+
+import hashlib
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from harness.core.unicode import valid_unicode
+from harness.core.workspace_files import ChangedFile, FileState, bytes_of
+
+MOST_BYTES, MOST_FILES = 16 << 20, 2000
+"""Of the files that a rollout made or changed, and how many of them there may be."""
+_MOST_READ = 50_000
+"""Files that a workspace may have."""
+_REMEMBERED, _MOST_REMEMBERED = 1 << 18, 4096
+_remembered: dict[str, bytes] = {}
+"""What files held when rollouts began, by hash: the rollouts of a query begin alike."""
+_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class WorkspaceTooLarge(Exception):
+    """A workspace holds more than is kept of one."""
+
+
+class _Scan:
+    """The states of a workspace's files, with those `before`: only what is not as it was then is read, and kept."""
+
+    def __init__(self, before: Mapping[str, FileState] | None) -> None:
+        self.states = dict[str, FileState]()
+        self._before, self._bytes, self._files = before, 0, 0
+
+    def add(self, path: str, state: Callable[[], FileState], size: int, stamp: tuple[int, ...] = ()) -> None:
+        """Take a file. Raises WorkspaceTooLarge."""
+        if len(self.states) == _MOST_READ:
+            raise WorkspaceTooLarge(f"its workspace has more than {_MOST_READ:,} files")
+        was = self._before.get(path) if self._before is not None else None
+        if was and stamp and (was.stamp, was.size) == (stamp, size):
+            self.states[path] = was
+            return
+        if self._before is not None:
+            self._bytes, self._files = self._bytes + size, self._files + 1
+            if self._bytes > MOST_BYTES or self._files > MOST_FILES:
+                most = f"{MOST_BYTES >> 20} MB, or {MOST_FILES:,} files"
+                raise WorkspaceTooLarge(f"in its workspace it made or changed more than {most}, such as {path}")
+        self.states[path] = state()
+
+
+def scan_folder(
+    root: Path, skipped: Collection[str] = (), before: Mapping[str, FileState] | None = None
+) -> dict[str, FileState]:
+    """Return the files and links in a folder, but for the `skipped` paths in it. Raises WorkspaceTooLarge."""
+    found, device = _Scan(before), root.stat().st_dev
+    for folder, names, files, fd in os.fwalk(root):
+        inside = PurePosixPath(folder).relative_to(root)
+        status = {name: os.stat(name, dir_fd=fd, follow_symlinks=False) for name in [*names, *files]}
+        wanted = {name: s for name, s in status.items() if str(inside / name) not in skipped and s.st_dev == device}
+        names[:] = [name for name in names if name in wanted]
+        for name, s in wanted.items():
+            path, stamp = valid_unicode(str(inside / name)), (s.st_mtime_ns, s.st_ctime_ns, s.st_ino)
+            if stat.S_ISLNK(s.st_mode):
+                link = valid_unicode(os.readlink(name, dir_fd=fd))
+                found.add(path, lambda link=link: FileState(0, "", link=link), 0)
+            elif stat.S_ISREG(s.st_mode):
+                read = partial(_read if before is not None else _remember, name, fd, stamp)
+                found.add(path, read, s.st_size, stamp)
+    return found.states
+
+
+def scan_tar(
+    file: IO[bytes], skipped: Collection[str] = (), before: Mapping[str, FileState] | None = None
+) -> dict[str, FileState]:
+    """Return the files and links in a tar of a workspace, as scan_folder does."""
+    found = _Scan(before)
+    with tarfile.open(fileobj=file) as tar:
+        for member in tar:
+            path = valid_unicode(str(PurePosixPath(member.name)))
+            if member.issym():
+                found.add(path, lambda link=member.linkname: FileState(0, "", link=valid_unicode(link)), 0)
+            elif member.isfile() and path not in skipped and (content := tar.extractfile(member)):
+                found.add(path, lambda content=content: FileState.of(content.read(MOST_BYTES)), member.size)
+    return found.states
+
+
+def _read(name: str, at: int, stamp: tuple[int, ...]) -> FileState:
+    with os.fdopen(os.open(name, _READING, dir_fd=at), "rb") as file:
+        return FileState.of(file.read(MOST_BYTES), stamp)
+
+
+def _remember(name: str, at: int, stamp: tuple[int, ...]) -> FileState:
+    """Return a file's state as rollouts begin, with what it holds while there is room for that."""
+    with os.fdopen(os.open(name, _READING, dir_fd=at), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _REMEMBERED:
+            return FileState(size, hashlib.file_digest(file, "sha256").hexdigest(), stamp)
+        state = FileState.of(file.read(_REMEMBERED), stamp)
+    if state.sha256 not in _remembered and len(_remembered) == _MOST_REMEMBERED:
+        return replace(state, data=None)
+    return replace(state, data=_remembered.setdefault(state.sha256, state.data or b""))
+
+
+def restore(root: Path, files: Iterable[ChangedFile], get: Callable[[str], str]) -> None:
+    """Make a workspace what it was at a rollout's end, but for links; `get` finds a kept text.
+
+    Raises ValueError for a file whose folder is a link that leads out of the workspace, or whose text is no base64.
+    """
+    for file in files:
+        target = root / file.path
+        if not target.parent.resolve().is_relative_to(root.resolve()):
+            raise ValueError(f"{file.path} would lie outside of the workspace")
+        data = bytes_of(file, get)
+        if file.change == "removed":
+            target.unlink(missing_ok=True)
+        elif data is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.is_symlink():
+                target.unlink()
+            target.write_bytes(data)
