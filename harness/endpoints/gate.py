@@ -36,8 +36,7 @@ from harness.endpoints.retries import (
 
 _Reply = TypeVar("_Reply")
 _Who = Literal["agent", "judge"]
-_NO_REQUEST = httpx2.Request("POST", "http://endpoint.invalid")
-"""The openai client's error wants a request; nothing reads the request."""
+_NO_REQUEST = httpx2.Request("POST", "http://endpoint.invalid")  # the openai client's error wants one
 OWN_MODEL = "the agent's own model"
 """What stands in messages for the host of models that the agent's code brings."""
 _SHORTEST_ATTEMPT_S = 1.0
@@ -388,9 +387,8 @@ class EndpointState:
                     reply = await self.gate.send(sending, clock, leaves, model=model)
                 except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
                     reasons = allowed.reasoning is None if leaves_reasoning(settings) else None
-                    if self.tokens.refused(exc, asked) or self.refused.learn(
-                        model, exc, values_set(allowed), reasons=reasons
-                    ):
+                    sent = values_set(allowed)
+                    if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, sent, reasons=reasons):
                         continue
                     if not asked or self.tokens.any_came:
                         raise
