@@ -38,9 +38,8 @@ _Reply = TypeVar("_Reply")
 _Who = Literal["agent", "judge"]
 _NO_REQUEST = httpx2.Request("POST", "http://endpoint.invalid")  # the openai client's error wants one
 OWN_MODEL = "the agent's own model"
-"""What stands in messages for the host of models that the agent's code brings."""
-_SHORTEST_ATTEMPT_S = 1.0
-"""An endpoint that works has this long to answer, however short the time to give up."""
+"""In messages: the host of models that the agent brings."""
+_SHORTEST_ATTEMPT_S = 1.0  # however short the time to give up
 
 
 def gate_name(endpoint: Endpoint | None) -> str:
