@@ -20,7 +20,7 @@ from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker, EndpointDown, stays
 from harness.endpoints.pace import Pace
-from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, leaves_reasoning, values_set
+from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, values_set
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
 from harness.endpoints.retries import (
@@ -385,9 +385,7 @@ class EndpointState:
                     sending = partial(send, asking_for(allowed, asked))
                     reply = await self.gate.send(sending, clock, leaves, model=model)
                 except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-                    reasons = allowed.reasoning is None if leaves_reasoning(settings) else None
-                    sent = values_set(allowed)
-                    if self.tokens.refused(exc, asked) or self.refused.learn(model, exc, sent, reasons=reasons):
+                    if self.tokens.refused(exc, asked) or self.refused.learn_from_call(model, exc, settings, allowed):
                         continue
                     if not asked or self.tokens.any_came:
                         raise

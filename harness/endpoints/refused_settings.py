@@ -145,6 +145,13 @@ class RefusedSettings:
             settings = _with(settings, reasoning=off)
         return without(within(settings, self._limits.get(model, {})), refused)
 
+    def learn_from_call(
+        self, model: str | None, error: openai.OpenAIError, asked: ModelSettings, allowed: ModelSettings
+    ) -> bool:
+        """Learn from the error of a call that `asked` for settings and went out with those that were `allowed`."""
+        reasons = allowed.reasoning is None if leaves_reasoning(asked) else None
+        return self.learn(model, error, values_set(allowed), reasons=reasons)
+
     def learn(
         self, model: str | None, error: openai.OpenAIError, sent: Mapping[str, Any], *, reasons: bool | None = None
     ) -> bool:

@@ -20,8 +20,7 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_endpoints
 from harness.rollouts.variation import vary_in
 
-ListPlace = tuple[str, str]
-"""An address, and the key that goes there."""
+AddressAndKey = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class NamedModel:
     named_by: str
 
     @property
-    def place(self) -> ListPlace:
+    def place(self) -> AddressAndKey:
         """Where, and by which key, its list is asked for."""
         return self.endpoint.url, self.endpoint.key.get_secret_value()
 
@@ -57,9 +56,9 @@ def models_of_judge(judge: JudgeSpec, settings: Settings, credentials: Credentia
     return [NamedModel(member.model, at, before_colon("judge_model")) for member, at in places if at]
 
 
-async def read_lists(models: Iterable[NamedModel]) -> Mapping[ListPlace, ModelList | None]:
+async def read_lists(models: Iterable[NamedModel]) -> Mapping[AddressAndKey, ModelList | None]:
     """Ask for the lists of all places at once; None: none came. OpenAI's own wants a key, and is not asked without."""
-    lists = dict[ListPlace, ModelList | None]()
+    lists = dict[AddressAndKey, ModelList | None]()
 
     async def ask(model: NamedModel) -> None:
         async with openai_client(model.endpoint) as client:
