@@ -168,11 +168,12 @@ def describe_resuming(comparison: ComparisonReader, runs_dir: Path) -> str | Non
     with open_sides([find_side(side, runs_dir, comparison.folder) for side in info.sides]) as readers:
         for side, reader in zip(info.sides, readers, strict=True):
             if side.to_run and (missing := find_missing_work(reader).count):
-                parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)}), then")
+                parts.append(f"{missing:,} to run of {side.label} ({places_of_begun(reader, None)})")
         if not parts and is_done(comparison.folder, compared_sides(readers, match_queries(readers))):
             return None
     judge = recorded_judge(info.judge, comparison.folder / "compare.json")
-    return " ".join([*parts, f"what is missing of the judging (judge: {judge.places})"])
+    judging = f"what is missing of the judging (judge: {judge.places})"
+    return f"{' and '.join(parts)}, then {judging}" if parts else judging
 
 
 def find_side(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
