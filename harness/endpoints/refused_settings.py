@@ -26,8 +26,8 @@ def other_ways() -> str:
 
 
 REFUSABLE = ("temperature", "top_p", "seed", "stream_options")
-_OF_REASONING = ("reasoning", "reasoning_effort", "reasoning.effort")
-"""What the setting is called on Chat, and on Responses; in what was refused it says that a temperature was for it."""
+_EFFORT = ("reasoning_effort", "reasoning.effort")
+"""What the reasoning effort is called on Chat, and on Responses."""
 _LIMITED = ("temperature", "top_p")
 
 
@@ -161,8 +161,8 @@ class RefusedSettings:
         Refused when strict.
         """
         name = refused_setting(error, sent)
-        if reasons is False and name is None and "temperature" in sent and refused_setting(error, _OF_REASONING):
-            name = "temperature"  # it was sent for its sake
+        if reasons is False and name is None and "temperature" in sent and refused_setting(error, _EFFORT):
+            name = "temperature"  # for whose sake the effort was sent
         if name is None or not isinstance(error, openai.APIError):
             return False
         limits = self._limits.get(model, {}).get(name) or limits_in(error.message) if name in _LIMITED else None

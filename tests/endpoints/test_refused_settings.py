@@ -125,7 +125,7 @@ def sent_of(refused: RefusedSettings) -> tuple[float | None, str | None]:
         (bad_request(param="temperature"), (None, None), "going on without it"),
         (bad_request("Unsupported value: 'none'", "reasoning.effort"), (None, None), "going on without it"),
         (bad_request("reasoning_effort: unknown field"), (None, None), "going on without it"),
-        (bad_request("too long"), (0.8, "none"), ""),
+        (bad_request("an item of type 'reasoning' is missing"), (0.8, "none"), ""),
     ],
 )
 def test_where_an_agent_leaves_its_reasoning_open_a_refused_temperature_is_tried_without(
