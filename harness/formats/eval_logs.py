@@ -185,11 +185,9 @@ def is_evals(row: JsonObject) -> bool:
     listed = row.get("data") if row.get("object") == "list" else [row]
     first = listed[0] if isinstance(listed, list) and listed else None
     is_item = isinstance(first, dict) and first.get("object") == "eval.run.output_item"
-    return (
-        is_item
-        or {"run_id", "event_id", "type"} <= row.keys()
-        or "base_eval" in object_in({"spec": row.get("spec")}, "spec")
-    )
+    spec = row.get("spec")
+    is_log = {"run_id", "event_id", "type"} <= row.keys() or (isinstance(spec, dict) and "base_eval" in spec)
+    return is_item or is_log
 
 
 def is_promptfoo(row: JsonObject) -> bool:

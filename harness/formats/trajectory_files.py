@@ -23,7 +23,7 @@ from harness.formats.foreign_chats import ForeignChat, talk_messages
 from harness.formats.json_values import JsonObject, first_fault, length_in_common, object_in, objects_in, parse_json
 from harness.formats.queries import query_from
 from harness.formats.training import origins
-from harness.formats.training.line_readers import read_art_group, read_group, talk_fields
+from harness.formats.training.line_readers import bounded, read_art_group, read_group, talk_fields
 from harness.formats.turns import Turn
 
 
@@ -269,6 +269,7 @@ def _read_alone(item: _Item, name: Format) -> origins.ImportedTrajectory:
 def _read_chat(chat: ForeignChat, name: Format) -> origins.ImportedTrajectory:
     """Return a chat of another program's file as a trajectory: its reward is kept, and ranks nothing."""
     checked_messages(chat.document.get("messages"))
+    bounded(chat.document, "reward")
     turns, unplaced = turns_of_chat(chat.document)
     failure = {"kind": "internal", "type": "Imported", "message": chat.failed} if chat.failed else None
     noted = {

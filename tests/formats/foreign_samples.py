@@ -18,10 +18,11 @@ TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 
 
 def item(text: str) -> dict[str, Any]:
-    return {"type": "message", "id": "m1", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "id": "m1", "status": "completed", "role": "assistant", "content": [part]}
 
 
-RESPONSE = {
+RESPONSE: dict[str, Any] = {
     "id": "r1",
     "object": "response",
     "model": "m",
@@ -118,13 +119,20 @@ INFERENCE = attributes(
     llm__output_messages__0__message__contents__0__message_content__text=GOOD["content"],
 )
 ROW = {"example_id": 7, "prompt": [USER], "completion": [GOOD], "reward": 0.75, "answer": "Scattering.", "task": "sky"}
+SAMPLED: dict[str, Any] = {
+    "error": {"code": "", "message": ""},
+    "max_completion_tokens": 99,
+    "seed": 1,
+    "top_p": 1.0,
+    "usage": {"cached_tokens": 0, "completion_tokens": 1, "prompt_tokens": 2, "total_tokens": 3},
+}
 EVALS_ITEM = {
     "object": "eval.run.output_item",
     "id": "o1",
     "datasource_item_id": 3,
     "datasource_item": {"word": "sky"},
     "results": [{"name": "right", "passed": True, "score": 1.0}],
-    "sample": {"input": [USER], "output": [GOOD], "model": "m", "temperature": 1.0, "finish_reason": "stop"},
+    "sample": {"input": [USER], "output": [GOOD], "model": "m", "temperature": 1.0, "finish_reason": "stop"} | SAMPLED,
 }
 PROMPTFOO = {
     "evalId": "e1",

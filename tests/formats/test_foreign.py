@@ -2,17 +2,26 @@
 
 import copy
 import json
+import random
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.evals.runs.output_item_list_response import OutputItemListResponse
+from openai.types.responses import ResponseOutputItem
+from pydantic import TypeAdapter
 
 from harness.cli.app import app
 from harness.core.errors import NothingRankable, UsageError
 from harness.formats.foreign import SHAPES
+from harness.formats.imported import ImportedRun
 from harness.formats.trajectory_files import read_trajectories
-from tests.formats.foreign_samples import BAD, GENAI, GOOD, INFERENCE, RESPONSE, SAMPLES, TRACE, USER, spans
+from tests.formats.foreign_samples import BAD, EVALS_ITEM, GENAI, GOOD, INFERENCE, RESPONSE, SAMPLES, TRACE, USER, spans
 from tests.formats.test_trajectory_files import ATIF, CHAT
 
 
@@ -79,6 +88,27 @@ def test_what_is_planted_anywhere_in_a_file_is_kept_or_named(name: str, tmp_path
     assert not silent, [list(places(documents))[at] for at in silent]
 
 
+STRANGE: list[Any] = [None, True, -1, 1e300, "", "inf", "\ud800", "[", [], {}, [[]], [3], {"": ""}, [{"x": []}]]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@given(at=st.randoms(use_true_random=False))
+def test_a_strange_value_anywhere_is_read_or_refused_with_its_place(name: str, at: random.Random):
+    documents = copy.deepcopy(SAMPLES[name][1])
+    place = at.choice([each for each in places(documents) if each])
+    place[at.choice(list(place))] = copy.deepcopy(at.choice(STRANGE))
+    made, refused = [], f"{name}: t.jsonl"
+    with TemporaryDirectory() as folder:
+        try:
+            made = read(Path(folder), documents)
+        except UsageError as exc:
+            refused = str(exc)
+    importing = ImportedRun("r", datetime(2026, 1, 1, tzinfo=UTC), keep=str)
+    assert all((importing.query(each), importing.rollout(each)) for each in made)
+    assert all(each.reward is None or abs(each.reward) <= 1e6 for each in made)
+    assert "t.jsonl" in refused
+
+
 REFUSED = [
     ({"prompt": "x", "completion": "y", "label": "good"}, "`label` must be true or false"),
     ({"prompt": [USER]}, "lacks a completion"),
@@ -127,6 +157,15 @@ def test_rejected_answers_of_a_kto_file_are_no_examples(
         app.main(["export", made["path"], "--format", "sft", "-o", "out"], standalone_mode=False, obj={})
     with pytest.raises(UsageError, match="`label` ranks it"):
         read(tmp_path, SAMPLES["kto"][1], format="sft")
+
+
+def test_samples_of_openais_evals_and_responses_are_what_its_client_reads():
+    item = EVALS_ITEM | {"created_at": 1, "eval_id": "e", "run_id": "r", "status": "pass"}
+    assert OutputItemListResponse.model_validate(item).sample.output[0].content == GOOD["content"]
+    output = TypeAdapter(list[ResponseOutputItem]).validate_python(
+        [each for each in RESPONSE["output"] if each["type"] != "function_call_output"]
+    )
+    assert [each.type for each in output] == ["reasoning", "function_call", "message"]
 
 
 def test_a_packed_log_of_inspect_is_refused_by_name_where_its_package_is_not(tmp_path: Path):

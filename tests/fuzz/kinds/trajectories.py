@@ -4,6 +4,7 @@ import json
 import random
 from typing import Any
 
+from tests.formats.foreign_samples import SAMPLES
 from tests.fuzz.attacks import GOLDEN, Attack, Room
 from tests.fuzz.mutations import broken, mutated, written
 
@@ -32,7 +33,8 @@ def prepare(rng: random.Random, room: Room) -> Attack:
 def _trajectories(rng: random.Random) -> tuple[str, bytes, list[tuple[str, ...]]]:
     atif = json.loads((GOLDEN / "inputs" / "atif.json").read_text())
     messages = [json.loads(line) for line in (GOLDEN / "inputs" / "made.jsonl").read_text().splitlines()]
-    documents: list[Any] = rng.choice(([atif], messages, [*messages, atif, atif]))
+    foreign = rng.choice(list(SAMPLES.values()))[1]
+    documents: list[Any] = rng.choice(([atif], messages, [*messages, atif, atif], foreign))
     format_ = rng.choice(((), (), ("--format", "atif"), ("--format", "messages")))
     whole = rng.random() < 0.3
     name = "made.json" if whole else "made.jsonl"
