@@ -157,11 +157,11 @@ async def test_a_server_that_names_a_time_to_come_back_is_waited_for_and_out_of_
     assert judged.rewards == (1, 0)
 
 
-async def test_a_judge_that_answers_without_a_verdict_is_not_out(judge: FakeEndpoint):
+@pytest.mark.parametrize("how", ["pairwise", "ruler"])
+async def test_a_judge_that_answers_without_a_verdict_is_not_out(how: str, judge: FakeEndpoint):
     judge.judge = lambda _: Say("The second one, I should think.")
-    (judged,) = await GroupJudge("j", judge_base_url=judge.base_url, outage="wait 1h, then stop").judge(
-        [asked("a", "b")]
-    )
+    group = GroupJudge("j", judge=how, judge_base_url=judge.base_url, outage="wait 1h, then stop")
+    (judged,) = await group.judge([asked("a", "b")])
     assert judged.rewards is None
     assert judged.purchases.calls == 0
 
