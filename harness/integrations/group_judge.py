@@ -63,14 +63,18 @@ def _with_ids(messages: Sequence[_Message], prefix: str = "") -> Iterator[_Messa
 class Purchases(Silent):
     """Adds up what the verdicts of one group took, failed ones too."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.since = clock()
+        """When the last verdict was given; before the first, when they were first asked for."""
         self.calls = 0
         self.usd: float | None = 0.0
         """None once a price is unknown."""
 
     def kept(self, stage: Stage, usage: Usage, usd: float | None, *, failed: bool) -> None:  # noqa: ARG002 - a watcher's
         """Add what a verdict took; a call that gave none is no verdict."""
-        self.calls += not failed
+        if not failed:
+            self.calls, self.since = self.calls + 1, self._clock()
         self.usd = None if self.usd is None or usd is None else self.usd + usd
 
 
@@ -203,7 +207,7 @@ class GroupJudge:
         self._shared = None
 
     async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
-        purchases, store, began = Purchases(), shared.store(), self._clock()
+        purchases, store = Purchases(self._clock), shared.store()
         if len(group) == 1 and self._settings.judge != "ruler":
             return _failed(1, "a single trajectory has nothing to be compared with", purchases)
         tries = 0
@@ -225,7 +229,7 @@ class GroupJudge:
                     if isinstance(exc, UsageError) and not self._has_judged:
                         raise
                     return _failed(len(group), str(exc), purchases)
-                if not await self._waits(exc, began, tries):
+                if not await self._waits(exc, purchases.since, tries):
                     self._without += 1
                     return _failed(len(group), f"the judge is out: {exc}", purchases)
                 tries += 1
@@ -237,12 +241,12 @@ class GroupJudge:
         explanations = tuple(place.explanation for place in ranked.places)
         return JudgedGroup(tuple(rewards), explanations, purchases, ranked.ranking)
 
-    async def _waits(self, error: Exception, began: float, tries: int) -> bool:
+    async def _waits(self, error: Exception, since: float, tries: int) -> bool:
         """Wait for the judge, and return True; False where the group goes without. Raises JudgeFailed to stop."""
         if self._out_since is None:
-            self._out_since = began
+            self._out_since = since
         now, log = self._clock(), logging.getLogger("arena-harness")
-        waited_s, out_s = now - min(began, self._out_since), now - self._out_since
+        waited_s, out_s = now - min(since, self._out_since), now - self._out_since
         match self._outage.now(waited_s, out_s):
             case "wait":
                 left_s = self._outage.wait_s - waited_s

@@ -135,6 +135,19 @@ async def test_an_outage_skips_groups_until_it_stops_the_training_with_what_is_m
     assert (await group.judge([asked("good", "worse")]))[0].rewards is None, "another outage began"
 
 
+async def test_an_outage_begins_with_the_last_verdict_and_not_with_a_group_that_took_long(judge: FakeEndpoint):
+    now = [0.0]
+
+    def slow(seen: Seen) -> Reaction:
+        now[0] += 600
+        return by_words(seen) if now[0] < 1000 or now[0] > 1500 else Refuse(500, "down")
+
+    judge.judge = slow
+    rule = {"outage": "wait 15m, then skip", "clock": lambda: now[0], "judge_concurrency": 1, **HASTE}
+    (judged,) = await GroupJudge("j", judge_base_url=judge.base_url, order="both", **rule).judge([asked("good", "bad")])
+    assert judged.rewards == (1, 0), "the outage took ten minutes, the group thirty"
+
+
 async def test_a_group_of_which_some_verdicts_could_not_be_had_goes_without_as_a_whole(judge: FakeEndpoint):
     def some(seen: Seen) -> Reaction:
         return (
