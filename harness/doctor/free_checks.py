@@ -28,6 +28,7 @@ from harness.judging.rubric import Rubric, load_rubric
 from harness.pipeline.app_checks import check_app
 from harness.pipeline.model_names import NamedModel, models_of_agent, models_of_judge, read_lists
 from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
+from harness.rollouts.app_parts import RUN_PARTS
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.graph import reachable
 from harness.rollouts.loading import AgentEnv, LoadedAgent, NoSuchAgent, load_agent
@@ -85,16 +86,20 @@ async def check_agent(request: DoctorRequest, loaded: LoadedAgent) -> tuple[Chec
     model = f"{spec.model}, the embedded one" if spec.offline else f"{checked.model_name}, {chosen_by}"
     of_agent = Check("agent", "ok", f"{loaded.name}, {origin}")
     checks = [of_agent, Check("model", "ok", model), _tools_check(checked)]
-    return checked, [*checks, *([await _sandbox_check(spec, settings)] if spec.sandboxed else [])]
+    return checked, [*checks, *await _app_checks(spec, settings)]
 
 
-async def _sandbox_check(spec: AgentSpec, settings: Settings) -> Check:
+async def _app_checks(spec: AgentSpec, settings: Settings) -> list[Check]:
+    """Make what the agent's app gives its runs, and its sandbox."""
+    name, given = "sandbox" if spec.sandboxed else "app", [part for part in RUN_PARTS if getattr(spec.loaded, part)]
     try:
         await check_app(spec, settings, [Query(id="doctor", text=next(iter(spec.loaded.examples), "Hello."))])
     except UsageError as exc:
-        return failed_check("sandbox", exc)
+        return [failed_check(name, exc)]
+    if not spec.sandboxed:
+        return [Check(name, "ok", f"gives each rollout its {', '.join(given)}")] if given else []
     finding = "a workspace of its own for each rollout; the SDK's local client confines nothing else on Linux: commands"
-    return Check("sandbox", "ok", f"{finding} have all the rights that you have")
+    return [Check(name, "ok", f"{finding} have all the rights that you have")]
 
 
 def _tools_check(checked: CheckedAgent) -> Check:

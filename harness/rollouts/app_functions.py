@@ -15,33 +15,47 @@ _EITHER = "`async def {0}(query) -> str`, which runs agents and answers, or `asy
 
 
 def is_app_function(source: Any) -> bool:
-    """Return whether a function answers a query; one that is not async, or takes nothing, builds an agent.
+    """Return whether a function answers a query; else it builds an agent.
 
-    Raises UsageError where it may be either, and where it takes more than a query.
+    Raises UsageError where it may be either, and where it answers, but is not async or not given the query alone.
     """
-    if not inspect.isroutine(source) or not inspect.iscoroutinefunction(source):
-        return False
-    parameters = [*inspect.signature(source).parameters.values()]
-    needed = [p for p in parameters if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
-    if not needed:
+    if not inspect.isroutine(source):
         return False
     hints, name = _hints(source), source.__name__
-    takes, returns = hints.get(needed[0].name), hints.get("return", Any)
-    builds = needed[0].name == "env" or name == "build" or _names(takes) == "AgentEnv" or _may_be_agent(returns)
-    answers = needed[0].name == "query" or takes in {str, Query} or returns not in {Any, object}
-    if builds:
+    parameters = _parameters(source)
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}]
+    asked = [p for p in parameters if p.name == "query" or hints.get(p.name) in (str, Query)]
+    first, returns = next(iter(needed or asked[:1]), None), hints.get("return", Any)
+    takes_env = first is not None and (first.name == "env" or _names(hints.get(first.name)) == "AgentEnv")
+    if name == "build" or takes_env or _may_be_agent(returns):
         return False
-    if not answers:
-        raise UsageError(f"{name}({needed[0].name}): cannot tell what it is; write {_EITHER.format(name)}")
-    if len(needed) > 1 or needed[0].kind is needed[0].KEYWORD_ONLY:
-        raise UsageError(f"{name}: an app's function is given the query alone, and this one needs more: {name}(query)")
-    return True
+    fault = None
+    if not inspect.iscoroutinefunction(source):
+        fault = "is no `async def` that returns its answer" if first in asked or returns is str else None
+    elif first is None:
+        fault = "takes no query" if returns is str else None
+    elif first not in asked and returns in (Any, object):
+        raise UsageError(f"{name}({first.name}): cannot tell what it is; write {_EITHER.format(name)}")
+    elif len(needed) > 1 or first is not parameters[0] or first.kind is first.KEYWORD_ONLY:
+        fault = "needs more than the query, which is all that it is given, by place"
+    else:
+        return True
+    if fault:
+        raise UsageError(f"function {name!r} {fault}; an app's function is `async def answer(query) -> str`")
+    return False
 
 
 def argument_for(function: Any, query: Query) -> Any:
     """Return what an app's function is called with: a Query or a text if it says so, else what the SDK would take."""
     takes = _hints(function).get(next(iter(inspect.signature(function).parameters)))
     return query if takes is Query else query.text if takes is str else query.agent_input()
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    try:
+        return [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):  # of a function in C
+        return []
 
 
 def _hints(function: Any) -> dict[str, Any]:

@@ -178,11 +178,15 @@ class LoadedAgent:
         if self.from_python:
             returned = "" if made is self.source else f", which returned {_described(made)}"
             return f"{_EXPECTED}, found {_described(self.source)}{returned}"
-        found = f"expected an openai-agents Agent, found a {type(made).__name__}"
-        return f"{self.file or self.name}: {found}; define `agent = Agent(...)` or `build()` returning one"
+        name = getattr(self.source, "__name__", type(self.source).__name__)
+        found = f"{self.file or self.name}: {name} gave a {type(made).__name__}, not an openai-agents Agent"
+        return f"{found}; return one, or define `agent = Agent(...)`, or answer in `async def answer(query) -> str`"
 
 
-_EXPECTED = "expected an openai-agents Agent, a function `build()` or `build(env)` that returns one, or a module"
+_EXPECTED = (
+    "expected an openai-agents Agent, a function `build()` or `build(env)` that returns one, an app's `async def "
+    "answer(query)`, or a module"
+)
 
 
 def from_object(agent: Any) -> LoadedAgent:
@@ -322,7 +326,7 @@ def users_error(what: str, exc: BaseException, path: Path | None) -> UsageError:
     if isinstance(exc, SyntaxError):
         return UsageError(f"{what} raised SyntaxError: {exc.msg} ({exc.filename}, line {exc.lineno})")
     message = short_message(" ".join(str(exc).split())) or "no message"
-    return UsageError(f"{what} raised {type(exc).__name__}: {message} ({file}, line {line})")
+    return UsageError(f"{what} raised {type(exc).__name__}: {message}{f' ({file}, line {line})' if file else ''}")
 
 
 def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str, packaged: bool = False) -> LoadedAgent:

@@ -26,6 +26,8 @@ class AgentOutcome:
 async def app_outcome(function: Any, query: Query) -> AgentOutcome:
     """Call an app's function and return what became of it. Raises UsageError for what is no answer."""
     answer: Any = await call_user_code(function, argument_for(function, query))
+    if answer is None:
+        raise UsageError(f"{function.__name__} returned None: a function of the query returns its answer")
     returned = f"{function.__name__} returned a {type(answer).__name__}"
     if issubclass(type(answer), Agent) or hasattr(answer, "__aenter__"):
         raise UsageError(

@@ -136,11 +136,14 @@ def copies(given: Any) -> Any:
 
 
 class Bot:
-    def run(self, query: str) -> str:
-        return query
+    def run(self, thing: Any) -> Any:
+        return thing
 
 
-EXPECTED = "expected an openai-agents Agent, a function `build()` or `build(env)` that returns one, or a module, found "
+EXPECTED = (
+    "expected an openai-agents Agent, a function `build()` or `build(env)` that returns one, an app's `async def "
+    "answer(query)`, or a module, found "
+)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ EXPECTED = "expected an openai-agents Agent, a function `build()` or `build(env)
         (lambda: {"name": "a"}, "a dict"),
         (lambda: [Agent(name="a")], "a list"),
         (
-            lambda: lambda query, context: query,
+            lambda: lambda thing, context: thing,
             "the function '<lambda>', which was called as build(env) and raised Type",
         ),
     ],

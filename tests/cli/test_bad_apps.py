@@ -1,0 +1,56 @@
+"""An app that cannot be run as it stands is refused by every command before anything is spent: name, value, remedy."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.cli.app import app
+from harness.core.errors import UsageError
+from tests.fake_endpoint import FakeEndpoint
+
+TOP = "from agents import Agent, OpenAIProvider, RunConfig, SQLiteSession\nagent = Agent(name='a')\n"
+FRESH = r"; give a function session\(query\) that makes a new one each time"
+ANSWERS = r"; an app's function is `async def answer\(query\) -> str`$"
+NO_ASYNC = rf"^function 'f' is no `async def` that returns its answer{ANSWERS}"
+MORE = rf"^function 'f' needs more than the query, .* by place{ANSWERS}"
+BOTH_NAME = (
+    r"^--base-url http://127\.0\.0\.1:\d+/v1: the agent's run_config has a model_provider of its own \(OpenAIProvider\)"
+    r", and both say which server is asked; leave out one of the two$"
+)
+BAD = {
+    "session = SQLiteSession('me')": rf"^-n 2: the 2 rollouts of a query would share the session .* 'bad'{FRESH}",
+    "s = SQLiteSession('me')\ndef session(query): return s": rf"^-n 2: session\(query\) .* \(one object\),.*{FRESH}",
+    "def session(): return SQLiteSession('me', 'chat.db')": rf"^-n 2: .*session_id 'me' in chat\.db.*{FRESH}.* uuid",
+    "def session(query): return {}": r"^session of agent 'bad' gives a dict; it must give an openai-agents Session$",
+    "run_config = RunConfig(model_provider=OpenAIProvider(base_url='http://x/v1', api_key='k'))": BOTH_NAME,
+    "def run_config(): return RunConfig(model_provider=OpenAIProvider(api_key='k'))": BOTH_NAME,
+    "def f(query): return 'x'": NO_ASYNC,
+    "def f(anything) -> str: return 'x'": NO_ASYNC,
+    "async def f(query): yield 'x'": NO_ASYNC,
+    "async def f() -> str: return 'x'": rf"^function 'f' takes no query{ANSWERS}",
+    "async def f(query, user): return 'x'": MORE,
+    "async def f(*, query): return 'x'": MORE,
+    "async def f(thing): return 'x'": r"^f\(thing\): cannot tell what it is; write `async def f\(query\) -> str`",
+    "async def f(env): return 'x'": r"bad\.py: f gave a str, not an openai-agents Agent; return one, or .* in `async",
+    "class f: pass": r"bad\.py: f gave a f, not an openai-agents Agent; return one, or",
+    "f = 3": r"bad\.py: 'f' is a int, not an openai-agents Agent or a function that builds one$",
+}
+COMMANDS = ("run --agent {} Hi -n 2 -q", "run --agent {} Hi -n 2 -q --dry-run", "best --agent {} Hi -n 2 -q")
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_every_command_refuses_what_cannot_be_run(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: FakeEndpoint
+):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(f"{TOP}{line}\n")
+    named = "bad.py:f" if re.search(r"\bf\b", line) else "bad.py"
+    for command in COMMANDS:
+        argv = [*command.format(named).split(), "--model", "m", "--base-url", endpoint.base_url]
+        with pytest.raises(UsageError, match=BAD[line]) as refused:
+            app.main(argv, standalone_mode=False, obj=dict(os.environ))
+        assert refused.value.exit_code == 2
+    assert not endpoint.requests
+    assert not list(Path().glob("runs/*/run.json"))
