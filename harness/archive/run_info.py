@@ -14,7 +14,7 @@ from harness.archive.record_faults import settings_faults
 from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.archive.typed_records import check_rubric_text, checked
 from harness.core.cost import Cost, cost
-from harness.core.errors import ArchiveDamaged, TooOld, UsageError, call, did_you_mean, on_a_line, quoted
+from harness.core.errors import ArchiveDamaged, TooOld, UsageError, call, counted, did_you_mean, on_a_line, quoted
 from harness.core.records import Record, Usage, is_none
 from harness.core.settings import Api
 
@@ -177,6 +177,11 @@ class WayFound(Record):
     def cost(self) -> Cost:
         """What that cost."""
         return cost(self.price_usd, self.price_usd_at_least)
+
+    @property
+    def words(self) -> str:
+        """What people read of it, beside what was asked."""
+        return "; ".join((f"{counted(self.usage.requests, 'call')} before the first rollout", *self.found))
 
 
 class RunInfo(Record):

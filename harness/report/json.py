@@ -29,6 +29,7 @@ def run_json(reader: RunReader, ranking: RankingFile) -> dict[str, Any]:
         "path": str(reader.folder),
         "ranking": ranking.head.id,
         "offline": is_offline(reader, ranking),
+        **({"way_found": way.model_dump(mode="json")} if (way := reader.info.way_found) else {}),
         "judge": ranking.head.judge,
         "rubric": ranking.head.rubric,
         "failed_verdicts": dict(open_reasons(reader.verdicts(), ranking.groups)),

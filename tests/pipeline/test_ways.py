@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import StringIO
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from agents import Agent
+from rich.console import Console
 
 import harness
 from harness.archive.reader import RunReader
@@ -19,6 +21,7 @@ from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare
 from harness.report.summary.ranking import summarize
 from harness.report.summary.rollouts import anchor_is_greedy
+from harness.report.terminal.show import overview
 from harness.rollouts.loading import from_object
 from tests.fake_endpoint import FakeEndpoint, Raw, Reaction, Refuse, Say, Seen
 
@@ -64,6 +67,7 @@ class Ran:
     found: WayFound | None
     group: Group
     usd: float | None
+    shown: str
     said: list[str]
 
 
@@ -73,8 +77,11 @@ async def ran(tmp_path: Path, endpoint: FakeEndpoint, **settings: Any) -> Ran:
     own |= {"runs_dir": tmp_path / "runs", "prices": {"m": "1/10"}, "progress": progress, "agent": AGENT} | settings
     result = await harness.run(own.pop("agent"), ["q"], **own)
     with RunReader(result.path) as reader:
-        group, usd = reader.group(next(iter(reader.queries()))), summarize(reader, reader.ranking(None)).agents.cost.usd
-        return Ran(reader.settings.vary, reader.info.way_found, group, usd, progress.said)
+        group, ranking = reader.group(next(iter(reader.queries()))), reader.ranking(None)
+        summary, console = summarize(reader, ranking), Console(width=300, file=StringIO())
+        console.print(overview(reader, ranking, summary, 300))
+        shown = cast("StringIO", console.file).getvalue()
+        return Ran(reader.settings.vary, reader.info.way_found, group, summary.agents.cost.usd, shown, progress.said)
 
 
 FOUND = [
@@ -103,6 +110,7 @@ async def test_auto_gives_distinct_samples_where_a_temperature_is_refused_or_ign
     assert str(run.vary).startswith(way)
     assert run.found
     assert run.found.found == why
+    assert f"samples vary by auto: {run.found.usage.requests} calls before the first rollout; {why[0]}" in run.shown
     (note,) = [note for note in run.said if "samples vary by" in note]
     assert why[0] in note
 
@@ -159,6 +167,18 @@ async def test_paraphrases_are_asked_for_once_counted_and_kept(tmp_path: Path):
     assert run.found.price_usd == pytest.approx(300e-6)
     prices = [rollout.price_usd or 0 for rollout in run.group.rollouts]
     assert run.usd == pytest.approx(sum(prices) + 300e-6)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("vary", ["instructions=4", "auto"])
+async def test_paraphrases_that_were_paid_for_outlive_a_run_that_could_not_begin(tmp_path: Path, vary: str):
+    (tmp_path / "no folder").write_text("")
+    with FakeEndpoint(agent=stub("refused", "refused")).serving() as endpoint:
+        with pytest.raises(UsageError, match="no folder"):
+            await ran(tmp_path, endpoint, vary=vary, runs_dir=tmp_path / "no folder")
+        run = await ran(tmp_path, endpoint, vary=vary)
+        assert sum("paraphrases" in seen.user for seen in endpoint.of_agent) == 1
+    assert str(run.vary).startswith("instructions=[")
 
 
 @pytest.mark.anyio

@@ -54,6 +54,7 @@ def run_facts(reader: RunReader, ranking: RankingFile, summary: RankingSummary) 
     return [
         Fact("Agent", info.agent, info.agent_file or ""),
         Fact("Model", f"{model} (replied as {replied})" if replied not in ("", asked) else model),
+        *([Fact("Samples vary by", way.asked, f"{way.words}, {dollars(way.cost)}")] if (way := info.way_found) else []),
         Fact("Judge", judges),
         Fact("Rubric", head.rubric),
         *(

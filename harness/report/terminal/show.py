@@ -261,6 +261,8 @@ def overview(
     cached = f", {judge.cached:,} input tokens from the provider's cache" if judge.cached else ""
     bought = f"{counted(judge.calls, 'call')}{failed}{_tokens(judge.tokens)}{cached}, {text.money(judge.cost)}"
     ran = f"{counted(agent.runs, 'run')}{_tokens(agent.tokens)}, {text.money(agent.cost)}"
+    if way := reader.info.way_found:
+        parts.append(visible_text(f"samples vary by {way.asked}: {way.words}"))
     return Lines(*parts, visible_text(f"judge{of_what}: {bought} · agent: {ran}"))
 
 
