@@ -55,8 +55,8 @@ def settle_vary(settings: Settings, agent: AgentSpec, redact: Redactor, environ:
     if settings.vary is None:
         return settings
     vary, named = vary_in(settings), before_colon("vary")
-    if vary.auto:  # the embedded model heeds a temperature
-        return replace(settings, vary=str(BY_TEMPERATURE)) if agent.offline else settings
+    if vary.auto and agent.offline:  # the embedded model heeds a temperature
+        return replace(settings, vary=str(BY_TEMPERATURE))
     if agent.offline and (vary.efforts or vary.models):
         way = "effort" if vary.efforts else "models"
         raise UsageError(f"{named}: {way} changes nothing of the embedded model; vary instructions or temperature")
@@ -73,6 +73,9 @@ def settle_vary(settings: Settings, agent: AgentSpec, redact: Redactor, environ:
             vary = vary.with_variants(parse_variants(read_text(Path(vary.file), name, most=_MOST)))
         except ValueError as exc:
             raise UsageError(f"{name}: {exc}") from None
+    if vary.asks_first and settings.shard:
+        apart = f"{named}: {vary} asks the model first, and parts of a run that differ in that are not merged"
+        raise UsageError(f"{apart}; make a run without {option('shard')}, and name the way that it found")
     return with_vary(settings, vary, redact)
 
 
