@@ -116,6 +116,16 @@ async def test_auto_gives_distinct_samples_where_a_temperature_is_refused_or_ign
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(("temperature", "greedy"), [("heard", True), ("refused", False), ("ignored", None)])
+async def test_no_anchor_is_called_greedy_whose_temperature_was_not_heard(
+    tmp_path: Path, temperature: str, greedy: bool | None
+):
+    with FakeEndpoint(agent=stub(temperature)).serving() as endpoint:
+        run = await ran(tmp_path, endpoint, vary="temperature")
+    assert anchor_is_greedy(run.group) is greedy
+
+
+@pytest.mark.anyio
 async def test_auto_keeps_to_temperature_where_that_works(tmp_path: Path):
     with FakeEndpoint(agent=stub("heard")).serving() as endpoint:
         run = await ran(tmp_path, endpoint)
