@@ -193,7 +193,8 @@ class JoinedRanking:
         """Yield the ranking of every group, fitted again where the judge is learnt from all. Raises ArchiveDamaged."""
         as_they_are, head = chain.from_iterable(file.groups for file in self.files), self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
-        rules = replace(rules_of(settings), one_of_many=True, fit_version=head.fit_version, leanings=head.leanings)
+        rules = rules_of(settings, rendering=head.rendering)
+        rules = replace(rules, one_of_many=True, fit_version=head.fit_version, leanings=head.leanings)
         if not (METHODS[settings.judge].ranks_from_matches and rules.provisional):
             return as_they_are  # each group is ranked by itself
         of_query = {query: file for file in self.files for query in file.queries}

@@ -152,7 +152,8 @@ def wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
         yield Finding("notice", path, f"ranks not compared: {reason}")
         return
     fit_version, leanings = ranking.head.fit_version, ranking.head.leanings
-    rules = replace(rules_of(settings, counter), one_of_many=True, fit_version=fit_version, leanings=leanings)
+    rules = rules_of(settings, counter, ranking.head.rendering)
+    rules = replace(rules, one_of_many=True, fit_version=fit_version, leanings=leanings)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     changed, moved = list[str](), list[str]()
     for stored in ranking.groups:

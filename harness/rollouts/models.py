@@ -32,7 +32,7 @@ from harness.rollouts.graph import copied, hands_off_unseen, reachable
 from harness.rollouts.model_request import build_request, hash_agent
 from harness.rollouts.recorder import RecordedCall, Recorder, StoppedBeforeFirstCall
 from harness.rollouts.run_options import as_config, is_chosen, is_of_another_class, merged, with_hooks
-from harness.rollouts.sandboxes import Workspaces, sandbox_agents, unguarded
+from harness.rollouts.sandboxes import Workspaces, go_on_beside_others, sandbox_agents, unguarded
 from harness.rollouts.sdk_runner import Options, TakenRun
 from harness.rollouts.variation import with_effort
 
@@ -341,6 +341,7 @@ class RolloutRuns:
             config = self._pinned(theirs, RecordedProvider(models.provider, self.recorder, state), state, agent)
         if config.sandbox or sandbox_agents(agent):
             config = self.workspaces.given_to(config)
+            go_on_beside_others(agent if isinstance(given_input, RunState) else None)
         hooks = with_hooks(self.recorder.hooks, options.get("hooks"))
         changes = partial(recorded, recorder=self.recorder, state=state)
         if not isinstance(given_input, RunState) and any(changes(a) or hands_off_unseen(a) for a in _agents(agent)):

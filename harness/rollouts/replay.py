@@ -32,7 +32,7 @@ from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
 from harness.rollouts.run_options import as_config, merged
-from harness.rollouts.sandboxes import Workspaces, at_usual_place, sandbox_agents, unguarded
+from harness.rollouts.sandboxes import Workspaces, at_usual_place, go_on_beside_others, sandbox_agents, unguarded
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
 from harness.rollouts.variation import with_variant
 
@@ -56,6 +56,7 @@ class ReplayRuns:
         theirs = as_config(options.get("run_config"))
         if theirs.sandbox or sandbox_agents(agent):
             theirs = self.workspaces.given_to(theirs)
+            go_on_beside_others(agent if isinstance(given_input, RunState) else None)
             agent = agent if isinstance(given_input, RunState) else copied(agent, unguarded)
             options |= {"run_config": theirs}
         live = self.recording.live_tools and not self.recording.drives_nested

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -46,6 +46,19 @@ def sandbox_agents(agent: Any) -> list[SandboxAgent[Any]]:
 def unguarded(agent: Agent[Any]) -> dict[str, Any]:
     """Return in what a copy of an agent differs, so that the SDK lets it run beside others of the same object."""
     return {"_sandbox_concurrency_guard": None} if isinstance(agent, SandboxAgent) else {}
+
+
+class _NoGuard:
+    """Stands in the place of the SDK's guard, and counts no run."""
+
+    lock = nullcontext()
+    active_runs = property(lambda _: 0, lambda _, __: None)
+
+
+def go_on_beside_others(agent: Any) -> None:
+    """Let runs that go on from a RunState, of which the agents are the app's own objects, go on in several rollouts."""
+    for each in sandbox_agents(agent):
+        each._sandbox_concurrency_guard = _NoGuard()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 def at_usual_place(text: str) -> str:

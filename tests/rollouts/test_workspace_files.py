@@ -81,6 +81,49 @@ agent = coder
     assert seen.read_text() == str(["a.txt", "bin", "d", "same.txt"]) * 2
 
 
+DURABLE = """
+from agents import RunState, function_tool
+
+@function_tool(needs_approval=True)
+def deploy() -> str:
+    "Deploy."
+    return "deployed"
+
+coder.tools = [deploy]
+
+async def answer(query: str) -> str:
+    result = await Runner.run(coder, query)
+    while result.interruptions:
+        state = await RunState.from_json(coder, result.to_state().to_json())
+        for item in state.get_interruptions():
+            state.approve(item)
+        result = await Runner.run(coder, state)
+    return result.final_output
+"""
+
+
+@pytest.mark.process
+async def test_a_run_that_goes_on_from_its_state_finds_its_files_and_all_changes_count(tmp_path: Path):
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("exec_command", {"cmd": "echo a > a"}),
+        ("deploy", {}),
+        ("exec_command", {"cmd": "cat a; echo b >> a"}),
+    ]
+
+    def script(seen: Seen) -> Say:
+        done = len(seen.tool_outputs)
+        return Say(calls=(calls[done],)) if done < len(calls) else Say("ok")
+
+    file = f"{app(tmp_path, DURABLE)}:answer"
+    run = await archived(file, "Go.", script, tmp_path / "runs")
+    with RunReader(run) as reader:
+        for each in reader.group(next(iter(reader.queries()))).rollouts:
+            assert each.failure is None
+            assert [change.diff for change in each.trajectory.files] == ["@@ -0,0 +1,2 @@\n+a\n+b\n"]
+            assert (each.trajectory.path[-1].tool_output or "").endswith("Output:\na\n")
+    await identical(run, file)
+
+
 @pytest.mark.process
 async def test_a_workspace_above_the_limit_fails_its_rollout_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workspace_scan, "MOST_BYTES", 1000)
@@ -133,6 +176,12 @@ def test_a_judge_reads_them_where_the_rubric_says_so_and_people_always(harness: 
     assert "\n| +three\n" in shown
     assert "gone.txt (removed)" in shown
     assert "when (added, 10 bytes)" in harness("why", "0", "1").out
+    (tmp_path / "own.md").write_text(rubric_source("writing").replace("caps:", "files: yes\ncaps:"))
+    with FakeEndpoint(judge=judge).serving() as endpoint:
+        done = harness(*"rescore --rubric own.md --judge-model j -q".split(), "--judge-base-url", endpoint.base_url)
+    assert done.code == 0, done.err
+    assert all("Files: 6 in the workspace" in text for text in judged)
+    assert judged
     exported = harness(*"export --format groups -o out --include-anchor -q".split())
     assert exported.code == 0, exported.err
     assert '"diff": "@@ -1,2 +1,3 @@' in "".join(file.read_text() for file in (tmp_path / "out").glob("*.jsonl"))
