@@ -251,7 +251,7 @@ def check_chat(
 _THINK = re.compile(r"^\s*<think>(.*?)</think>\s*", re.DOTALL)
 _HIDDEN = "(reasoning encrypted by the endpoint)"
 _INPUTS = ("revised_prompt", "action", "actions", "queries", "code", "arguments", "operation", "commands", "input")
-_OUTPUTS = ("results", "outputs", "output", "error")
+_OUTPUTS = ("results", "outputs", "output", "result", "error")
 _NO_STEP = {"mcp_list_tools", "compaction"}
 """Items in which nothing is done."""
 
@@ -319,6 +319,8 @@ def _from_item(item: Mapping[str, Any]) -> Iterator[ReplyItem]:
             yield from _from_text(part.get("text") or part.get("refusal"))
     elif kind in {"function_call", "custom_tool_call"}:
         yield _called(item.get("call_id"), item)
+    elif kind in {"program", "program_output"}:  # its output comes with a later reply, once its tools have run
+        yield _hosted("programmatic_tool_calling", item)
     elif kind.endswith("_call") and kind not in _NO_STEP:
         yield _hosted(kind.removesuffix("_call"), item)
 
