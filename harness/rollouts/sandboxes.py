@@ -172,11 +172,11 @@ class Workspaces:
                 self._note(exc)
 
     def _note(self, exc: Exception) -> None:
-        message = f"{exc}; what is no part of the answer goes to a folder outside of the workspace, such as mktemp -d"
-        if not isinstance(exc, WorkspaceTooLarge):
-            self.failure = Failure(kind="internal", type=type(exc).__name__, message=f"its files cannot be read: {exc}")
+        name, elsewhere = type(exc).__name__, "what is no part of the answer goes to a folder of its own (mktemp -d)"
+        if isinstance(exc, WorkspaceTooLarge):
+            self.failure = Failure(kind="output", type=name, message=f"{exc}; {elsewhere}")
         else:
-            self.failure = Failure(kind="output", type=type(exc).__name__, message=message)
+            self.failure = Failure(kind="internal", type=name, message=f"its files cannot be read: {exc}")
 
     async def _kill(self, workspace: _Workspace) -> None:
         if workspace.is_local:
@@ -291,7 +291,9 @@ async def try_sandbox(agent: SandboxAgent[Any], theirs: RunConfig | None) -> San
         except (_Enough, UsageError) as exc:
             if isinstance(exc, UsageError):
                 raise
-            return trial
+            if workspaces.failure is None:
+                return trial
+            why = workspaces.failure.message
         except Exception as exc:  # noqa: BLE001 - the client, and what it needs, may be anybody's
             why = short_message(f"{type(exc).__name__}: {exc.__cause__ or exc}")
         finally:

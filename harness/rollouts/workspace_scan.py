@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from harness.core.unicode import valid_unicode
 from harness.core.workspace_files import ChangedFile, FileState, bytes_of
@@ -42,19 +42,19 @@ class _Scan:
         if was and stamp and (was.stamp, was.size) == (stamp, size):
             self.states[path] = was
             return
-        if self._before is not None:
+        now = self.states[path] = state()
+        if self._before is not None and now != was:
             self._bytes, self._files = self._bytes + size, self._files + 1
             if self._bytes > MOST_BYTES or self._files > MOST_FILES:
                 most = f"{MOST_BYTES >> 20} MB, or {MOST_FILES:,} files"
                 raise WorkspaceTooLarge(f"in its workspace it made or changed more than {most}, such as {path}")
-        self.states[path] = state()
 
 
 def scan_folder(
     root: Path, skipped: Collection[str] = (), before: Mapping[str, FileState] | None = None
 ) -> dict[str, FileState]:
     """Return the files and links in a folder, but for the `skipped` paths in it. Raises WorkspaceTooLarge."""
-    found, device = _Scan(before), root.stat().st_dev
+    found, read, device = _Scan(before), _remember if before is None else _read, root.stat().st_dev
     for folder, names, files, fd in os.fwalk(root):
         inside = PurePosixPath(folder).relative_to(root)
         status = {name: os.stat(name, dir_fd=fd, follow_symlinks=False) for name in [*names, *files]}
@@ -66,8 +66,7 @@ def scan_folder(
                 link = valid_unicode(os.readlink(name, dir_fd=fd))
                 found.add(path, lambda link=link: FileState(0, "", link=link), 0)
             elif stat.S_ISREG(s.st_mode):
-                read = partial(_read if before is not None else _remember, name, fd, stamp)
-                found.add(path, read, s.st_size, stamp)
+                found.add(path, partial(_opened, name, fd, read, stamp), s.st_size, stamp)
     return found.states
 
 
@@ -75,29 +74,34 @@ def scan_tar(
     file: IO[bytes], skipped: Collection[str] = (), before: Mapping[str, FileState] | None = None
 ) -> dict[str, FileState]:
     """Return the files and links in a tar of a workspace, as scan_folder does."""
-    found = _Scan(before)
+    found, read = _Scan(before), _remember if before is None else _read
     with tarfile.open(fileobj=file) as tar:
         for member in tar:
             path = valid_unicode(str(PurePosixPath(member.name)))
             if member.issym():
                 found.add(path, lambda link=member.linkname: FileState(0, "", link=valid_unicode(link)), 0)
             elif member.isfile() and path not in skipped and (content := tar.extractfile(member)):
-                found.add(path, lambda content=content: FileState.of(content.read(MOST_BYTES)), member.size)
+                found.add(path, partial(read, content, member.size, ()), member.size)
     return found.states
 
 
-def _read(name: str, at: int, stamp: tuple[int, ...]) -> FileState:
+def _opened(name: str, at: int, read: Callable[[IO[bytes], int, tuple[int, ...]], FileState], stamp: Any) -> FileState:
     with os.fdopen(os.open(name, _READING, dir_fd=at), "rb") as file:
-        return FileState.of(file.read(MOST_BYTES), stamp)
+        return read(file, os.fstat(file.fileno()).st_size, stamp)
 
 
-def _remember(name: str, at: int, stamp: tuple[int, ...]) -> FileState:
+def _read(file: IO[bytes], size: int, stamp: tuple[int, ...]) -> FileState:
+    return _remember(file, size, stamp) if size > MOST_BYTES else FileState.of(file.read(MOST_BYTES), stamp)
+
+
+def _remember(file: IO[bytes], size: int, stamp: tuple[int, ...]) -> FileState:
     """Return a file's state as rollouts begin, with what it holds while there is room for that."""
-    with os.fdopen(os.open(name, _READING, dir_fd=at), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _REMEMBERED:
-            return FileState(size, hashlib.file_digest(file, "sha256").hexdigest(), stamp)
-        state = FileState.of(file.read(_REMEMBERED), stamp)
+    if size > _REMEMBERED:
+        sha256 = hashlib.sha256()
+        while piece := file.read(_REMEMBERED):
+            sha256.update(piece)
+        return FileState(size, sha256.hexdigest(), stamp)
+    state = FileState.of(file.read(_REMEMBERED), stamp)
     if state.sha256 not in _remembered and len(_remembered) == _MOST_REMEMBERED:
         return replace(state, data=None)
     return replace(state, data=_remembered.setdefault(state.sha256, state.data or b""))

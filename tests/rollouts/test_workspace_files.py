@@ -1,5 +1,8 @@
 """What a rollout made, changed or removed in its sandbox is a part of its answer: kept, shown, judged, put back."""
 
+import io
+import os
+import tarfile
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from harness.core.records import Trajectory
 from harness.core.workspace_files import ChangedFile, FileState, bytes_of, changes
 from harness.judging.rubric import rubric_source
 from harness.rollouts import workspace_scan
-from harness.rollouts.workspace_scan import restore, scan_folder
+from harness.rollouts.workspace_scan import WorkspaceTooLarge, restore, scan_folder, scan_tar
 from harness.transcripts.tokens import TokenBudget
 from harness.transcripts.transcript import TranscriptForm
 from tests.conftest import Harness
@@ -141,7 +144,7 @@ async def test_a_workspace_above_the_limit_fails_its_rollout_alone(tmp_path: Pat
     assert (first.status, second.status, second.trajectory.files[0].path) == ("failed", "ok", "small")
     assert first.failure
     assert (first.failure.kind, first.failure.type) == ("output", "WorkspaceTooLarge")
-    assert "such as large; what is no part of the answer goes to a folder outside" in first.failure.message
+    assert "such as large; what is no part of the answer goes to a folder of its own" in first.failure.message
     assert first.trajectory.answer
 
 
@@ -233,3 +236,29 @@ def test_no_link_leads_out_of_a_workspace(tmp_path: Path):
         restore(root, [ChangedFile(path="out/x", change="added", blob="b")], str)
     restore(root, [ChangedFile(path="file", change="changed", blob="b")], str)
     assert (outside / "secret").read_text() == "s"
+
+
+def test_only_what_changed_counts_for_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workspace_scan, "MOST_BYTES", 1000)
+    monkeypatch.setattr(workspace_scan, "_REMEMBERED", 100)
+    for name in ("large", "touched", "small"):
+        (tmp_path / name).write_bytes(name.encode() * (10 if name == "small" else 1000))
+
+    def in_tar(before: Any = None) -> Any:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            tar.add(tmp_path, arcname=".")
+        packed.seek(0)
+        return scan_tar(packed, before=before)
+
+    folder, packed = scan_folder(tmp_path), in_tar()
+    os.utime(tmp_path / "touched", (1, 1))
+    (tmp_path / "small").write_text("other")
+    for before, after in ((folder, scan_folder(tmp_path, before=folder)), (packed, in_tar(packed))):
+        assert [(change.path, change.after and change.after.data) for change in changes(before, after)] == [
+            ("small", b"other")
+        ]
+    (tmp_path / "large").write_text("y" * 2000)
+    for scan in (lambda: scan_folder(tmp_path, before=folder), lambda: in_tar(packed)):
+        with pytest.raises(WorkspaceTooLarge, match="such as large"):
+            scan()
