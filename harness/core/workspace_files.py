@@ -109,7 +109,7 @@ def files_text(files: Sequence[ChangedFile], named: Callable[[str], str], shown:
     """Return files as a text: each with its heading, as `named` writes it, and its diff as `shown` does."""
     blocks = [f"{len(files)} in the workspace {'was' if len(files) == 1 else 'were'} made, changed or removed"]
     for file in files:
-        lines = shown(file.diff).split("\n") if file.diff else []
+        lines = shown(file.diff).removesuffix("\n").split("\n") if file.diff else []
         blocks.append("\n".join([named(file.heading), *(f"| {line}" for line in lines)]))
     return "\n\n".join(blocks)
 

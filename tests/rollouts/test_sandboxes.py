@@ -1,5 +1,6 @@
 """SandboxAgents run N at once, each rollout in a workspace of its own that is gone afterwards, with what ran there."""
 
+import json
 import os
 import signal
 import time
@@ -16,6 +17,7 @@ from harness.rollouts.loading import load_agent
 from harness.rollouts.sandbox_watcher import processes_in
 from harness.rollouts.sandboxes import _folder
 from tests.agents_config.exchanges import tools_in
+from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.nursery import Nursery
 from tests.rollouts.test_capture import roll_out
@@ -141,3 +143,13 @@ def test_a_kill_of_the_command_leaves_no_process_and_no_folder(nursery: Nursery,
             time.sleep(0.02)
         assert not folder.exists()
         assert not [*processes_in(str(folder))]
+
+
+def test_doctor_says_what_the_local_client_leaves_open_and_what_would_stop_a_run(harness: Harness, tmp_path: Path):
+    env = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "x"}
+    for source, status, said in (("itself", "ok", "commands have all the rights"), (DEFAULT, "fail", "apply_patch")):
+        written(tmp_path, source)
+        checks = json.loads(harness(*"doctor --agent app.py --model m --json".split(), env=env).out)
+        (sandbox,) = (check for check in checks if check["name"] == "sandbox")
+        assert sandbox["status"] == status
+        assert said in sandbox["found"]

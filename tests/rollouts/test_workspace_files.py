@@ -155,7 +155,7 @@ def test_a_judge_reads_them_where_the_rubric_says_so_and_people_always(harness: 
 
     def judge(seen: Seen) -> Any:
         judged.append(str(seen.body["messages"]))
-        return fair_judge()(seen)
+        return fair_judge(lambda text: int(text.partition("Answer ")[2][0]))(seen)
 
     numbers = count(1)
 
