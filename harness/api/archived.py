@@ -25,12 +25,14 @@ from harness.report.html.run_page import write_page
 from harness.report.json import curve_json, judges_json, quality_json, run_json
 from harness.report.judge_quality import judge_qualities
 from harness.report.learnt_judges import judge_profiles
+from harness.report.summary.credit import CreditedRollout, RunCredit
 from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
 from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.ranking import summarize
 from harness.report.summary.rankings import RankingChange, change_against_earlier
 from harness.report.summary.why import explain_pair, find_pair, judged_ranking
 from harness.report.summary.why_records import PairExplanation
+from harness.rollouts.states import StateBy
 
 _PLACE = ("rank", "reward", "advantage", "score", "margin", "uncertainty", "p_best", "p_above_mean", "verified")
 _PLAIN = (int, float, bool)
@@ -73,6 +75,16 @@ def _rows(run: str, group: Group, ranking: GroupRanking | None) -> Iterator[Cell
             "p_value": ranking.p_value if ranking else None,
             "explanation": place.explanation,
         }
+
+
+def _of_steps(rollout: CreditedRollout) -> Cells:
+    step = rollout.decisive
+    return {
+        "step_credits": [of_step.worth.credit for of_step in rollout.steps] or None,
+        "decisive_call": step.call if step else None,
+        "decisive_credit": step.worth.credit if step else None,
+        "decisive_named": step.worth.named if step else None,
+    }
 
 
 def _columns(prefix: str, members: Mapping[str, Any]) -> Cells:
@@ -162,14 +174,20 @@ class Run:
         return tuple(ranking.passed_through(ranking_handed_out) for ranking in self._reader.rankings())
 
     @from_python()
-    def to_frame(self, ranking: str | None = None) -> list[dict[str, Any]]:
+    def to_frame(self, ranking: str | None = None, *, credit: bool = False) -> list[dict[str, Any]]:
         """Return a flat dict a rollout, all with the same keys, for pandas, polars or csv.
 
         Slots are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
-        Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested.
+        Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested. `credit`
+        adds what each step was worth, and the step that decided.
         """
         of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
         rows = [row for group in self.groups() for row in _rows(self.id, group, of_run and of_run.of(group.query.id))]
+        if credit:
+            of_steps = (group for group in RunCredit(self._reader, self._as_kept(ranking)).of_all(self.queries))
+            known = {(group.query.id, rollout.index): rollout for group in of_steps for rollout in group.rollouts}
+            for row in rows:
+                row.update(_of_steps(known.get((row["query_id"], row["index"])) or CreditedRollout(row["index"])))
         columns = dict.fromkeys(name for row in rows for name in row)
         mixed = {name for name in columns if len({_kind(row.get(name)) for row in rows} - {type(None)}) > 1}
 
@@ -236,6 +254,17 @@ class Run:
         chosen = judged_ranking(self._reader, ranking or self.ranking_id)
         explanation = explain_pair(self._reader, chosen, find_pair(self._reader, chosen, self._query(query), a, b))
         return in_step(offer_match)(self._reader, chosen, explanation, str(self.path), RunEnvironment(environment()))
+
+    @from_python()
+    def credit(
+        self, query: Query | str | None = None, *, ranking: str | None = None, state: StateBy = "requests"
+    ) -> Mapping[str, Any]:
+        """Return what the steps of a query's rollouts were worth: one of the `groups` of `harness credit --json`.
+
+        Raises UsageError for a query that there is not, NothingRankable for a run that is not judged.
+        """
+        chosen = judged_ranking(self._reader, ranking or self.ranking_id)
+        return RunCredit(self._reader, chosen, state).of(self._query(query)).as_json()
 
     def change(self, ranking: str | None = None) -> RankingChange | None:
         """Return what a ranking changed against the one before it, as `harness rescore` ends with; None for a first."""

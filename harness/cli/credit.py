@@ -3,15 +3,17 @@
 import json
 from itertools import islice
 
+from harness.archive.reader import RunReader
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import print_lines, stdout
-from harness.cli.output import Caller, say
+from harness.cli.output import Caller, print_json, say
 from harness.core.errors import counted
+from harness.core.records import Query
 from harness.core.unicode import escape_json
 from harness.report.summary.credit import RunCredit, check_credit
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import judged_ranking
-from harness.report.terminal.credit import credit_lines, decisive_lines
+from harness.report.terminal.credit import credit_lines, decisive_lines, rollout_credit_lines
 from harness.rollouts.states import StateBy
 
 _MOST = 20
@@ -43,3 +45,12 @@ def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking:
         print_lines(lambda width, group=group: draw(group, width))
     if (more := len(reader.index.queries) - _MOST) > 0 and not one:
         say(f"{counted(more, 'more query', 'more queries')}: --query ID shows one, --json all")
+
+
+def print_rollout(reader: RunReader, query: Query, index: int, ranking: str | None, caller: Caller) -> None:
+    """Print the credit of the steps of one rollout."""
+    rollout = RunCredit(reader, judged_ranking(reader, ranking)).of(query).of(index)
+    if caller.as_json:
+        print_json(rollout.as_json())
+    else:
+        print_lines(lambda width: rollout_credit_lines(rollout, width))

@@ -19,6 +19,8 @@ class ShownPart:
     rankings: bool
     transcript: bool
     """Of a rollout: the text of it that the judge saw."""
+    credit: bool
+    """Of a rollout: what each step was worth."""
     brief: bool
     """Of a match: without transcripts."""
 
@@ -51,6 +53,7 @@ show_command = options.declared(
         ShownPart,
         click.option("--rollout", "-r", type=int, help="Show this rollout's path and answer."),
         options.flag("--transcript", "With --rollout: the very text of it that the judge saw."),
+        options.flag("--credit", "With --rollout: what each step of it was worth, as `harness credit` says it."),
         options.flag("--matches", "The matches by round, with their numbers."),
         click.option(
             "--match", "-m", type=int, help="One match: every score, the judge's words, and both transcripts."

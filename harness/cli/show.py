@@ -43,7 +43,7 @@ def show(
     parts = {"--rankings": part.rankings, "--rollout": part.rollout is not None}
     parts |= {"--matches": part.matches, "--match": part.match is not None, "--matrix": part.matrix}
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
-    _check_together(parts, tables, transcript=part.transcript, brief=part.brief)
+    _check_together(parts, tables, part)
     reader = open_archived(run, caller)
     if not isinstance(reader, RunReader):
         named = {"--query": query is not None, "--ranking": ranking is not None}
@@ -61,7 +61,7 @@ def show(
             reader.ranking()  # says how to make one
         print_lines(lambda width: (*rankings_table(lines, width), *rounds_lines(lines)))
     elif part.rollout is not None:
-        _show_rollout(reader, find_query(reader, query), part.rollout, ranking, caller, transcript=part.transcript)
+        _show_rollout(reader, find_query(reader, query), part.rollout, ranking, caller, part)
     elif part.matches or part.matrix or part.match is not None:
         whole, asked = reader.ranking(ranking), find_query(reader, query)
         (_show_matrix if part.matrix else _show_matches)(reader, _only(reader, whole, asked), asked, part, caller)
@@ -74,13 +74,18 @@ def show(
         print_run(reader, shown, replace(caller, report=has_page), table=table)
 
 
-def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, transcript: bool, brief: bool) -> None:
+def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], part: ShownPart) -> None:
     """Raise UsageError where options ask for different things."""
     parts_given = [flag for flag, is_given in parts.items() if is_given]
     tables_given = [flag for flag, is_given in tables.items() if is_given]
-    if transcript and "--rollout" not in parts_given:
-        raise UsageError("--transcript shows one rollout: name it with --rollout K")
-    if brief and "--match" not in parts_given:
+    of_rollout = [
+        flag for flag, is_given in {"--transcript": part.transcript, "--credit": part.credit}.items() if is_given
+    ]
+    if of_rollout and "--rollout" not in parts_given:
+        raise UsageError(f"{of_rollout[0]} shows one rollout: name it with --rollout K")
+    if len(of_rollout) > 1:
+        raise UsageError("--transcript shows what the judge saw of a rollout, --credit its steps: give one of them")
+    if part.brief and "--match" not in parts_given:
         raise UsageError("--brief leaves the transcripts out of a match: name the match with --match N")
     if "--rankings" in parts_given and len(parts_given + tables_given) > 1:
         other = (parts_given + tables_given)[1]
@@ -95,14 +100,18 @@ def _check_together(parts: Mapping[str, bool], tables: Mapping[str, bool], *, tr
 
 
 def _show_rollout(
-    reader: RunReader, query: Query, index: int, ranking: str | None, caller: Caller, *, transcript: bool
+    reader: RunReader, query: Query, index: int, ranking: str | None, caller: Caller, part: ShownPart
 ) -> None:
-    """Print a rollout; with `transcript` path and answer as a ranking's judge had them, character for character."""
+    """Print a rollout; or path and answer as a ranking's judge had them, character for character; or its credit."""
     rollouts = {rollout.index: rollout for rollout in reader.group(query).rollouts}
     if index not in rollouts:
         indices = ", ".join(map(str, rollouts)) or "none"
         raise UsageError(f"run {reader.info.id} has no rollout {index}; there are: {indices}")
-    if transcript:
+    if part.credit:
+        from harness.cli.credit import print_rollout
+
+        print_rollout(reader, query, index, ranking, caller)
+    elif part.transcript:
         _show_transcript(rollouts[index], reader.ranking(ranking).head, caller)
     elif caller.as_json:
         print_json(rollouts[index].model_dump(mode="json"))

@@ -33,7 +33,7 @@ from harness.core.setting import shard_in
 from harness.core.settings import SETTINGS
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.validation import wrong_ranks
-from harness.rollouts.raw import parts
+from harness.rollouts.packed_calls import parts
 from harness.tournament.group import rules_of
 from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.ranker import METHODS

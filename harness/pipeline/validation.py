@@ -27,7 +27,8 @@ from harness.pipeline.rank_groups import rank_part
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import AgentEnv, LoadedAgent
-from harness.rollouts.raw import RawCall, parts, unpack
+from harness.rollouts.packed_calls import parts
+from harness.rollouts.raw import RawCall, unpack
 from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
 from harness.rollouts.variation import vary_in
 from harness.tournament.group import Rules, rules_of

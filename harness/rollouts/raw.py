@@ -15,7 +15,7 @@ import base64
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
@@ -28,6 +28,7 @@ from harness.archive.typed_records import checked
 from harness.core.records import Record
 from harness.core.sampled_tokens import SampledTokens
 from harness.rollouts.model_request import common_start, input_items
+from harness.rollouts.packed_calls import LONG, MARKS, unpacked
 
 _MOST_IDS = 1 << 26
 """Of a rollout, all prompts together: `kept` lets a short text speak of many."""
@@ -100,26 +101,7 @@ def _numbers(kind: str, text: str) -> tuple[Any, ...]:
 
 
 _RESPONSE: TypeAdapter[ModelResponse] = TypeAdapter(ModelResponse)
-LONG = 2048
-"""Characters from which on a text is kept for itself. JSON that is shorter as a whole is not searched for long texts:
-the search takes longer than everything else that is done for a call."""
-
-
-class _PackedCall(Record):
-    text: bool
-    kept: Annotated[int, Field(ge=0)]
-    changed: dict[str, Any]
-    input: list[Any]
-    reply: dict[str, Any]
-    beside: dict[str, Any] | None = None
-    """The fields that differ from those beside the last reply that had some."""
-    gone: tuple[str, ...] = ()
-    """Fields that stood beside that one, and not beside this."""
-
-
-_CALLS = TypeAdapter(list[_PackedCall])
-_ITEMS = TypeAdapter(list[dict[str, Any]])
-_MARKS = {"$text", "$json", "$own"}
+_OUTPUT = TypeAdapter(list[dict[str, Any]])
 
 
 @dataclass(frozen=True)
@@ -171,7 +153,7 @@ class Packer:
         before, self._beside = self._beside, beside
         others = {k: v for k, v in beside.items() if k not in before or before[k] != v}
         fields = ",".join(f"{_dumped(k)}:{self._part(v)}" for k, v in others.items())
-        changed = f'{{"$own":{{{fields}}}}}' if _MARKS & others.keys() else f"{{{fields}}}"
+        changed = f'{{"$own":{{{fields}}}}}' if MARKS & others.keys() else f"{{{fields}}}"
         gone = [k for k in before if k not in beside]
         return f',"beside":{changed}' + (f',"gone":{_dumped(gone)}' if gone else "")
 
@@ -191,45 +173,9 @@ def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") ->
     """Return what `pack` was given; `get` finds kept texts. Raises ArchiveDamaged naming `where` for any other text."""
 
     def read(text: str) -> list[RawCall]:
-        return [RawCall(request, _view(reply), beside) for request, reply, beside in _unpacked(text, get)]
+        return [RawCall(request, _view(reply), beside) for request, reply, beside in unpacked(text, get)]
 
     return checked(text, read, where)
-
-
-def unpack_plain(
-    text: str, get: Callable[[str], str], where: object = "raw calls"
-) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the request and the reply of each call as the archive holds them: many times faster than with objects.
-
-    Raises as `unpack` does, but for a reply that no object can be made of.
-    """
-    return checked(text, lambda text: [(request, reply) for request, reply, _ in _unpacked(text, get)], where)
-
-
-def _unpacked(
-    text: str, get: Callable[[str], str]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]]:
-    request: dict[str, Any] = {"input": ()}
-    told: dict[str, Any] = {}
-    for packed in _CALLS.validate_python(json.loads(text)):
-        changed = {k: _whole(v, get) for k, v in packed.changed.items()}
-        items = [*input_items(request)[: packed.kept], *_whole(packed.input, get)]
-        request = request | changed | {"input": items[0] if packed.text else items}
-        if packed.beside is not None:
-            kept = {k: v for k, v in told.items() if k not in packed.gone}
-            told = kept | _whole(packed.beside, get)
-        yield request, _whole(packed.reply, get), None if packed.beside is None else told
-
-
-def parts(text: str, where: object = "raw calls") -> list[str]:
-    """Return the names of the texts that a packed one refers to. Raises ArchiveDamaged as `unpack` does."""
-
-    def read(packed: str) -> list[str]:
-        calls = json.loads(packed)
-        _CALLS.validate_python(calls)
-        return list(_names(calls))
-
-    return checked(text, read, where) if '"$' in text else []
 
 
 def _view(reply: dict[str, Any]) -> ModelResponse:
@@ -237,7 +183,7 @@ def _view(reply: dict[str, Any]) -> ModelResponse:
 
     Raises ValueError where the client would have failed.
     """
-    items = _ITEMS.validate_python(reply.get("output"))
+    items = _OUTPUT.validate_python(reply.get("output"))
     try:
         output = Response.model_construct(output=items).output
     except RuntimeError as exc:  # what the client raises where no type of item can be made
@@ -258,39 +204,8 @@ def _short(value: Any, keep: Callable[[str], str]) -> Any:
         return [_short(v, keep) for v in cast("Sequence[Any]", value)]
     if isinstance(value, dict):
         fields = {k: _short(v, keep) for k, v in cast("dict[str, Any]", value).items()}
-        return {"$own": fields} if _MARKS & fields.keys() else fields
+        return {"$own": fields} if MARKS & fields.keys() else fields
     return value
-
-
-def _whole(value: Any, get: Callable[[str], str]) -> Any:
-    if isinstance(value, list):
-        return [_whole(v, get) for v in cast("list[Any]", value)]
-    if not isinstance(value, dict):
-        return value
-    fields = cast("dict[str, Any]", value)
-    match list(fields.items()):
-        case [("$text", name)]:
-            return get(name)
-        case [("$json", name)]:
-            return json.loads(get(name))
-        case [("$own", inner)]:
-            return {k: _whole(v, get) for k, v in cast("dict[str, Any]", inner).items()}
-        case _:
-            return {k: _whole(v, get) for k, v in fields.items()}
-
-
-def _names(value: Any) -> Iterator[str]:
-    within: Iterable[Any] = cast("list[Any]", value) if isinstance(value, list) else ()
-    if isinstance(value, dict):
-        match list(cast("dict[str, Any]", value).items()):
-            case [("$text" | "$json", str() as name)]:
-                yield name
-            case [("$own", own_fields)]:
-                within = cast("dict[str, Any]", own_fields).values()
-            case fields:
-                within = [inner for _, inner in fields]
-    for inner in within:
-        yield from _names(inner)
 
 
 def _reply(reply: ModelResponse) -> str:

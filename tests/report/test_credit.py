@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import harness
 from tests.conftest import ROOT
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
@@ -54,6 +55,28 @@ def test_credits_add_up_to_what_the_ranking_says_of_a_rollout_and_states_are_sha
             assert steps[0]["tools"] == ["search"]
             assert (steps[-1]["tools"], steps[0]["shared"]) == ([], 3)
         assert len({rollout["steps"][0]["state"] for rollout in group["rollouts"]}) == 1
+
+
+def test_a_rollout_alone_a_pair_and_a_frame_say_the_same_of_a_step(runs: Runs) -> None:
+    group = runs.json("credit")["groups"][0]
+    query, run = group["query"], harness.open(max(runs.room.runs.iterdir()))
+    assert runs.json("show", "--rollout", "2", "--credit", "--query", query) == group["rollouts"][2]
+    assert "at its end" in runs("show", "-r", "2", "--credit", "--query", query).out_text
+    assert run.credit(query) == group
+    why, row = runs.json("why", "last", "2", "0", "--query", query), run.to_frame(credit=True)[2]
+    assert [round(credit, 6) for credit in json.loads(row["step_credits"])] == pytest.approx(
+        [step["credit"] for step in group["rollouts"][2]["steps"]]
+    )
+    decisive = why["decisive"]["a"]
+    assert row["decisive_call"] == (decisive and decisive["call"])
+    assert "step_credits" not in run.to_frame()[0]
+
+
+@pytest.mark.parametrize("argv", [("--credit",), ("--credit", "--transcript", "-r", "0"), ("--credit", "--matches")])
+def test_show_has_the_credit_of_one_rollout_only(argv: tuple[str, ...], runs: Runs) -> None:
+    outcome = runs("show", *argv)
+    assert outcome.code == 2
+    assert "--credit" in outcome.err_text
 
 
 def test_what_the_json_holds_is_what_the_docs_name(runs: Runs) -> None:

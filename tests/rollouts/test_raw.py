@@ -11,7 +11,8 @@ from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessa
 
 import harness
 from harness.core.settings import Api
-from harness.rollouts.raw import RawCall, pack, parts, unpack
+from harness.rollouts.packed_calls import parts
+from harness.rollouts.raw import RawCall, pack, unpack
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 from tests.rollouts.test_capture import slow_then_fast
 

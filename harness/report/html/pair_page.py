@@ -108,7 +108,7 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
         matches=[d for d in details if {d.match.a, d.match.b} == {pair.a, pair.b}],
         bars=[LeadBar(lead, round(lead.difference / greatest, 3)) for lead in why.dimensions],
         cycles=as_sentence(cycles_sentence(why.cycles)) if why.cycles else "",
-        parting=as_sentence(why.parting_sentence),
+        parting=" ".join(map(as_sentence, (why.parting_sentence, *why.credit_sentences))),
         rows=step_rows(both, shown),
         shortened=any(each.limit is not None for each in shown),
         offer=as_sentence(why.meeting_sentence) if why.meeting_sentence else "",

@@ -21,7 +21,7 @@ from harness.ranking.reward_classes import RankedClass, learnt_from_queries, ran
 from harness.report.summary.pooled_fit import is_by_pooled, is_by_reward, learnt_judge
 from harness.report.summary.ranking import group_of
 from harness.report.text import beginning, signed
-from harness.rollouts.raw import unpack_plain
+from harness.rollouts.packed_calls import unpack_plain
 from harness.rollouts.states import StateBy, state_names
 
 _TEXTS = 64
@@ -64,7 +64,7 @@ class CreditedStep(NamedTuple):
     def did(self) -> str:
         """What it did, in words."""
         if not self.tools:
-            return "what it said"
+            return "its answer"
         (tool, arguments), *others = self.tools
         return f"{tool} {beginning(arguments, _WORDS)}".strip() + (f" and {len(others)} more" if others else "")
 

@@ -7,11 +7,12 @@ from functools import cache
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import NothingRankable, UsageError, call
+from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, call
 from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Query
 from harness.ranking.conclusions import pair_estimate, pair_of_fit
 from harness.report.summary import match_verdicts, why_records
+from harness.report.summary.credit import CreditedRollout, RunCredit
 from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cycles
 from harness.report.summary.pooled_fit import pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
@@ -193,8 +194,19 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
             why_records.CommonOpponent(index, _means(pair, pair.a, index), _means(pair, pair.b, index))
             for index in ([] if met else _opponents_of_both(pair))
         ),
+        credit=_credit(reader, ranking, pair),
         cycles=tuple(cycle for cycle in cycles if {pair.a, pair.b} <= set(cycle)),
     )
+
+
+def _credit(
+    reader: RunReader, ranking: RankingFile, pair: ChosenPair
+) -> tuple[CreditedRollout, CreditedRollout] | None:
+    try:
+        credited = RunCredit(reader, ranking).of(pair.group.query)
+    except ArchiveDamaged:  # nothing else here needs the recorded calls
+        return None
+    return credited.of(pair.a), credited.of(pair.b)
 
 
 def _side(pair: ChosenPair, index: int) -> why_records.PairSide:

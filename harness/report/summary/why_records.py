@@ -8,6 +8,7 @@ from harness.core.errors import counted
 from harness.core.rankings import Signal
 from harness.core.records import Query, Role, Step
 from harness.core.workspace_files import ChangedFile
+from harness.report.summary.credit import CreditedRollout
 from harness.report.summary.match_verdicts import RolloutFlag
 from harness.report.text import beginning, fixed, probability
 from harness.rollouts.states import plain_arguments
@@ -257,6 +258,8 @@ class PairExplanation:
     meet: MeetingOffer | None = None
     by_differences: float | None = None
     """A less B as the differences of marks alone have it; None where `pooled` did not make the places."""
+    credit: tuple[CreditedRollout, CreditedRollout] | None = None
+    """What the steps of A and of B were worth; None where that cannot be read."""
     unable: str = ""
     """Why no rescoring makes the two meet, where they never did."""
 
@@ -329,6 +332,11 @@ class PairExplanation:
         return f"the paths part at tool call {parting.call}, after {tool} with the same input"
 
     @property
+    def credit_sentences(self) -> list[str]:
+        """Which step decided, of each of the two of which that can be told."""
+        return [rollout.sentence for rollout in self.credit or () if rollout.sentence]
+
+    @property
     def meeting_sentence(self) -> str:
         """What makes the two meet; "" where they have met."""
         if self.unable:
@@ -355,6 +363,10 @@ class PairExplanation:
             "judge": {side: said and asdict(said) for side, said in zip("ab", self.judge, strict=True)},
             "flags": [{"rollout": flag.rollout} | flag.as_json() for flag in self.flags],
             "common": [asdict(opponent) for opponent in self.common],
+            "decisive": {
+                side: (step := rollout.decisive) and step.as_json()
+                for side, rollout in zip("ab", self.credit or (CreditedRollout(-1),) * 2, strict=True)
+            },
             "cycles": [list(cycle) for cycle in self.cycles],
             "meet": self.meet and {"command": self.meet.command, "calls": self.meet.calls},
             "unable": self.unable or None,

@@ -22,7 +22,7 @@ _STEPS = (
 def credit_lines(group: CreditedGroup, width: int) -> Iterator[Text]:
     """Yield what stands out in each rollout of a group, then the steps of each, a table a rollout."""
     yield fitted_line(group.query.text, width, "bold")
-    yield visible_text(_summary(group))
+    yield visible_text(as_sentence(_summary(group)))
     for rollout in group.rollouts:
         yield Text("")
         yield from rollout_credit_lines(rollout, width)
@@ -37,10 +37,10 @@ def decisive_lines(group: CreditedGroup, width: int) -> Iterator[Text]:
 
 def _summary(group: CreditedGroup) -> str:
     if group.reason:
-        return as_sentence(f"no credit: {group.reason}")
+        return f"no credit: {group.reason}"
     points = "score points above the mean of the group" if group.worth == "margin" else "points of verifiable reward"
     found = sum(rollout.decisive is not None for rollout in group.rollouts)
-    return as_sentence(f"in {points}; in {found} of {len(group.rollouts)} rollouts a step stands out")
+    return f"in {points}; in {found} of {len(group.rollouts)} rollouts a step stands out"
 
 
 def rollout_credit_lines(rollout: CreditedRollout, width: int) -> Iterator[Text]:

@@ -99,6 +99,7 @@ def _paths_and_words(why: PairExplanation, width: int) -> Iterator[Text]:
     for side, other in ((why.a, why.b), (why.b, why.a)):
         if own := [file for file in side.files if file not in other.files]:
             yield visible_text(f"\nFiles of {side.name} alone: {files_text(own, on_one_line, str)}")
+    yield from map(_paragraph, why.credit_sentences)
     before = "\n"
     for side, said in zip((why.a, why.b), why.judge, strict=True):
         if side.explanation or said:
