@@ -25,7 +25,7 @@ from figures import add_json_option, renew
 from simulated_judge import REGIMES, Array, draw
 
 from harness.ranking.comparisons import Comparisons
-from harness.ranking.credit import GroupMargins, StepCredit, mean_spread, step_credits
+from harness.ranking.credit import GroupMargins, StepCredit, group_credit, mean_spread
 from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.path_graph import path_graph
 from harness.ranking.pooled import fit_pooled
@@ -142,7 +142,7 @@ def measured(world: str, judge: str, groups: int, seed: int) -> list[str]:
     margins, scale = judged(walks, judge, rng)
     spread = mean_spread(margins)
     for group, of_group in zip(walks, margins, strict=True):
-        credit = step_credits(path_graph([walk.states for walk in group]), of_group, spread)
+        credit = group_credit(path_graph([walk.states for walk in group]), of_group, spread).steps
         away: list[float] = (of_group.means - of_group.means.mean()).tolist()
         for walk, margin, steps in zip(group, away, credit, strict=True):
             tally.add(walk, scale, margin, steps)
@@ -168,7 +168,7 @@ def main() -> None:
     began = time.process_time()
     for at in range(options.many):
         paths = [[*range(at % 4 + 1), *((end, step) for step in range(9 - at % 4))] for end in range(N)]
-        step_credits(path_graph(paths), GroupMargins(np.linspace(-1, 1, N), 0.1 * np.eye(N)), 1.0)
+        group_credit(path_graph(paths), GroupMargins(np.linspace(-1, 1, N), 0.1 * np.eye(N)), 1.0)
     spent, most = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"{options.many:,} groups of 8 rollouts of 10 steps: {spent:.1f} s of CPU, {most} MB at most")
 

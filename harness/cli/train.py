@@ -27,6 +27,7 @@ from harness.report.summary.ranking import summarize
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut", "varied")
 _HOW_RANKED = ("wholly", "in part", "not at all")
 """Whether all of a query's rollouts have a place in the file, a part of them, or none."""
+_PLAIN = ("per_query", "confidence", "mixed", "final_answer", "style", "step_advantages")
 _DEFAULTS: Mapping[str, Any] = {"pairs": PAIR_CHOICES[0], "least_margin": 0.0}
 
 
@@ -77,7 +78,9 @@ def _export_rules(chosen: Mapping[str, Any]) -> ExportRules:
         if formats and chosen["format_"] not in formats and value not in (None, False):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
-    plain = {name: chosen[name] for name in ("per_query", "confidence", "mixed", "final_answer", "style")}
+    if chosen["final_answer"] and chosen["pairs"] == "siblings":
+        raise UsageError("--final-answer is about whole rollouts, --pairs siblings about steps: give one of them")
+    plain = {name: chosen[name] for name in _PLAIN}
     with_default = {name: usual if chosen[name] is None else chosen[name] for name, usual in _DEFAULTS.items()}
     return ExportRules(
         format=chosen["format_"],

@@ -5,7 +5,7 @@ was sent. Reasoning stands as `reasoning_content`: in a completion always, in a 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field, replace
 from itertools import groupby, pairwise, zip_longest
 from operator import add
 from typing import Any, cast
@@ -50,6 +50,8 @@ class Turn:
     """Hosted tools: they have a name, and no schema that the archive holds."""
     tokens: SampledTokens | None = None
     """None: the server did not tell them, or was not asked."""
+    call: int | None = field(default=None, compare=False)
+    """Which of the rollout's model calls it is, from 0; None for an imported one."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -75,7 +77,7 @@ def recorded_turns(
     turns: list[Turn] = []
     for place, (raw, of_reply) in enumerate(zip_longest(calls, tokens[: len(calls)])):
         try:
-            turns.append(_turn(raw, by_raw.get(place), api, of_reply))
+            turns.append(replace(_turn(raw, by_raw.get(place), api, of_reply), call=place))
         except (AgentsException, AttributeError, LookupError, TypeError) as exc:  # a call may hold anything
             raise NoMessages(f"{type(exc).__name__}: {exc}") from None
     return tuple(turns)
@@ -352,6 +354,22 @@ def token_fields(sequence: TurnSequence) -> dict[str, Any]:
         logprobs[start:end] = tokens.logprobs or [None] * len(tokens.ids)
     fields: dict[str, Any] = {"token_ids": ids, "token_mask": mask}
     return fields | ({"logprobs": logprobs} if _has_logprobs(sequence) else {})
+
+
+def step_fields(sequence: TurnSequence, worth: Sequence[float]) -> dict[str, Any]:
+    """Return `step_advantages`, one a message, and where tokens are known `token_advantages`, one a token.
+
+    `worth` has one for each of the rollout's model calls. Messages and tokens that the model did not say have 0.
+    """
+    of_messages = [0.0] * len(sequence.messages)
+    of_tokens = [0.0] * len(token_fields(sequence).get("token_ids", ()))
+    for turn in sequence.turns:
+        value = 0.0 if turn.call is None else worth[turn.call]
+        of_messages[len(turn.context) : len(turn.messages)] = [value] * len(turn.completion)
+        if of_tokens and turn.tokens:
+            start = len(turn.tokens.prompt_ids)
+            of_tokens[start : start + len(turn.tokens.ids)] = [value] * len(turn.tokens.ids)
+    return {"step_advantages": of_messages} | ({"token_advantages": of_tokens} if of_tokens else {})
 
 
 def _has_logprobs(sequence: TurnSequence) -> bool:

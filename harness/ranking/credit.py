@@ -9,7 +9,7 @@ of its own (variational Bayes; M. E. Tipping, N. D. Lawrence, Neurocomputing 69,
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from harness.ranking.comparisons import Fit, Floats
 from harness.ranking.path_graph import PathGraph
+from harness.ranking.posteriors import probability_above_zero
 
 NAMED_AT, NAMED_ABOVE = 0.9, 0.1
 """A step is named where so probably its credit is the largest of its rollout, and above so many standard deviations."""
@@ -76,6 +77,26 @@ class StepCredit(NamedTuple):
     """The step that made the rollout better, or worse, than any other step of it did, where that is known."""
 
 
+class SiblingPair(NamedTuple):
+    """Two steps from one state, of which one led to more: each as the rollout and its step, from 0."""
+
+    better: tuple[int, int]
+    worse: tuple[int, int]
+    difference: float
+    """By how much the state after the one is worth more than the state after the other."""
+    probability: float
+    """That it is above 0."""
+
+
+class GroupCredit(NamedTuple):
+    """What the steps of a group were worth."""
+
+    steps: list[list[StepCredit]]
+    """Of each rollout, in order."""
+    pairs: list[SiblingPair]
+    """Of each state from which more than one way leads, the best and the worst."""
+
+
 class _Field(NamedTuple):
     """The field, given the ends: V = weights @ ends, and what is not known of it even then."""
 
@@ -94,8 +115,8 @@ class _Changes(NamedTuple):
     """(B, B)."""
 
 
-def step_credits(graph: PathGraph, margins: GroupMargins, spread: float) -> list[list[StepCredit]]:
-    """Return the credits of the steps of each rollout. `spread` is the mean of `GroupMargins.spread` over all groups.
+def group_credit(graph: PathGraph, margins: GroupMargins, spread: float) -> GroupCredit:
+    """Return what the steps of a group were worth. `spread` is the mean of `GroupMargins.spread` over all groups.
 
     Of two rollouts and more; the margins are in the order of the graph's rollouts.
     """
@@ -113,7 +134,25 @@ def step_credits(graph: PathGraph, margins: GroupMargins, spread: float) -> list
     field = field._replace(covariance=field.covariance * MISFIT)
     at = _changes(graph, field, margins)
     widths = np.diag(graph.covariance) * scales[graph.decisions]
-    return _told(graph, field.weights @ margins.means, at, widths, math.sqrt(spread))
+    steps = _told(graph, field.weights @ margins.means, at, widths, math.sqrt(spread))
+    return GroupCredit(steps, list(_siblings(graph, at)))
+
+
+def _siblings(graph: PathGraph, at: _Changes) -> Iterator[SiblingPair]:
+    taken: dict[int, tuple[int, int]] = {}
+    for rollout, steps in enumerate(graph.steps):
+        for number, step in enumerate(steps):
+            if step.place == 0:
+                taken.setdefault(step.branch, (rollout, number))
+    for decision in range(int(graph.decisions.max()) + 1):
+        ways = [way for way in np.flatnonzero(graph.decisions == decision).tolist() if way in taken]
+        if len(ways) > 1:
+            best, worst = (choose(ways, key=lambda way: float(at.means[way])) for choose in (max, min))
+            difference = float(at.means[best] - at.means[worst])
+            variance = float(at.covariance[best, best] + at.covariance[worst, worst] - 2 * at.covariance[best, worst])
+            sure = probability_above_zero(difference / math.sqrt(max(variance, _LEAST)), math.inf)
+            if difference > 0:
+                yield SiblingPair(taken[best], taken[worst], difference, sure)
 
 
 def _precision(graph: PathGraph, precision: Floats, scales: Floats) -> Floats:

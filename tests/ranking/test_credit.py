@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ranking.credit import GroupMargins, StepCredit, mean_spread, step_credits
+from harness.ranking.credit import GroupMargins, StepCredit, group_credit, mean_spread
 from harness.ranking.path_graph import path_graph
 
 Paths = Sequence[Sequence[Hashable]]
@@ -17,7 +17,7 @@ SHARP = 0.02
 def credits_of(paths: Paths, means: Sequence[float], variance: float = SHARP) -> list[list[StepCredit]]:
     n = len(paths)
     margins = GroupMargins(np.array(means), variance * (np.eye(n) - 1 / n))
-    return step_credits(path_graph(paths), margins, margins.spread)
+    return group_credit(path_graph(paths), margins, margins.spread).steps
 
 
 @st.composite

@@ -9,9 +9,10 @@ from typing import Literal
 from harness.core.errors import switch
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
-from harness.formats.training.rules import USUAL_CONFIDENCE, ExportRules, PairChoice
+from harness.formats.training.rules import SIBLING_CONFIDENCE, USUAL_CONFIDENCE, ExportRules, PairChoice
 from harness.formats.turns import NoMessages, Turn, TurnSequence, join_turns
 from harness.ranking.conclusions import probabilities_above
+from harness.ranking.credit import SiblingPair
 
 Unit = Literal["group", "rollout", "pair", "line", "part of a line"]
 """What is left out. Of a line, a part: something in its calls that its format has no place for."""
@@ -62,6 +63,10 @@ class RankedGroup:
     """Rollouts of which a judge did not see the whole answer."""
     odds: Callable[[GroupRanking], Mapping[tuple[int, int], float]] = lambda ranked: probabilities_above(ranked.matches)
     """How probably a is above b, for each two rollouts (a, b) that took part."""
+    step_advantages: Mapping[int, Sequence[float]] = field(default_factory=dict[int, Sequence[float]])
+    """Of rollouts, by number, one for each of their model calls; none unless asked for."""
+    siblings: tuple[SiblingPair, ...] = ()
+    """Steps after one prompt of which one led to more; none unless asked for."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +188,22 @@ def preference_pairs(
     yield from islice(sound, rules.per_query)
 
 
+def sibling_pairs(group: RankedGroup, rules: ExportRules, losses: Losses) -> list[SiblingPair]:
+    """Return the steps after one prompt of which one led to more, the surest first; the others are counted."""
+    least = SIBLING_CONFIDENCE if rules.confidence is None else rules.confidence
+    sound: list[SiblingPair] = []
+    for pair in sorted(group.siblings, key=lambda pair: -pair.probability):
+        if pair.probability < least:
+            losses.add("pair", f"p(better above worse) is below {least:g}")
+        elif pair.difference < rules.least_margin:
+            losses.add("pair", f"a margin below {rules.least_margin:g}")
+        elif rules.per_query is not None and len(sound) == rules.per_query:
+            losses.add("pair", f"more than {rules.per_query} of a query")
+        else:
+            sound.append(pair)
+    return sound
+
+
 def chosen_pairs(choices: Sequence[Candidate], choice: PairChoice) -> list[RankedPair]:
     """Return pairs of different rank, the better first: best and worst, the best with all, neighbours, or all."""
     match choice:
@@ -194,6 +215,8 @@ def chosen_pairs(choices: Sequence[Candidate], choice: PairChoice) -> list[Ranke
             pairs = list(pairwise(choices))
         case "all":
             pairs = list(combinations(choices, 2))
+        case "siblings":
+            pairs = []  # which are of steps, not of rollouts
     return [(better, worse) for better, worse in pairs if better.place.rank != worse.place.rank]
 
 

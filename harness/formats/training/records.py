@@ -11,7 +11,7 @@ from harness.formats.json_values import parse_json
 from harness.formats.training import candidates, line_models
 from harness.formats.training.line_models import Part, faults
 from harness.formats.training.rules import ExportRules, SftStyle
-from harness.formats.turns import NO_TOKENS, Message, TokenCounts, TurnSequence, token_fields
+from harness.formats.turns import NO_TOKENS, Message, TokenCounts, TurnSequence, step_fields, token_fields
 from harness.ranking.rewards import advantages
 
 _OPENAI_KEYS = {"role", "content", "tool_calls", "tool_call_id", "name", "refusal"}
@@ -112,7 +112,7 @@ def group_records(
             "query_id": group.group.query.exported_id,
             "signal": group.ranked.signal,
             "judge": group.judge,
-            "rollouts": [_member(*member) for member in members],
+            "rollouts": [_member(*member, group.step_advantages.get(member[0].index)) for member in members],
         }
         if not _attempted(lambda: _checked(record, line_models.GroupLine, "the format"), losses):
             return
@@ -127,7 +127,9 @@ def exported_files(files: Sequence[ChangedFile]) -> list[dict[str, Any]]:
     return [file.model_dump(mode="json", exclude={"blob"}, exclude_none=True) for file in files]
 
 
-def _member(candidate: candidates.Candidate, reward: float, advantage: float) -> dict[str, Any]:
+def _member(
+    candidate: candidates.Candidate, reward: float, advantage: float, steps: Sequence[float] | None
+) -> dict[str, Any]:
     sequences: list[dict[str, Any]] = []
     for s in candidate.sequences:
         sequence = {
@@ -138,6 +140,8 @@ def _member(candidate: candidates.Candidate, reward: float, advantage: float) ->
             "message_mask": list(s.message_mask),
             **token_fields(s),
         }
+        if steps:
+            sequence |= step_fields(s, steps)
         if within := s.turns[-1].within:
             sequence["within"] = within
         if schema := s.turns[-1].output_schema:
@@ -206,6 +210,9 @@ def preference_records(
     losses: candidates.Losses,
 ) -> Iterator[TrainingLine]:
     """Yield a line for each pair whose prompts and tools are the same; else for each turn at which the two part."""
+    if rules.pairs == "siblings":
+        yield from _sibling_records(group, choices, rules, losses)
+        return
     for pair in candidates.preference_pairs(group, choices, rules, losses):
         compared, aside = _compared(pair, rules)
         for parts in compared:
@@ -217,6 +224,25 @@ def preference_records(
                 tools_in_reply = any(message["role"] == "tool" for message in replies)
                 yield TrainingLine(record, tuple(candidate.index for candidate in pair), tuple(lost), tools_in_reply)
                 aside = ()
+
+
+def _sibling_records(
+    group: candidates.RankedGroup,
+    choices: Sequence[candidates.Candidate],
+    rules: ExportRules,
+    losses: candidates.Losses,
+) -> Iterator[TrainingLine]:
+    """Yield a line for each two steps after one prompt of which one surely enough led to more."""
+    turns = {(c.index, turn.call): TurnSequence((turn,)) for c in choices for s in c.sequences for turn in s.turns}
+    for pair in candidates.sibling_pairs(group, rules, losses):
+        better, worse = turns.get(pair.better), turns.get(pair.worse)
+        if better is None or worse is None:
+            losses.add("pair", "a rollout of it is left out")
+        elif record := _attempted(lambda sides=(better, worse): _preference(*sides, rules), losses):
+            lost = [name for side in (better, worse) for name in unplaced_parts(side)]
+            if rules.format == "openai-preference":
+                lost += lost_for_openai(m for side in (better, worse) for m in side.messages)
+            yield TrainingLine(record, (pair.better[0], pair.worse[0]), tuple(lost))
 
 
 _Compared = tuple[TurnSequence, TurnSequence]

@@ -28,7 +28,7 @@ def _typed(columns: str) -> dict[str, DatasetsType]:
 
 _SEQUENCE = _typed(
     "agent:string model:string messages:json[] tools:json[] message_mask:int64[] within:string output_schema:json "
-    "token_ids:int64[] token_mask:int64[] logprobs:float64[]"
+    "token_ids:int64[] token_mask:int64[] logprobs:float64[] step_advantages:float64[] token_advantages:float64[]"
 )
 _GROUP = _typed("query_id:string signal:string judge:string")
 _ROLLOUT = _typed(
@@ -70,7 +70,7 @@ FORMATS: Mapping[ExportFormat, ExportedFormat] = {
     "groups": ExportedFormat(
         what="A group a line: the ranked rollouts of a query, with rewards and advantages, as sequences of messages. "
         "`message_mask` is 1 for what the model said, and so is `token_mask` where the tokens are known.",
-        options=_OF_GROUPS | _OF_RANKED,
+        options=_OF_GROUPS | _OF_RANKED | {"step_advantages"},
         lines_of=group_records,
         model=lambda _: line_models.GroupLine,
         columns=lambda _: _GROUP | {"rollouts": [_ROLLOUT | {"sequences": [_SEQUENCE]}]},

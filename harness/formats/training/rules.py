@@ -43,7 +43,7 @@ def choose_split(query_id: str, shares: Mapping[str, float]) -> str:
 
 
 ExportFormat = Literal["groups", "sft", "dpo", "openai-preference", "art", "atif", "parquet", "csv"]
-PairChoice = Literal["best-worst", "best-all", "adjacent", "all"]
+PairChoice = Literal["best-worst", "best-all", "adjacent", "all", "siblings"]
 SftStyle = Literal["trl", "trl-turns", "openai"]
 Included = Literal["anchor", "failed", "flagged", "cut", "varied"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -51,6 +51,8 @@ PAIR_CHOICES: tuple[PairChoice, ...] = get_args(PairChoice)
 SFT_STYLES: tuple[SftStyle, ...] = get_args(SftStyle)
 USUAL_CONFIDENCE = 0.95
 """The least p(better above worse) of a pair, in runs that were judged in one order."""
+SIBLING_CONFIDENCE = 0.8
+"""The same of two steps after one prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,8 @@ class ExportRules:
     """The least p(better above worse) of a pair without both orders; None: 0.95, in runs judged in one order only."""
     least_margin: float = 0.0
     """The least difference of two rollouts in score points."""
+    step_advantages: bool = False
+    """Whether a group's sequences tell what each turn was worth."""
     weak: bool = True
     """Whether groups with a weak signal may go in."""
     included: frozenset[Included] = frozenset()

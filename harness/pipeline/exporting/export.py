@@ -30,6 +30,7 @@ from harness.formats.training.rules import WHOLE, ExportRules, choose_split
 from harness.formats.turns import TokenCounts, Turn, recorded_turns
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.report.judge_quality import judge_qualities
+from harness.report.summary.credit import RunCredit
 from harness.report.summary.pooled_fit import pair_odds
 from harness.report.summary.ranking import by_signal, group_of, is_offline, summarize
 from harness.report.summary.rankings import design_of
@@ -89,9 +90,13 @@ def described_run(reader: RunReader, ranking: RankingFile | None) -> card.Export
     )
 
 
-def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool) -> Iterator[RankedGroup]:
+def groups_of(
+    reader: RunReader, ranking: RankingFile | None, rules: ExportRules, *, unranked: bool
+) -> Iterator[RankedGroup]:
     """Yield the ranked groups of a run in the order of its queries, with `unranked` all. Raises ArchiveDamaged."""
     odds = pair_odds(ranking) if ranking else None
+    of_steps = rules.step_advantages or rules.pairs == "siblings"
+    credit = RunCredit(reader, ranking) if ranking and of_steps else None
     both_orders = ranking is not None and ranking.head.settings.get("order") == "both"
     for name in list(reader.index.queries):
         ranked = ranking.of(name) if ranking else None
@@ -107,7 +112,11 @@ def groups_of(reader: RunReader, ranking: RankingFile | None, *, unranked: bool)
                         cut |= {at for at, side in ((first, "A"), (second, "B")) if side in verdict.cut}
             group, judge = group_of(reader, query, ranked), ranked.judge or _judge(ranking)
             marks = frozenset(flagged), frozenset(cut)
-            yield RankedGroup(reader.info.id, group, ranked, judge, both_orders, *marks, odds)
+            told = RankedGroup(reader.info.id, group, ranked, judge, both_orders, *marks, odds)
+            if credit:
+                worth = credit.of(query)
+                told = replace(told, step_advantages=worth.step_advantages, siblings=worth.pairs)
+            yield told
         else:
             nothing = GroupRanking(query=name, topology="none", estimator="none", status="incomplete", signal="none")
             yield RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)
@@ -243,7 +252,7 @@ class _Export:
         is_table = self.options.rules.format == "csv"
         with RunReader(folder) as reader:
             ranking, recorded_turns = _ranking(reader, self.options), turns_from(reader)
-            for group in groups_of(reader, ranking, unranked=self.options.with_unranked):
+            for group in groups_of(reader, ranking, self.options.rules, unranked=self.options.with_unranked):
                 records = _RecordHashes(group, ranking.head.id if ranking else "none")
                 if self.options.rules.format == "parquet":
                     self._write_tables(group, records)

@@ -1,5 +1,6 @@
 """Which step won or lost a rollout, read from an archive: states from the recorded calls, worth from the judging."""
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -13,11 +14,12 @@ from harness.archive.result_files import RankingFile
 from harness.core.errors import UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
-from harness.ranking.credit import GroupMargins, StepCredit, mean_spread, step_credits
+from harness.ranking.credit import GroupMargins, SiblingPair, StepCredit, group_credit, mean_spread
 from harness.ranking.margins import fit_margins
 from harness.ranking.path_graph import path_graph
 from harness.ranking.pooled import fit_by
 from harness.ranking.reward_classes import RankedClass, learnt_from_queries, ranked_classes
+from harness.ranking.rewards import EPS
 from harness.report.summary.pooled_fit import is_by_pooled, is_by_reward, learnt_judge
 from harness.report.summary.ranking import group_of
 from harness.report.text import beginning, signed
@@ -32,6 +34,7 @@ _WORDS = 60
 """Characters of a call's arguments that a sentence has."""
 _DIGITS = 6
 _FEWEST = 2
+_SIDES = ("better", "worse")
 _Calls = Sequence[tuple[dict[str, Any], dict[str, Any]]]
 """Requests and replies."""
 WORTHS = ("margin", "verified")
@@ -135,6 +138,15 @@ class CreditedGroup:
     worth: str = "margin"
     """What credits are points of: margins, or the verifiable reward."""
     reason: str = ""
+    pairs: tuple[SiblingPair, ...] = ()
+    """Steps from one state of which one led to more, by the numbers of the rollouts."""
+
+    @property
+    def step_advantages(self) -> dict[int, list[float]]:
+        """Of each rollout the credits of its steps, over the standard deviation of what the group's came to."""
+        ends = [rollout.end for rollout in self.rollouts if rollout.end is not None]
+        sd = statistics.pstdev(ends) if ends else 0.0
+        return {r.index: [step.worth.credit / (sd + EPS) for step in r.steps] for r in self.rollouts if r.steps}
 
     def of(self, index: int) -> CreditedRollout:
         """Return a rollout's."""
@@ -184,34 +196,29 @@ class RunCredit:
     def _group(self, query: Query, ends: _Ends | str) -> CreditedGroup:
         if isinstance(ends, str):
             return CreditedGroup(query, reason=ends)
-        rollouts, calls = list[CreditedRollout](), dict[int, _Calls]()
+        without, calls = list[CreditedRollout](), dict[int, _Calls]()
         group = group_of(self._reader, query, self._ranking.stored(query.id))
         for rollout in group.rollouts:
             reason = _reason(rollout, ends.entrants)
             if not reason and (made := self._calls(rollout)):
                 calls[rollout.index] = made
             else:
-                rollouts.append(CreditedRollout(rollout.index, reason=reason or _NO_CALLS))
+                without.append(CreditedRollout(rollout.index, reason=reason or _NO_CALLS))
         if len(calls) < _FEWEST:
-            return CreditedGroup(query, tuple(rollouts), ends.worth, _TOO_FEW)
-        rollouts += self._credited([rollout for rollout in group.rollouts if rollout.index in calls], calls, ends)
-        return CreditedGroup(query, tuple(sorted(rollouts, key=lambda rollout: rollout.index)), ends.worth)
-
-    def _credited(self, able: Sequence[Rollout], calls: Mapping[int, _Calls], ends: _Ends) -> Iterator[CreditedRollout]:
+            return CreditedGroup(query, tuple(without), ends.worth, _TOO_FEW)
+        able = [rollout for rollout in group.rollouts if rollout.index in calls]
         chosen = [ends.entrants.index(rollout.index) for rollout in able]
         margins = GroupMargins(ends.margins.means[chosen], ends.margins.covariance[np.ix_(chosen, chosen)])
-        paths = [
-            state_names((request for request, _ in calls[rollout.index]), rollout.calls, self._by) for rollout in able
-        ]
-        credit = step_credits(path_graph(paths), margins, self._spreads[ends.worth])
-        for rollout, path, steps, mean in zip(able, paths, credit, margins.means, strict=True):
-            agents = {call.raw: call.agent for call in rollout.calls}
-            replies = (reply for _, reply in calls[rollout.index])
-            told = tuple(
-                CreditedStep(at + 1, agents.get(at), _tools(reply), state, step)
-                for at, (reply, state, step) in enumerate(zip(replies, path, steps, strict=True))
-            )
-            yield CreditedRollout(rollout.index, float(mean), told)
+        paths = [state_names((request for request, _ in calls[r.index]), r.calls, self._by) for r in able]
+        credit = group_credit(path_graph(paths), margins, self._spreads[ends.worth])
+        told = zip(able, paths, credit.steps, margins.means.tolist(), strict=True)
+        credited = [_credited(one, calls[one.index], path, steps, end) for one, path, steps, end in told]
+        every = tuple(sorted([*credited, *without], key=lambda rollout: rollout.index))
+        pairs = tuple(
+            pair._replace(**{side: (able[at].index, step) for side, (at, step) in zip(_SIDES, pair[:2], strict=True)})
+            for pair in credit.pairs
+        )
+        return CreditedGroup(query, every, ends.worth, pairs=pairs)
 
     def _calls(self, rollout: Rollout) -> _Calls:
         name = str(rollout.raw_calls)
@@ -258,6 +265,15 @@ def check_credit(reader: RunReader, ranking: RankingFile) -> None:
         return
     why = f"it was imported ({first.origin})" if first.origin else "its agent's models recorded none"
     raise UsageError(f"run {reader.info.id} holds no model calls, and steps are model calls: {why}")
+
+
+def _credited(
+    rollout: Rollout, calls: _Calls, path: Sequence[str], steps: Sequence[StepCredit], end: float
+) -> CreditedRollout:
+    agents = {call.raw: call.agent for call in rollout.calls}
+    told = enumerate(zip(calls, path, steps, strict=True))
+    made = (CreditedStep(at + 1, agents.get(at), _tools(reply), state, step) for at, ((_, reply), state, step) in told)
+    return CreditedRollout(rollout.index, end, tuple(made))
 
 
 def _reason(rollout: Rollout, entrants: Sequence[int]) -> str:

@@ -1,0 +1,81 @@
+"""`harness export` of steps: what each turn was worth, and pairs of turns after one prompt."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz.attacks import Room
+from tests.fuzz.attempts import Outcome, attempt
+
+
+class Made:
+    """A run of two queries, and exports of it."""
+
+    def __init__(self, top: Path) -> None:
+        self.room = Room.make(top)
+        (self.room.work / "q.txt").write_text("Tell me about Lisp.\nTell me about Fortran.\n")
+        argv = ("run", "--queries", "q.txt", "--offline", "-n", "6", "-q", "--topology", "round_robin", "--no-report")
+        assert self(*argv).code == 0
+
+    def __call__(self, *argv: str) -> Outcome:
+        return attempt(argv, self.room.work, self.room.environ())
+
+    def lines(self, to: str, *argv: str) -> list[Any]:
+        outcome = self("export", "--allow-offline", "--force", "-o", to, *argv)
+        assert outcome.code == 0, outcome.err_text
+        return [json.loads(line) for line in (self.room.work / to / "train.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("steps") / "room")
+
+
+def test_the_advantages_of_steps_stand_beside_the_mask_and_are_the_credits(made: Made) -> None:
+    groups = made.lines("groups", "--format", "groups", "--step-advantages", "--include-anchor")
+    credit = {group["query"]: group for group in json.loads(made("credit", "--json").out_text)["groups"]}
+    for group in groups:
+        credited = credit[group["query_id"]]["rollouts"]
+        ratios: list[float] = []
+        for rollout, of_rollout in zip(group["rollouts"], credited, strict=True):
+            masked = [zip(s["step_advantages"], s["message_mask"], strict=True) for s in rollout["sequences"]]
+            worth = [value for of_sequence in masked for value, mask in of_sequence if mask or value]
+            assert len(worth) == len(of_rollout["steps"])
+            pairs = zip(worth, of_rollout["steps"], strict=True)
+            ratios += [value / step["credit"] for value, step in pairs if abs(step["credit"]) > 0.01]
+        assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
+
+
+def test_without_the_option_no_line_has_them(made: Made) -> None:
+    groups = made.lines("plain", "--format", "groups")
+    assert not any("step_advantages" in s for g in groups for r in g["rollouts"] for s in r["sequences"])
+
+
+@pytest.mark.parametrize("form", ["dpo", "openai-preference"])
+def test_siblings_are_two_turns_after_one_prompt(form: str, made: Made) -> None:
+    lines = made.lines(form, "--format", form, "--pairs", "siblings", "--confidence", "0.5")
+    assert len(lines) > 2
+    for line in lines:
+        better, worse = ("chosen", "rejected") if form == "dpo" else ("preferred_output", "non_preferred_output")
+        assert line[better] != line[worse]
+        assert [message["role"] for message in (*line[better], *line[worse])] == ["assistant"] * 2
+    few = made.lines(f"{form}-1", "--format", form, "--pairs", "siblings", "--confidence", "0.5", "--per-query", "1")
+    assert len(few) == 2
+    card = (made.room.work / form / "README.md").read_text()
+    assert "two steps after one prompt: p(better above worse) of at least 0.5" in card
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("--format", "dpo", "--step-advantages"), "--step-advantages is for --format groups"),
+        (("--format", "dpo", "--pairs", "siblings", "--final-answer"), "give one of them"),
+        (("--format", "groups", "--pairs", "siblings"), "--pairs is for --format"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(argv: tuple[str, ...], says: str, made: Made) -> None:
+    outcome = made("export", "--allow-offline", "-o", "none", *argv)
+    assert outcome.code == 2
+    assert says in outcome.err_text
