@@ -1,9 +1,11 @@
 """Turns with tokens join by their tokens, and a sequence's flat ids say which of them the model sampled."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats.turns import Message, TokenCounts, Turn, join_turns, token_fields
+from harness.formats.turns import Message, TokenCounts, Turn, join_turns, step_fields, token_fields
 
 USER: Message = {"role": "user", "content": "Why?"}
 CALL: Message = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
@@ -31,6 +33,16 @@ def test_a_reply_that_goes_on_exactly_joins_and_the_tool_result_between_is_maske
         "logprobs": [None, None, -1.5, None, None, -2.0, -2.5],
     }
     assert (sequence.is_exact, sequence.retokenized, sequence.message_mask) == (True, False, (0, 1, 0, 1))
+
+
+def test_what_a_turn_was_worth_stands_at_its_message_and_its_tokens():
+    both = turns(tokens([1, 2], [3]), tokens([1, 2, 3, 8, 9], [4, 5]))
+    (sequence,) = join_turns([replace(turn, call=2 - at) for at, turn in enumerate(both)], by_tokens=True)
+    assert step_fields(sequence, [9.0, -0.5, 1.5]) == {
+        "step_advantages": [0, 1.5, 0, -0.5],
+        "token_advantages": [0, 0, 1.5, 0, 0, -0.5, -0.5],
+    }
+    assert step_fields(join_turns([Turn("a", "m", (USER,), (ANSWER,))])[0], []) == {"step_advantages": [0, 0]}
 
 
 @pytest.mark.parametrize("prompt", [[1, 2, 7, 8, 9], [1, 2], [9, 2, 3, 8]])
