@@ -72,6 +72,16 @@ def test_a_rollout_alone_a_pair_and_a_frame_say_the_same_of_a_step(runs: Runs) -
     assert "step_credits" not in run.to_frame()[0]
 
 
+def test_the_page_has_a_bar_for_each_step_of_each_rollout(runs: Runs) -> None:
+    run = harness.open(max(runs.room.runs.iterdir()))
+    page = run.write_page(path=runs.room.work / "page.html").read_text()
+    steps = [r["steps"] for group in runs.json("credit")["groups"] for r in group["rollouts"]]
+    lists = page.split('<ol class="credit">')[1:]
+    bars = [part[: part.index("</ol>")].count('class="bar"') for part in lists]
+    assert sorted(bars) == sorted(map(len, steps))
+    assert "search {&#34;query&#34;" in lists[0]
+
+
 @pytest.mark.parametrize("argv", [("--credit",), ("--credit", "--transcript", "-r", "0"), ("--credit", "--matches")])
 def test_show_has_the_credit_of_one_rollout_only(argv: tuple[str, ...], runs: Runs) -> None:
     outcome = runs("show", *argv)

@@ -7,6 +7,7 @@ from functools import cache
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.cost import total_cost
+from harness.core.errors import ArchiveDamaged
 from harness.core.group_cache import cached_group
 from harness.core.rankings import GroupRanking, Unjudged, Unscored
 from harness.core.records import Group, Query, Rollout
@@ -14,6 +15,7 @@ from harness.report.html.diffs import ALONE
 from harness.report.html.facts import Fact, group_facts
 from harness.report.html.outcome import Outcome, RolloutCard, StandingsLine, outcome, rollout_cards, standings
 from harness.report.summary import match_details
+from harness.report.summary.credit import CreditedGroup, RunCredit
 from harness.report.summary.group import summarize_group
 from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, judged_sides, rollout_flags, verdict_keys
 from harness.report.summary.pair_table import PairTable, pair_table
@@ -166,17 +168,28 @@ class QuerySection:
     """A listwise judge's reason for the score of a rollout, by index."""
     brief: str | None
     """The instructions that the agent worked under."""
+    credit: CreditedGroup | None
+    """What each step was worth; None where that is not shown, or cannot be read."""
 
 
 class SectionMaker:
     """Makes the sections of a ranking's queries, each by itself."""
 
-    def __init__(self, reader: RunReader, ranking: RankingFile, groups: Iterable[GroupRanking], runs: int) -> None:
+    def __init__(
+        self,
+        reader: RunReader,
+        ranking: RankingFile,
+        groups: Iterable[GroupRanking],
+        runs: int,
+        *,
+        with_credit: bool = False,
+    ) -> None:
         """Take what the sections of `groups` share: the more `runs` on one page, the less room each path has."""
         self._reader = reader
         self._room = ALONE.each(runs)
         keys = {key for ranked in groups for key in ranked.failed_verdicts}
         verdicts = reader.verdicts() if keys else ()
+        self._credit = RunCredit(reader, ranking) if with_credit else None
         self._failures = {v.key: v for v in verdicts if isinstance(v, Unjudged | Unscored) and v.key in keys}
         self._form: TranscriptForm = recorded_form(ranking.head.settings, ranking.head.judge, ranking.head.rendering)
 
@@ -220,8 +233,15 @@ class SectionMaker:
             score_name=score_name(ranking),
             able=sum(r.status == "ok" for r in group.rollouts),
             explanations={r.index: r.explanation for r in ranking.rollouts if r.explanation},
+            credit=self._credited(query),
             brief=next((r.instructions for r in group.rollouts if r.instructions), None),
         )
+
+    def _credited(self, query: Query) -> CreditedGroup | None:
+        try:
+            return self._credit and self._credit.of(query)
+        except ArchiveDamaged:  # nothing else here needs the recorded calls
+            return None
 
     def name_failures(self, ranking: GroupRanking) -> list[str]:
         """Name the failures of the verdicts that a group had to do without."""

@@ -165,7 +165,7 @@ def render_page(
         )
     queries = list(ranked_queries(reader, ranking, owed=True))
     runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in queries)
-    maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs)
+    maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs, with_credit=True)
     groups = [maker.section(number, query, ranked) for number, (query, ranked) in enumerate(queries, 1)]
     return page_template("run_page.html.j2").render(**whole, groups=groups, queries=summary.lines)
 
