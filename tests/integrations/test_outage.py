@@ -143,7 +143,7 @@ async def test_an_outage_begins_with_the_last_verdict_and_not_with_a_group_that_
         return by_words(seen) if now[0] < 1000 or now[0] > 1500 else Refuse(500, "down")
 
     judge.judge = slow
-    rule = {"outage": "wait 15m, then skip", "clock": lambda: now[0], "judge_concurrency": 1, **HASTE}
+    rule: dict[str, Any] = {"outage": "wait 15m, then skip", "clock": lambda: now[0], "judge_concurrency": 1, **HASTE}
     (judged,) = await GroupJudge("j", judge_base_url=judge.base_url, order="both", **rule).judge([asked("good", "bad")])
     assert judged.rewards == (1, 0), "the outage took ten minutes, the group thirty"
 
