@@ -77,17 +77,18 @@ def with_beaten(
     results: Sequence[comparisons.SideResult],
     figures: Sequence[comparisons.SideFigures],
 ) -> tuple[comparisons.Strength, ...]:
-    """Return the strengths with the sides that beat each in quality, cost and time together."""
+    """Return the strengths with the sides that beat each in quality, cost and, if they did not run apart, time."""
     of = {side.label: side for side in figures}
-    wins = [r.sides if r.shown == "worse" else r.sides[::-1] for r in results if r.shown]
 
-    def no_dearer(better: str, worse: str) -> bool:
-        pairs = [(of[better].usd, of[worse].usd), (of[better].duration_p95, of[worse].duration_p95)]
+    def beats(result: comparisons.SideResult, better: comparisons.SideFigures, worse: comparisons.SideFigures) -> bool:
+        pairs = [(better.usd, worse.usd)]
+        pairs += [] if result.run_together is False else [(better.duration_p95, worse.duration_p95)]
         return all(a.value <= b.value for a, b in pairs if a and b)
 
+    wins = [(r, *(r.sides if r.shown == "worse" else r.sides[::-1])) for r in results if r.shown]
+    beaten = [(b, a) for r, a, b in wins if beats(r, of[a], of[b])]
     return tuple(
-        side.model_copy(update={"beaten_by": tuple(a for a, b in wins if b == side.label and no_dearer(a, b))})
-        for side in fitted
+        side.model_copy(update={"beaten_by": tuple(a for b, a in beaten if b == side.label)}) for side in fitted
     )
 
 

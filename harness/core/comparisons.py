@@ -364,7 +364,7 @@ class Strength(Record):
     label: str
     strength: Interval
     beaten_by: tuple[str, ...] = ()
-    """Sides shown to win against it that cost no more a rollout and are no slower (p95), as far as both are known."""
+    """Sides shown to win against it that cost no more a rollout and are no slower (p95), as far as that can be told."""
 
 
 class Comparison(Record):

@@ -185,6 +185,9 @@ def test_a_side_is_beaten_by_one_that_is_shown_to_win_costs_no_more_and_is_no_sl
     assert beaten(took("A", 2, 2), took("B", 1, 2), took("C", 3, 1)) == [("B",), (), ()]
     assert beaten(took("A", 2, 2), took("B", 1, 9), took("C", 2, None)) == [("C",), (), ()]
     assert beaten(*(took(label, None, None) for label in "ABC")) == [("B", "C"), ("C",), ()]
+    apart = [result.model_copy(update={"run_together": False}) for result in results]
+    slow = [took("A", 2, 2), took("B", 1, 9), took("C", 2, 9)]
+    assert [side.beaten_by for side in with_beaten(fitted, apart, slow)] == [("B", "C"), (), ()]
     level = [result.model_copy(update={"p_holm": 0.2}) for result in results]
     assert {side.beaten_by for side in with_beaten(fitted, level, [took(label, 1, 1) for label in "ABC"])} == {()}
 
