@@ -41,7 +41,8 @@ def is_app_function(source: Any) -> bool:
     else:
         return True
     if fault:
-        raise UsageError(f"function {name!r} {fault}; an app's function is `async def answer(query) -> str`")
+        write = "answer in `async def answer(query) -> str`, or build an agent in `def build(env)`"
+        raise UsageError(f"function {name!r} {fault}; {write}")
     return False
 
 

@@ -12,7 +12,7 @@ from tests.fake_endpoint import FakeEndpoint
 
 TOP = "from agents import Agent, OpenAIProvider, RunConfig, SQLiteSession\nagent = Agent(name='a')\n"
 FRESH = r"; give a function session\(query\) that makes a new one each time"
-ANSWERS = r"; an app's function is `async def answer\(query\) -> str`$"
+ANSWERS = r"; answer in `async def answer\(query\) -> str`, or build an agent in `def build\(env\)`$"
 NO_ASYNC = rf"^function 'f' is no `async def` that returns its answer{ANSWERS}"
 MORE = rf"^function 'f' needs more than the query, .* by place{ANSWERS}"
 BOTH_NAME = (

@@ -83,6 +83,20 @@ async def test_a_tool_that_needs_approval_fails_until_somebody_decides_on_it(tmp
     assert decided["agent"].status == "ok"
 
 
+@pytest.mark.parametrize(
+    ("session", "found"),
+    [("SQLiteSession", "gives each rollout its session"), ("SQLiteSession('me')", "-n 8: the 8 rollouts of a query")],
+)
+async def test_what_an_app_gives_its_runs_is_made_as_a_run_makes_it(
+    tmp_path: Path, endpoint: FakeEndpoint, session: str, found: str
+):
+    file = tmp_path / "app.py"
+    file.write_text(f"from agents import Agent, SQLiteSession\nsession = {session}\nagent = Agent(name='a')\n")
+    checks = await found_for_free(a_request(str(file), environ=at(endpoint)))
+    assert checks["app"].found.startswith(found)
+    assert failed(checks) == (checks["app"].status == "fail") == ("-n 8" in found)
+
+
 async def test_an_address_that_is_none_is_a_failed_check():
     checks = await found_for_free(a_request(base_url="localhost:8000"))
     assert checks["endpoint"].status == "fail"
