@@ -156,9 +156,9 @@ class _Model:
         """Return what was found, and what that cost."""
         agent, prices = self.prepared.agent, price_list(self.prepared.settings)
         url = agent.endpoint.base_url if agent.endpoint else UNKNOWN_ADDRESS
-        paid = [call for call in self.recorder.calls if call.wire.bill]
-        cost = total_cost(prices.cost(c.wire.bill, (c.wire.model, c.model), url) for c in paid if c.wire.bill)
-        usage = sum((call.wire.bill.usage for call in paid if call.wire.bill), Usage())
+        paid = [(bill, (call.wire.model, call.model)) for call in self.recorder.calls if (bill := call.wire.bill)]
+        cost = total_cost(prices.cost(bill, models, url) for bill, models in paid)
+        usage = sum((bill.usage for bill, _ in paid), Usage())
         return WayFound(asked=asked, found=why, usage=usage, **cost.named("price_usd"))
 
 
@@ -166,23 +166,17 @@ class _Model:
 async def _asking(prepared: Prepared, run_env: RunEnvironment) -> AsyncGenerator[_Model]:
     """Open the starting agent's model."""
     settings, agent = prepared.settings, prepared.agent
-    gate, refused = (
-        endpoint_gate(agent.endpoint, settings, run_env.gates),
-        RefusedSettings(strict=settings.strict_temperature),
-    )
+    gate = endpoint_gate(agent.endpoint, settings, run_env.gates)
+    refused = RefusedSettings(strict=settings.strict_temperature)
     provider, client = provider_for(agent.endpoint, gate)
     state = EndpointState(gate, refused, alone_s=run_env.deadline.alone_s)
     recorder = Recorder(state)
     rng = random.Random(f"{settings.seed}/retries")
     retries = agent_retries(settings.retries, rng, state.has_answered, run_env.progress.retried)
-    config = RunConfig(
-        model=settings.model,
-        model_provider=RecordedProvider(provider, recorder),
-        tracing_disabled=True,
-    )
-    env = env_before(settings, agent.endpoint, offline=agent.offline)
+    models = RecordedProvider(provider, recorder)
+    config = RunConfig(model=settings.model, model_provider=models, tracing_disabled=True)
     try:
-        async with agent.loaded.open(env) as own:
+        async with agent.loaded.open(env_before(settings, agent.endpoint, offline=agent.offline)) as own:
             yield _Model(prepared, own, provider, recorder, config, retries, refused=refused)
     finally:
         if client:
