@@ -1,4 +1,4 @@
-"""How far the answers of a run differ in meaning, by a model of embeddings (`stats --embeddings-model`)."""
+"""How far the answers of a run differ in meaning, by a model of embeddings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ async def embedded_distance(
 
     Raises UsageError without a server, Refused where it gives no embeddings.
     """
-    named = f"--embeddings-model {model}"
+    named = f"embeddings by {model!r}"
     endpoint = next(iter(agent_servers(settings, Credentials.naming(run_env.environ, settings.base_url))), None)
     if endpoint is None:
         raise UsageError(f"{named}: there is no server to ask: set OPENAI_API_KEY, or OPENAI_BASE_URL")
@@ -59,7 +59,7 @@ async def embedded_distance(
         raise
     except Exception as exc:
         why = f"{named}: {endpoint.host} gave no embeddings: {read_failure(exc).message}"
-        raise as_refusal(exc, model, endpoint.host, named_by=named) or Refused(why) from exc
+        raise as_refusal(exc, model, endpoint.host) or Refused(why) from exc
     finally:
         await client.close()
     return EmbeddedDistance(model, mean_over_queries(distances), tokens, cost)
