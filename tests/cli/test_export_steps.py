@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 
@@ -79,3 +80,18 @@ def test_options_that_do_not_go_together_are_refused(argv: tuple[str, ...], says
     outcome = made("export", "--allow-offline", "-o", "none", *argv)
     assert outcome.code == 2
     assert says in outcome.err_text
+
+
+def test_turns_of_nested_agents_and_after_handoffs_have_theirs_too(command: Command) -> None:
+    command("run Why? --agent agent.py:agent -n 4 --model m --judge-model j --concurrency 1 -q")
+    command("export --format groups --step-advantages -o out --json")
+    (group,) = [json.loads(line) for line in Path("out/train.jsonl").read_text("utf-8").splitlines()]
+    credited = {r["index"]: r for r in json.loads(command("credit --json"))["groups"][0]["rollouts"]}
+    for rollout in group["rollouts"]:
+        assert [s["agent"] for s in rollout["sequences"]] == ["first", "inner", "other"]
+        said = sum(sum(s["message_mask"]) for s in rollout["sequences"])
+        steps = credited[rollout["index"]]["steps"]
+        assert said == len(steps)
+        total = sum(sum(s["step_advantages"]) for s in rollout["sequences"])
+        assert total * sum(step["credit"] for step in steps) >= 0
+        assert {step["agent"] for step in steps} == {"first", "inner", "other"}
