@@ -265,7 +265,7 @@ LACKING: Sequence[tuple[Callable[[JsonObject], bool], str]] = (
         "TRL's stepwise supervision labels steps, and lacks an answer of its own",
     ),
     (_has("input_ids"), "token ids alone lack the messages that they were made of"),
-    (_has("prompt"), "a prompt alone lacks a completion; `harness run --queries` takes queries"),
+    (_has("prompt"), "a prompt alone lacks a completion: it is a query, for a run to ask"),
     (_has("text"), "a text alone lacks roles: nothing says which part the model said"),
 )
 """What is recognised and cannot be read, with what it lacks."""

@@ -74,7 +74,7 @@ def _sides(
 def read_example(document: JsonObject, origin: origins.LineOrigin) -> Iterator[origins.ImportedTrajectory]:
     """Yield the one rollout of an example: of a prompt with its completion, or of a chat. Raises ValueError."""
     if ranks := sorted({"label", "reward"} & document.keys()):
-        raise ValueError(f"`{ranks[0]}` ranks it, and an example is the best of its query: leave --format out")
+        raise ValueError(f"`{ranks[0]}` ranks it, and an example is the best of its query: name no format")
     if {"prompt", "completion"} <= document.keys():
         turns = turns_after(objects_in(document, "prompt"), objects_in(document, "completion"), document)
         unplaced = tuple(f"the key {key!r}" for key in document if key not in {"prompt", "completion", "tools"})
@@ -225,7 +225,7 @@ def _refuse(item: _Item) -> Never:
         if is_it(document):
             raise UsageError(f"{item.place}: {lacks}")
     keys = ", ".join(map(quoted, islice(document, 8))) or "none"
-    raise UsageError(f"{item.place}: no format that is read here has such keys ({keys}); --format names one")
+    raise UsageError(f"{item.place}: no format that is read here has such keys ({keys}); name its format")
 
 
 def _read(item: _Item, name: Format) -> Sequence[origins.ImportedTrajectory]:

@@ -24,7 +24,7 @@ def credit_lines(group: CreditedGroup, width: int) -> Iterator[Text]:
     yield fitted_line(group.query.text, width, "bold")
     yield visible_text(as_sentence(_summary(group)))
     for rollout in group.rollouts:
-        yield Text("")
+        yield visible_text("")
         yield from rollout_credit_lines(rollout, width)
 
 
