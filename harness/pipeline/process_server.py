@@ -53,7 +53,6 @@ def serve_rollouts() -> None:
     control.sendall(worker.packed(MadeRollout() if note is None else WorkerNote(note)))
     gc.collect()
     gc.freeze()  # else each look of the collector would copy the pages of all that is loaded
-    gc.set_threshold(10_000)  # as a run in one process has it (cli/progress_bars.py)
     _Server(control, jobs[0], spec).serve()
 
 
