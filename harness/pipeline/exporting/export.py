@@ -31,16 +31,16 @@ from harness.formats.turns import TokenCounts, Turn, recorded_turns
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.report.judge_quality import judge_qualities
 from harness.report.summary.credit import RunCredit
-from harness.report.summary.pooled_fit import pair_odds
+from harness.report.summary.pooled_fit import judge_at_need, pair_odds
 from harness.report.summary.ranking import by_signal, group_of, is_offline, summarize
 from harness.report.summary.rankings import design_of
 from harness.report.summary.rollouts import provisional_words
 from harness.rollouts.raw import unpack, unpack_tokens
 
 _TEXTS = 64
+"""Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
 _WITH_FILES = "groups", "atif"
 """The formats whose lines have a place for what became of files."""
-"""Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
 
 
 def ranking_to_export(
@@ -94,9 +94,10 @@ def groups_of(
     reader: RunReader, ranking: RankingFile | None, rules: ExportRules, *, unranked: bool
 ) -> Iterator[RankedGroup]:
     """Yield the ranked groups of a run in the order of its queries, with `unranked` all. Raises ArchiveDamaged."""
-    odds = pair_odds(ranking) if ranking else None
+    judge_once = judge_at_need(ranking) if ranking else None
+    odds = pair_odds(ranking, judge_once) if ranking else None
     of_steps = rules.step_advantages or rules.pairs == "siblings"
-    credit = RunCredit(reader, ranking) if ranking and of_steps else None
+    credit = RunCredit(reader, ranking, judge=judge_once) if ranking and of_steps else None
     both_orders = ranking is not None and ranking.head.settings.get("order") == "both"
     for name in list(reader.index.queries):
         ranked = ranking.of(name) if ranking else None

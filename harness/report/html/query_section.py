@@ -7,7 +7,6 @@ from functools import cache
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.cost import total_cost
-from harness.core.errors import ArchiveDamaged
 from harness.core.group_cache import cached_group
 from harness.core.rankings import GroupRanking, Unjudged, Unscored
 from harness.core.records import Group, Query, Rollout
@@ -233,15 +232,9 @@ class SectionMaker:
             score_name=score_name(ranking),
             able=sum(r.status == "ok" for r in group.rollouts),
             explanations={r.index: r.explanation for r in ranking.rollouts if r.explanation},
-            credit=self._credited(query),
+            credit=self._credit and self._credit.of_readable(query),
             brief=next((r.instructions for r in group.rollouts if r.instructions), None),
         )
-
-    def _credited(self, query: Query) -> CreditedGroup | None:
-        try:
-            return self._credit and self._credit.of(query)
-        except ArchiveDamaged:  # nothing else here needs the recorded calls
-            return None
 
     def name_failures(self, ranking: GroupRanking) -> list[str]:
         """Name the failures of the verdicts that a group had to do without."""

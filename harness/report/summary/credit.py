@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import UsageError
+from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.ranking.credit import GroupMargins, SiblingPair, StepCredit, group_credit, mean_spread
@@ -20,7 +20,7 @@ from harness.ranking.path_graph import path_graph
 from harness.ranking.pooled import fit_by
 from harness.ranking.reward_classes import RankedClass, learnt_from_queries, ranked_classes
 from harness.ranking.rewards import EPS
-from harness.report.summary.pooled_fit import is_by_pooled, is_by_reward, learnt_judge
+from harness.report.summary.pooled_fit import JudgeOnce, is_by_pooled, is_by_reward, judge_at_need
 from harness.report.summary.ranking import group_of
 from harness.report.text import beginning, signed
 from harness.rollouts.packed_calls import unpack_plain
@@ -174,12 +174,14 @@ class _Ends(NamedTuple):
 class RunCredit:
     """The credit of the steps of a ranked run, a group at a time."""
 
-    def __init__(self, reader: RunReader, ranking: RankingFile, by: StateBy = "requests") -> None:
-        """Take a ranking, and what makes two states one."""
+    def __init__(
+        self, reader: RunReader, ranking: RankingFile, by: StateBy = "requests", judge: JudgeOnce | None = None
+    ) -> None:
+        """Take a ranking, what makes two states one, and its judge, if another reader of it learns the judge, too."""
         self._reader, self._ranking = reader, ranking
         self._by: StateBy = by
         self._text = lru_cache(_TEXTS)(reader.blobs.get)
-        self._judge = cache(lambda: learnt_judge(ranking))
+        self._judge = judge or judge_at_need(ranking)
 
     def of_all(self, queries: Iterable[Query]) -> Iterator[CreditedGroup]:
         """Yield the credit of the groups of queries, in order."""
@@ -192,6 +194,13 @@ class RunCredit:
     def of(self, query: Query) -> CreditedGroup:
         """Return the credit of one group."""
         return next(self.of_all([query]))
+
+    def of_readable(self, query: Query) -> CreditedGroup | None:
+        """Return the credit of one group; None where its recorded calls are damaged: little else needs them."""
+        try:
+            return self.of(query)
+        except ArchiveDamaged:
+            return None
 
     def _group(self, query: Query, ends: _Ends | str) -> CreditedGroup:
         if isinstance(ends, str):

@@ -14,6 +14,7 @@ from harness.ranking.pooled_judge import LearntJudge
 from harness.ranking.profile import lent_prior
 from harness.ranking.reward_classes import judge_behind, ranked_classes
 
+JudgeOnce = Callable[[], LearntJudge]
 _ROUNDING = 1e-6
 
 
@@ -41,12 +42,22 @@ def learnt_judge(ranking: RankingFile) -> LearntJudge:
     return judge_behind(ranking.queries, ranking.stored, prior, by_reward=is_by_reward(ranking))
 
 
-def pooled_fit(ranking: RankingFile, ranked: GroupRanking, a: int, b: int) -> PooledFit | None:
-    """Return the fit behind two rollouts' probabilities; None unless `pooled` gives what the archive holds of them."""
+def judge_at_need(ranking: RankingFile) -> JudgeOnce:
+    """Return what gives the judge of a ranking, learnt at the first call."""
+    return cache(lambda: learnt_judge(ranking))
+
+
+def pooled_fit(
+    ranking: RankingFile, ranked: GroupRanking, a: int, b: int, judge_once: JudgeOnce | None = None
+) -> PooledFit | None:
+    """Return the fit behind two rollouts' probabilities; None unless `pooled` gives what the archive holds of them.
+
+    `judge_once` spares learning a judge whom another reader of the ranking learns, too.
+    """
     classes = ranked_classes(ranked, by_reward=is_by_reward(ranking)) if is_by_pooled(ranked) else ()
     for of_class in classes:
         if {a, b} <= set(of_class.entrants):
-            judge, calls = learnt_judge(ranking), [of_class.calls]
+            judge, calls = (judge_once or judge_at_need(ranking))(), [of_class.calls]
             (fit,), (by_differences,) = fit_by(judge, calls), fit_by(without_level(judge), calls)
             estimates: list[float] = fit.estimates.tolist()
             kept = {r.index: r.score if ranked.estimator == "pooled" else r.margin for r in ranked.rollouts}
@@ -61,9 +72,11 @@ def is_by_reward(ranking: RankingFile) -> bool:
     return ranking.head.settings.get("judge_when") == "tied"
 
 
-def pair_odds(ranking: RankingFile) -> Callable[[GroupRanking], Mapping[tuple[int, int], float]]:
+def pair_odds(
+    ranking: RankingFile, judge_once: JudgeOnce | None = None
+) -> Callable[[GroupRanking], Mapping[tuple[int, int], float]]:
     """Return what gives, for each two rollouts (a, b) of a group that may meet, the probability that a is above b."""
-    judge = cache(lambda: learnt_judge(ranking))
+    judge = judge_once or judge_at_need(ranking)
 
     def odds(ranked: GroupRanking) -> Mapping[tuple[int, int], float]:
         if not is_by_pooled(ranked):

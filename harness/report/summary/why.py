@@ -7,14 +7,14 @@ from functools import cache
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, call
+from harness.core.errors import NothingRankable, UsageError, call
 from harness.core.rankings import GroupRanking, Judged, Match, SideScores
 from harness.core.records import Group, Query
 from harness.ranking.conclusions import pair_estimate, pair_of_fit
 from harness.report.summary import match_verdicts, why_records
-from harness.report.summary.credit import CreditedRollout, RunCredit
+from harness.report.summary.credit import RunCredit
 from harness.report.summary.pair_table import judged_pairs, sided_scores, win_cycles
-from harness.report.summary.pooled_fit import pooled_fit
+from harness.report.summary.pooled_fit import judge_at_need, pooled_fit
 from harness.report.summary.ranking import group_of, is_offline
 from harness.report.summary.rollouts import place_of, placed_rollouts, score_name, with_a_rank
 
@@ -145,7 +145,8 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
     group, ranked, verdicts = pair.group, pair.ranking, cache(reader.verdict)
     a, b = _side(pair, pair.a), _side(pair, pair.b)
     met = [(number, match) for number, match in enumerate(ranked.matches, 1) if {match.a, match.b} == {pair.a, pair.b}]
-    pooled = pooled_fit(ranking, ranked, pair.a, pair.b)
+    judge = judge_at_need(ranking)
+    pooled = pooled_fit(ranking, ranked, pair.a, pair.b, judge)
     by_differences = pair_of_fit(pooled.by_differences, pooled.entrants, pair.a, pair.b) if pooled else None
     estimate = pair_of_fit(pooled.fit, pooled.entrants, pair.a, pair.b) if pooled else None
     if pooled is None:
@@ -167,6 +168,7 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
         flags = match.flipped, match.inconsistent, match.repeated
         meetings.append(why_records.Meeting(number, match.round, match.shown_first, scores, mean, match.winner, *flags))
     cycles = win_cycles(judged_pairs(ranked.matches).values())
+    credited = RunCredit(reader, ranking, judge=judge).of_readable(group.query)
     return why_records.PairExplanation(
         run=reader.info.id,
         ranking=ranking.head.id,
@@ -194,19 +196,9 @@ def explain_pair(reader: RunReader, ranking: RankingFile, pair: ChosenPair) -> w
             why_records.CommonOpponent(index, _means(pair, pair.a, index), _means(pair, pair.b, index))
             for index in ([] if met else _opponents_of_both(pair))
         ),
-        credit=_credit(reader, ranking, pair),
+        credit=(credited.of(pair.a), credited.of(pair.b)) if credited else None,
         cycles=tuple(cycle for cycle in cycles if {pair.a, pair.b} <= set(cycle)),
     )
-
-
-def _credit(
-    reader: RunReader, ranking: RankingFile, pair: ChosenPair
-) -> tuple[CreditedRollout, CreditedRollout] | None:
-    try:
-        credited = RunCredit(reader, ranking).of(pair.group.query)
-    except ArchiveDamaged:  # nothing else here needs the recorded calls
-        return None
-    return credited.of(pair.a), credited.of(pair.b)
 
 
 def _side(pair: ChosenPair, index: int) -> why_records.PairSide:
