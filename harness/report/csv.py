@@ -14,8 +14,7 @@ from harness.report.summary.curve import JudgingCurve
 _MATCH_COLUMNS = (
     "query first_side second_side first_query_id second_query_id role first second outcome winner score_first "
     "score_second margin flipped inconsistent forfeit first_failure second_failure first_answer_length "
-    "second_answer_length orders verdicts text metadata first_recipe "
-    "second_recipe"
+    "second_answer_length orders verdicts text metadata first_recipe second_recipe"
 ).split()
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a text begins that a spreadsheet would take for a formula."""
