@@ -215,14 +215,9 @@ def preference_records(
         return
     for pair in candidates.preference_pairs(group, choices, rules, losses):
         compared, aside = _compared(pair, rules)
-        for parts in compared:
-            if record := _attempted(lambda parts=parts: _preference(*parts, rules), losses):
-                lost = [*(name for part in parts for name in unplaced_parts(part)), *aside]
-                if rules.format == "openai-preference":
-                    lost += lost_for_openai(m for part in parts for m in part.messages)
-                replies = [*record.get("chosen", ()), *record.get("rejected", ())]
-                tools_in_reply = any(message["role"] == "tool" for message in replies)
-                yield TrainingLine(record, tuple(candidate.index for candidate in pair), tuple(lost), tools_in_reply)
+        for sides in compared:
+            if line := _preference_line(sides, (pair[0].index, pair[1].index), rules, losses, aside):
+                yield line
                 aside = ()
 
 
@@ -238,11 +233,25 @@ def _sibling_records(
         better, worse = turns.get(pair.better), turns.get(pair.worse)
         if better is None or worse is None:
             losses.add("pair", "a rollout of it is left out")
-        elif record := _attempted(lambda sides=(better, worse): _preference(*sides, rules), losses):
-            lost = [name for side in (better, worse) for name in unplaced_parts(side)]
-            if rules.format == "openai-preference":
-                lost += lost_for_openai(m for side in (better, worse) for m in side.messages)
-            yield TrainingLine(record, (pair.better[0], pair.worse[0]), tuple(lost))
+        elif line := _preference_line((better, worse), (pair.better[0], pair.worse[0]), rules, losses):
+            yield line
+
+
+def _preference_line(
+    sides: "_Compared",
+    rollouts: tuple[int, int],
+    rules: ExportRules,
+    losses: candidates.Losses,
+    aside: Sequence[str] = (),
+) -> TrainingLine | None:
+    """Return the line of two sides, with what is left `aside` of their rollouts; None where it is left out."""
+    if not (record := _attempted(lambda: _preference(*sides, rules), losses)):
+        return None
+    lost = [*(name for side in sides for name in unplaced_parts(side)), *aside]
+    if rules.format == "openai-preference":
+        lost += lost_for_openai(m for side in sides for m in side.messages)
+    replies = [*record.get("chosen", ()), *record.get("rejected", ())]
+    return TrainingLine(record, rollouts, tuple(lost), any(message["role"] == "tool" for message in replies))
 
 
 _Compared = tuple[TurnSequence, TurnSequence]
