@@ -8,6 +8,7 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from harness.core.errors import quoted
+from harness.formats.foreign_chats import left_names
 from harness.formats.json_values import JsonObject, object_in, objects_in, parse_json
 from harness.formats.turns import Message, Tool
 
@@ -48,10 +49,8 @@ def calls_of(document: JsonObject) -> tuple[list[SpannedCall], int]:
 
 
 def _strange(parent: Mapping[str, Any], read: str, where: str) -> list[str]:
-    return [f"the key {quoted(k)} of {where}" for k, v in parent.items() if k not in read.split() and v not in _EMPTY]
-
-
-_EMPTY: tuple[object, ...] = (None, "", [], {}, 0)
+    """Return what is left of a part beside what was read; a count of 0 says nothing."""
+    return left_names({k: v for k, v in parent.items() if v != 0}, read, where)
 
 
 def _values(attributes: Sequence[JsonObject], lost: list[str]) -> dict[str, JsonValue]:
