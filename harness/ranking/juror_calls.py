@@ -73,7 +73,8 @@ def most_probably_alike(groups: Sequence[Comparisons], jurors: Mapping[int, Lear
     """
     readings = {seat: _reading(juror) for seat, juror in jurors.items()}
     logs = np.log(_BELIEVED)
-    for seats, number, (said, said_other) in _coordinates(groups, jurors):
+    for n, seats, shared, margins in _both_judged(groups, jurors):
+        number, (said, said_other) = _coordinates(n, shared, margins)
         (tau, noise, quality), (tau_other, noise_other, quality_other) = (readings[seat] for seat in seats)
         seen, seen_other = tau**2 + noise / number, tau_other**2 + noise_other / number
         both = tau * tau_other * _ALIKE[:, None]
@@ -97,22 +98,26 @@ def _reading(juror: LearntJuror) -> tuple[float, float, float]:
     return spread, max(noise, LEAST_NOISE), min(expected, observed) / max(expected, observed)
 
 
-def _coordinates(
+def _both_judged(
     groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]
-) -> Iterator[tuple[tuple[int, int], Floats, Floats]]:
-    """Yield for each group and two jurors what the calls that both judged say: (2, C), and how much is called of each.
-
-    The C coordinates are those of the calls' design: of n rollouts that are all compared there are n - 1.
-    """
+) -> Iterator[tuple[int, tuple[int, int], Ints, Floats]]:
+    """Yield for each group and two jurors the number of rollouts, the seats, the calls of both, and their margins."""
     for group in groups:
         own = [(s, *_margins(calls, jurors[s].parameters)) for s, calls in by_seat(group) if s in jurors]
         for (seat, at, margins), (other, at_other, margins_other) in combinations(own, 2):
             shared, here, there = np.intersect1d(at, at_other, return_indices=True)
-            design = np.eye(group.n)[shared // group.n] - np.eye(group.n)[shared % group.n]
-            number, basis = np.linalg.eigh(design.T @ design)
-            seen = number > _SURELY_SEEN
-            to_basis = (design @ basis[:, seen]) / number[seen]
-            yield (seat, other), number[seen], np.stack([margins[here], margins_other[there]]) @ to_basis
+            yield group.n, (seat, other), shared, np.stack([margins[here], margins_other[there]])
+
+
+def _coordinates(n: int, calls: Ints, margins: Floats) -> tuple[Floats, Floats]:
+    """Return how much is called of each coordinate of a group of n, and what two jurors' margins say of it, (2, C).
+
+    The C coordinates are those of the calls' design: of n rollouts that are all compared there are n - 1.
+    """
+    design = np.eye(n)[calls // n] - np.eye(n)[calls % n]
+    number, basis = np.linalg.eigh(design.T @ design)
+    seen = number > _SURELY_SEEN
+    return number[seen], margins @ ((design @ basis[:, seen]) / number[seen])
 
 
 def alike_until_3(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> float:
@@ -129,7 +134,11 @@ def alike_until_3(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuro
         expected = 2 * spread * spread
         readings[seat] = spread, min(expected, seen) / max(expected, seen)
     together, calls, least = _BELIEF * _BELIEVED_UNTIL_3, _BELIEF, list[tuple[float, int]]()
-    for (seat, other), (margins, margins_other) in _both_judged(groups, jurors).items():
+    parts: dict[tuple[int, int], list[Floats]] = {}
+    for _, seats, _, margins in _both_judged(groups, jurors):
+        parts.setdefault(seats, []).append(margins)
+    for (seat, other), of_groups in parts.items():
+        margins, margins_other = np.concatenate(of_groups, axis=1)
         (spread, quality), (spread_other, quality_other) = readings[seat], readings[other]
         counts = quality * quality_other
         together += counts * float(margins @ margins_other) / (2 * spread * spread_other)
@@ -138,20 +147,6 @@ def alike_until_3(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuro
     shared = sum(number for _, number in least)
     bound = sum(low * number for low, number in least) / shared if shared else 0.0
     return min(1.0, max(_LEAST_ALIKE, together / calls, bound))
-
-
-def _both_judged(
-    groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]
-) -> dict[tuple[int, int], tuple[Floats, Floats]]:
-    """Return for each two jurors their margins on the calls that both judged."""
-    parts: dict[tuple[int, int], list[Floats]] = {}
-    for group in groups:
-        own = [(s, *_margins(calls, jurors[s].parameters)) for s, calls in by_seat(group) if s in jurors]
-        for (seat, at, margins), (other, at_other, margins_other) in combinations(own, 2):
-            _, here, there = np.intersect1d(at, at_other, return_indices=True)
-            parts.setdefault((seat, other), []).append(np.stack([margins[here], margins_other[there]]))
-    joined = {seats: np.concatenate(part, axis=1) for seats, part in parts.items()}
-    return {seats: (both[0], both[1]) for seats, both in joined.items()}
 
 
 def _least_correlation(a: Floats, b: Floats) -> float:
