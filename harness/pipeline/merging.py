@@ -8,7 +8,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from itertools import chain
@@ -34,7 +34,7 @@ from harness.core.settings import SETTINGS
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.validation import wrong_ranks
 from harness.rollouts.packed_calls import parts
-from harness.tournament.group import rules_of
+from harness.tournament.group import recorded_rules
 from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.ranker import METHODS
 
@@ -193,8 +193,7 @@ class JoinedRanking:
         """Yield the ranking of every group, fitted again where the judge is learnt from all. Raises ArchiveDamaged."""
         as_they_are, head = chain.from_iterable(file.groups for file in self.files), self.files[0].head
         settings = recorded_settings({"judge_budget": 0} | head.settings, self.files[0].path)
-        rules = rules_of(settings, rendering=head.rendering)
-        rules = replace(rules, one_of_many=True, fit_version=head.fit_version, leanings=head.leanings)
+        rules = recorded_rules(head, settings)
         if not (METHODS[settings.judge].ranks_from_matches and rules.provisional):
             return as_they_are  # each group is ranked by itself
         of_query = {query: file for file in self.files for query in file.queries}

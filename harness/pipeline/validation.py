@@ -31,7 +31,7 @@ from harness.rollouts.packed_calls import parts
 from harness.rollouts.raw import RawCall, unpack
 from harness.rollouts.replay import Replayed, ReplayOptions, replay_rollout
 from harness.rollouts.variation import vary_in
-from harness.tournament.group import Rules, rules_of
+from harness.tournament.group import Rules, recorded_rules
 from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.pairwise import CrossPair, TournamentRanker, play_cross
 from harness.tournament.ranker import METHODS
@@ -152,9 +152,7 @@ def wrong_ranks(reader: RunReader, ranking: RankingFile) -> Iterator[Finding]:
     if reason := _incomparable(ranking, counter):
         yield Finding("notice", path, f"ranks not compared: {reason}")
         return
-    fit_version, leanings = ranking.head.fit_version, ranking.head.leanings
-    rules = rules_of(settings, counter, ranking.head.rendering)
-    rules = replace(rules, one_of_many=True, fit_version=fit_version, leanings=leanings)
+    rules = recorded_rules(ranking.head, settings, counter)
     judge = learnt_from_all(ranking.queries, ranking.stored, rules) if rules.estimator == "pooled" else None
     changed, moved = list[str](), list[str]()
     for stored in ranking.groups:

@@ -3,10 +3,11 @@
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal
 
+from harness.archive.typed_records import RankingHead
 from harness.core.errors import option
 from harness.core.judge_profile import JudgeLeanings, JudgeProfile, profile_in
 from harness.core.rankings import FIT_VERSION, AnyVerdict
@@ -112,6 +113,12 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,
         seed=settings.seed,
     )
+
+
+def recorded_rules(head: RankingHead, settings: Settings, counter: str = ESTIMATE) -> Rules:
+    """Return what a ranking took from its recorded settings; its judge was learnt from all groups, where it was."""
+    rules = rules_of(settings, counter, head.rendering)
+    return replace(rules, one_of_many=True, fit_version=head.fit_version, leanings=head.leanings)
 
 
 @dataclass(frozen=True, slots=True)
