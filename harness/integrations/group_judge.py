@@ -13,11 +13,10 @@ from harness.api.outside import SharedJudging, failures_of_missing, share_judgin
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, UsageError, from_python, on_a_line
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import GroupRanking
-from harness.core.records import Usage
+from harness.core.records import Failure, Usage
 from harness.core.settings_sources import check_names, load
-from harness.integrations.outage import OutageRule, is_of_judge, is_outage
+from harness.integrations.outage import OUTAGE, OutageRule, is_of_judge, is_outage
 
-OUTAGE = "wait 5m, then skip, then stop after 30m"
 _Message = Mapping[str, Any]
 Chat = list[_Message]
 
@@ -210,18 +209,15 @@ class GroupJudge:
         purchases, store = Purchases(self._clock), shared.store()
         if len(group) == 1 and self._settings.judge != "ruler":
             return _failed(1, "a single trajectory has nothing to be compared with", purchases)
+
         tries = 0
         while True:
             try:
                 ranked = await ranked_messages(
                     group, progress=purchases, keep_in=store, ceiling=shared.ceiling, **options
                 )
-                missing = failures_of_missing(ranked.ranking, store) if ranked.ranking else ()
-                if not (of_judge := [failure for failure in missing if is_of_judge(failure)]):
-                    break
-                error = JudgeFailed(f"verdicts are missing: {of_judge[0].message}")
-                error.failures = missing
-                raise error  # those that are there rank all, on a part of what was asked
+                _refuse_part(failures_of_missing(ranked.ranking, store) if ranked.ranking else ())
+                break
             except (CeilingReached, CannotWrite):
                 raise
             except (JudgeFailed, UsageError) as exc:
@@ -266,6 +262,14 @@ class GroupJudge:
 
 
 _LONGEST_PAUSE_S = 30.0
+
+
+def _refuse_part(missing: Sequence[Failure]) -> None:
+    """Raise JudgeFailed where missing verdicts may yet come: those that are there rank all, on a part of the calls."""
+    if of_judge := [failure for failure in missing if is_of_judge(failure)]:
+        error = JudgeFailed(f"verdicts are missing: {of_judge[0].message}")
+        error.failures = tuple(missing)
+        raise error
 
 
 def _failed(members: int, why: str, purchases: Purchases) -> JudgedGroup:

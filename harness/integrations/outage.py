@@ -8,6 +8,8 @@ from typing import Literal, Self
 from harness.core.errors import JudgeFailed, Refused, UsageError, quoted
 from harness.core.records import Failure
 
+OUTAGE = "wait 5m, then skip, then stop after 30m"
+"""The usual rule."""
 _LENGTH = r"(\d+(?:\.\d+)?)(ms|s|m|h)"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _RULE = re.compile(rf"(?:wait {_LENGTH})?(?:(?:^|, then )(skip))?(?:(?:^|, then )(stop)(?: after {_LENGTH})?)?")
@@ -30,10 +32,7 @@ class OutageRule:
         """Read a rule. Raises UsageError."""
         found = _RULE.fullmatch(text) if isinstance(text, str) and text else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if found is None:
-            example = "wait 5m, then skip, then stop after 30m"
-            raise UsageError(
-                f"outage={quoted(text)}: give a rule such as '{example}'; each of its parts may be missing"
-            )
+            raise UsageError(f"outage={quoted(text)}: give a rule such as '{OUTAGE}'; each of its parts may be missing")
         waits, unit, skips, stops, until, until_unit = found.groups()
         wait_s = float(waits) * _SECONDS[unit] if waits else 0.0
         stop_s = float(until) * _SECONDS[until_unit] if until else (math.inf if skips or not stops else wait_s)
