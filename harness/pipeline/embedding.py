@@ -36,7 +36,7 @@ async def embedded_distance(
     if endpoint is None:
         raise UsageError(f"{named}: there is no server to ask: set OPENAI_API_KEY, or OPENAI_BASE_URL")
     gate, client = endpoint_gate(endpoint, settings, run_env.gates), openai_client(endpoint)
-    distances, tokens, cost = list[float](), 0, NOTHING
+    distances, tokens, cost, prices = list[float](), 0, NOTHING, price_list(settings)
 
     async def ask(texts: Sequence[str]) -> Any:
         asked: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
@@ -54,7 +54,7 @@ async def embedded_distance(
             read = reply.usage.prompt_tokens if reply.usage else None
             tokens += read or 0
             bill = Bill(Usage(requests=1, input=read, output=None if read is None else 0))
-            cost += price_list(settings).cost(bill, (model,), endpoint.base_url)
+            cost += prices.cost(bill, (model,), endpoint.base_url)
     except HarnessError:
         raise
     except Exception as exc:

@@ -3,11 +3,11 @@
 import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import openai
-from agents import Agent, ModelProvider, ModelRetrySettings, ModelSettings, RunConfig, Runner
+from agents import Agent, ModelRetrySettings, ModelSettings, RunConfig, Runner
 
 from harness.archive.paraphrases import keep_paraphrases, kept_paraphrases
 from harness.archive.run_info import WayFound
@@ -104,11 +104,9 @@ class _Model:
 
     prepared: Prepared
     own: Agent[Any]
-    provider: ModelProvider
     recorder: Recorder
     config: RunConfig
     retries: ModelRetrySettings
-    refused: RefusedSettings = field(kw_only=True)
 
     async def say(self, prompt: str, temperature: float | None = None, effort: str | None = None) -> str | None:
         """Return its reply; None where it refuses the request for its effort. Raises Refused where there is none."""
@@ -138,7 +136,7 @@ class _Model:
         cold = [await self.say(_RANDOM, 0.0) for _ in range(ZERO_TRIES)]
         warm = [await self.say(_RANDOM, samples) for _ in range(TRIES)] if self._takes_it(cold) else []
         last = self.recorder.calls[-1]
-        if "temperature" in self.refused.of(last.model):
+        if self._refuses_temperature():
             return "refuses the setting temperature"
         if not warm:
             return "ignores a temperature of 0"
@@ -150,7 +148,11 @@ class _Model:
     def _takes_it(self, answers: list[str | None]) -> bool:
         """Return whether answers at temperature 0 begin alike, as far as a model took that."""
         beginnings = {tuple((answer or "").split()[:_FIRST_WORDS]) for answer in answers}
-        return len(beginnings) == 1 and "temperature" not in self.refused.of(self.recorder.calls[-1].model)
+        return len(beginnings) == 1 and not self._refuses_temperature()
+
+    def _refuses_temperature(self) -> bool:
+        """Return whether the model that was asked last has refused a temperature."""
+        return "temperature" in self.recorder.state.refused.of(self.recorder.calls[-1].model)
 
     def way_found(self, asked: str, why: tuple[str, ...]) -> WayFound:
         """Return what was found, and what that cost."""
@@ -167,8 +169,8 @@ async def _asking(prepared: Prepared, run_env: RunEnvironment) -> AsyncGenerator
     """Open the starting agent's model."""
     settings, agent = prepared.settings, prepared.agent
     gate = endpoint_gate(agent.endpoint, settings, run_env.gates)
-    refused = RefusedSettings(strict=settings.strict_temperature)
     provider, client = provider_for(agent.endpoint, gate)
+    refused = RefusedSettings(strict=settings.strict_temperature)
     state = EndpointState(gate, refused, alone_s=run_env.deadline.alone_s)
     recorder = Recorder(state)
     rng = random.Random(f"{settings.seed}/retries")
@@ -177,7 +179,7 @@ async def _asking(prepared: Prepared, run_env: RunEnvironment) -> AsyncGenerator
     config = RunConfig(model=settings.model, model_provider=models, tracing_disabled=True)
     try:
         async with agent.loaded.open(env_before(settings, agent.endpoint, offline=agent.offline)) as own:
-            yield _Model(prepared, own, provider, recorder, config, retries, refused=refused)
+            yield _Model(prepared, own, recorder, config, retries)
     finally:
         if client:
             await client.close()

@@ -1,7 +1,7 @@
 """Why one of two rollouts is above the other: the records, and their sentences, of which none ends with a full stop."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from harness.core.errors import counted
@@ -151,10 +151,10 @@ class PairSide:
         """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
         number = self.place.removeprefix("=")
         place = int(number) if number.isdecimal() else None
-        files = {"files": [file.model_dump(mode="json") for file in self.files]} if self.files else {}
-        fields = asdict(replace(self, files=()))
-        del fields["files"]
-        return fields | files | {"place": place, "shared": self.place.startswith("=")}
+        shown = asdict(self) | {"files": [file.model_dump(mode="json") for file in self.files]}
+        if not self.files:
+            del shown["files"]
+        return shown | {"place": place, "shared": self.place.startswith("=")}
 
 
 @dataclass(frozen=True)
