@@ -2,31 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import harness
 from tests.conftest import ROOT
-from tests.fuzz.attacks import Room
-from tests.fuzz.attempts import Outcome, attempt
+from tests.report.test_why import Runs
 
 LOOK = " ".join((ROOT / "docs" / "commands" / "look.md").read_text("utf-8").split())
-
-
-class Runs:
-    """A room of runs, and the commands that read them, in this process."""
-
-    def __init__(self, top: Path) -> None:
-        self.room = Room.make(top)
-
-    def __call__(self, *argv: str) -> Outcome:
-        return attempt(argv, self.room.work, self.room.environ({"COLUMNS": "80"}))
-
-    def json(self, *argv: str) -> Any:
-        outcome = self(*argv, "--json")
-        assert outcome.code == 0, outcome.err_text
-        return json.loads(outcome.out_text)
 
 
 @pytest.fixture(scope="module")
