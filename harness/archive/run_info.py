@@ -2,7 +2,9 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_args
@@ -55,14 +57,28 @@ def new_run_id(agent: str, at: datetime, salt: str) -> str:
 def list_archived(runs_dir: Path) -> list[Archived]:
     """Return all runs and comparisons, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
     files, _ = _listed(runs_dir)
+    seconds = {folder: _second(folder.name, file.time_ns) for folder, file in files.items()}
+    of_one_second = Counter(seconds.values())
 
-    def begun(folder: Path) -> tuple[str, int, str]:
-        """Return when a run began, to the second as its name says, or else as its file says; and what orders others."""
-        name, time_ns = folder.name, files[folder].time_ns
-        named = name[:_TIME_LENGTH] if _TIME.match(name) else None
-        return named or f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y%m%dT%H%M%S}", time_ns, name
+    def begun(folder: Path) -> tuple[str, float, int, str]:
+        """Return when a run began: by its name, and, of several of one second, by its file; and what orders others."""
+        second, (name, time_ns) = seconds[folder], files[folder]
+        exact = _created_at(folder / name) if of_one_second[second] > 1 else 0.0
+        return second, exact, time_ns, folder.name
 
     return [Archived(folder, _KINDS[files[folder].name]) for folder in sorted(files, key=begun)]
+
+
+def _second(name: str, time_ns: int) -> str:
+    """Return when a run began as its name says, or else as the time of its file does."""
+    return name[:_TIME_LENGTH] if _TIME.match(name) else f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y%m%dT%H%M%S}"
+
+
+def _created_at(path: Path) -> float:
+    """Return when a run began as its file says, in seconds; 0 where that cannot be read."""
+    with suppress(ArchiveDamaged, ValueError, OverflowError):
+        return datetime.fromisoformat(str(parse(read_file(path, LONGEST)).get("created_at"))).timestamp()
+    return 0.0
 
 
 def list_runs(runs_dir: Path) -> list[Path]:

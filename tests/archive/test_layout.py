@@ -38,6 +38,18 @@ def test_of_two_runs_of_one_second_the_one_made_later_is_the_newer(tmp_path: Pat
     assert find_run("last", tmp_path).name == made[1]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_runs_of_one_second_the_one_begun_later_is_the_newer_whatever_their_files_times(
+    tmp_path: Path, first: int
+) -> None:
+    made = [IDS[first], IDS[1 - first]]
+    for nth, run_id in enumerate(made):
+        began = AT.replace(microsecond=500_000 * nth)
+        RunStore.create(tmp_path, an_info(run_id, created_at=began)).close()
+        os.utime(tmp_path / run_id / "run.json", ns=(1 - nth, 1 - nth))
+    assert find_run("last", tmp_path).name == made[1]
+
+
 @pytest.mark.parametrize("run_id", IDS)
 def test_a_run_is_found_by_its_id_and_by_its_path(runs: Path, run_id: str) -> None:
     assert find_run(run_id, runs) == find_run(str(runs / run_id), Path("elsewhere")) == runs / run_id
