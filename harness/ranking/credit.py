@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ _REACH = 1.959964
 """Standard deviations to either side of 95 %."""
 _DRAWS = 1024
 _LEAST = 1e-12
+_Named = Literal["won", "lost"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class StepCredit(NamedTuple):
     """It holds the true credit with a probability of 95 %."""
     shared: int
     """How many other rollouts were shown the same before it."""
-    named: Literal["won", "lost"] | None
+    named: _Named
     """The step that made the rollout better, or worse, than any other step of it did, where that is known."""
 
 
@@ -106,6 +107,17 @@ class _Field(NamedTuple):
     """(nodes, nodes)."""
 
 
+class _Posterior(NamedTuple):
+    """Posterior of the field."""
+
+    values: Floats
+    """(nodes,): means."""
+    covariance: Floats
+    """(nodes, nodes)."""
+    widths: Floats
+    """(B,): the prior variances of the changes on the branches, as they were learnt."""
+
+
 class _Changes(NamedTuple):
     """Posterior of the changes on the branches."""
 
@@ -115,11 +127,32 @@ class _Changes(NamedTuple):
     """(B, B)."""
 
 
+class PathDraws(NamedTuple):
+    """What the values along a rollout may be: fixed draws, so the same input gives the same output."""
+
+    values: NDArray[np.float32]
+    """(steps + 1, draws): V of each state, then of the end."""
+    ahead: Floats
+    """(steps,): the variance that lies between each state and the end."""
+
+
 def group_credit(graph: PathGraph, margins: GroupMargins, spread: float) -> GroupCredit:
     """Return what the steps of a group were worth. `spread` is the mean of `GroupMargins.spread` over all groups.
 
     Of two rollouts and more; the margins are in the order of the graph's rollouts.
     """
+    posterior = _posterior(graph, margins, spread)
+    named = [_names(np.diff(path.values, axis=0), math.sqrt(spread)) for path in _drawn(graph, posterior)]
+    at = _Changes(graph.incidence @ posterior.values, graph.incidence @ posterior.covariance @ graph.incidence.T)
+    return GroupCredit(_told(graph, posterior, at, named), list(_siblings(graph, at)))
+
+
+def drawn_paths(graph: PathGraph, margins: GroupMargins, spread: float) -> list[PathDraws]:
+    """Return draws from the posterior that `group_credit` tells of, a rollout each."""
+    return _drawn(graph, _posterior(graph, margins, spread))
+
+
+def _posterior(graph: PathGraph, margins: GroupMargins, spread: float) -> _Posterior:
     n, precision = graph.n, np.linalg.inv(graph.covariance)
     even = np.ones(int(graph.decisions.max()) + 1)
     unit = _half_distance(_precision(graph, precision, even), n)
@@ -129,13 +162,13 @@ def group_credit(graph: PathGraph, margins: GroupMargins, spread: float) -> Grou
         at = _changes(graph, _field(_precision(graph, precision, scales * size), n), margins)
         squares = (precision * (at.covariance + np.outer(at.means, at.means))).sum(axis=1)
         scales = (_STEP_DOF + np.bincount(graph.decisions, squares) / size) / (_STEP_DOF + dims)
-    scales = scales * size * MISFIT
-    field = _field(_precision(graph, precision, scales / MISFIT), n)
-    field = field._replace(covariance=field.covariance * MISFIT)
-    at = _changes(graph, field, margins)
-    widths = np.diag(graph.covariance) * scales[graph.decisions]
-    steps = _told(graph, field.weights @ margins.means, at, widths, math.sqrt(spread))
-    return GroupCredit(steps, list(_siblings(graph, at)))
+    scales = scales * size
+    field = _field(_precision(graph, precision, scales), n)
+    return _Posterior(
+        field.weights @ margins.means,
+        field.weights @ margins.covariance @ field.weights.T + field.covariance * MISFIT,
+        np.diag(graph.covariance) * scales[graph.decisions] * MISFIT,
+    )
 
 
 def _siblings(graph: PathGraph, at: _Changes) -> Iterator[SiblingPair]:
@@ -180,9 +213,10 @@ def _changes(graph: PathGraph, field: _Field, margins: GroupMargins) -> _Changes
     return _Changes(of_ends @ margins.means, of_ends @ margins.covariance @ of_ends.T + unknown)
 
 
-def _told(graph: PathGraph, values: Floats, at: _Changes, widths: Floats, sd: float) -> list[list[StepCredit]]:
+def _told(
+    graph: PathGraph, posterior: _Posterior, at: _Changes, named: Sequence[Sequence[_Named]]
+) -> list[list[StepCredit]]:
     """Return what is told of each step. Within a branch value changes as a bridge does: no rollout parted there."""
-    named = _named(graph, at, widths, sd)
     variances = np.maximum(np.diag(at.covariance), 0)
     told: list[list[StepCredit]] = []
     for steps, names in zip(graph.steps, named, strict=True):
@@ -190,8 +224,8 @@ def _told(graph: PathGraph, values: Floats, at: _Changes, widths: Floats, sd: fl
         for step, name in zip(steps, names, strict=True):
             branch = graph.branches[step.branch]
             share, mean = branch.shares[step.place], float(at.means[step.branch])
-            value = float(values[branch.start]) + sum(branch.shares[: step.place]) * mean
-            bridge = share * (1 - share) * widths[step.branch]
+            value = float(posterior.values[branch.start]) + sum(branch.shares[: step.place]) * mean
+            bridge = share * (1 - share) * posterior.widths[step.branch]
             reach = _REACH * math.sqrt(share * share * variances[step.branch] + bridge)
             interval = (share * mean - reach, share * mean + reach)
             row.append(StepCredit(value, share * mean, interval, step.shared, name))
@@ -199,22 +233,28 @@ def _told(graph: PathGraph, values: Floats, at: _Changes, widths: Floats, sd: fl
     return told
 
 
-def _named(graph: PathGraph, at: _Changes, widths: Floats, sd: float) -> list[list[Literal["won", "lost"] | None]]:
-    """Tell which steps are named, by fixed draws from the posterior: the same input gives the same output."""
-    values, vectors = np.linalg.eigh(at.covariance)
-    normals = _normals(len(values) + sum(len(branch.shares) for branch in graph.branches))
-    root = (vectors * np.sqrt(np.maximum(values, 0))).astype(np.float32)
-    totals = root @ normals[: len(values)] + at.means.astype(np.float32)[:, None]
-    drawn, used = list[Any](), len(values)
-    for branch, total, width in zip(graph.branches, totals, widths, strict=True):
+def _drawn(graph: PathGraph, posterior: _Posterior) -> list[PathDraws]:
+    eigenvalues, vectors = np.linalg.eigh(posterior.covariance)
+    used = len(eigenvalues)
+    normals = _normals(used + sum(len(branch.shares) for branch in graph.branches))
+    root = (vectors * np.sqrt(np.maximum(eigenvalues, 0))).astype(np.float32)
+    values = root @ normals[:used] + posterior.values.astype(np.float32)[:, None]
+    drawn = list[NDArray[np.float32]]()
+    for branch, width in zip(graph.branches, posterior.widths, strict=True):
         shares, after = np.array(branch.shares, np.float32)[:, None], used + len(branch.shares)
         free = np.sqrt(np.float32(width) * shares) * normals[used:after]
-        drawn.append(free + shares * (total - free.sum(axis=0)))
+        drawn.append(free + shares * (values[branch.end] - values[branch.start] - free.sum(axis=0)))
         used = after
-    return [_names(np.stack([drawn[step.branch][step.place] for step in steps]), sd) for steps in graph.steps]
+    paths = list[PathDraws]()
+    for steps in graph.steps:
+        start = values[graph.branches[steps[0].branch].start]
+        widths = [posterior.widths[s.branch] * graph.branches[s.branch].shares[s.place] for s in steps]
+        along = np.cumsum(np.stack([start, *(drawn[s.branch][s.place] for s in steps)]), axis=0)
+        paths.append(PathDraws(along, np.cumsum(widths[::-1])[::-1]))
+    return paths
 
 
-def _names(credits_: NDArray[np.float32], sd: float) -> list[Literal["won", "lost"] | None]:
+def _names(credits_: NDArray[np.float32], sd: float) -> list[_Named]:
     """Name steps by draws of their credits, (steps, draws)."""
     least = NAMED_ABOVE * sd
     won = ((credits_ == credits_.max(axis=0)) & (credits_ > least)).mean(axis=1) >= NAMED_AT

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -64,10 +64,11 @@ class PathGraph:
         return matrix
 
 
-def path_graph(paths: Sequence[Sequence[Hashable]]) -> PathGraph:
+def path_graph(paths: Sequence[Sequence[Hashable]], replayed: Sequence[int] = ()) -> PathGraph:
     """Return the graph of rollouts, of each the states that its model calls were shown, in order.
 
-    Raises ValueError for a path without a state.
+    `replayed` tells how many first calls of each came from the record of another, as those of a fork do: they say
+    nothing of how probable a choice is. Raises ValueError for a path without a state.
     """
     if not all(paths):
         raise ValueError("a path needs at least one state")
@@ -79,6 +80,10 @@ def path_graph(paths: Sequence[Sequence[Hashable]]) -> PathGraph:
         walks.append([numbers.setdefault(state, len(paths) + len(numbers)) for state in states] + [end])
     edges = Counter(chain.from_iterable(map(pairwise, walks)))
     shared = Counter(chain.from_iterable(walks))
+    forced = [calls + (not one_start) if calls else 0 for calls in replayed or [0] * len(walks)]
+    made = Counter(
+        edge for walk, calls in zip(walks, forced, strict=True) for edge in islice(pairwise(walk), calls, None)
+    )
     rows = list(_branches(edges, walks[0][0], len(paths)))
     widths = _widths(walks, edges)
     place_of = {edge: (at, place) for at, row in enumerate(rows) for place, edge in enumerate(row)}
@@ -94,7 +99,7 @@ def path_graph(paths: Sequence[Sequence[Hashable]]) -> PathGraph:
             for row, own in zip(rows, variances, strict=True)
         ),
         decisions=starts,
-        covariance=_covariance([edges[row[0]] for row in rows], [sum(own) for own in variances], starts),
+        covariance=_covariance([made[row[0]] for row in rows], [sum(own) for own in variances], starts),
         steps=tuple(
             tuple(StepPlace(*place_of[edge], shared[edge[0]] - 1) for edge in pairwise(walk[not one_start :]))
             for walk in walks
@@ -148,7 +153,7 @@ def _widths(walks: Sequence[Sequence[int]], edges: Mapping[_Edge, int]) -> dict[
 
 
 def _covariance(counts: Sequence[int], widths: Sequence[float], decisions: Ints) -> Floats:
-    """Return the prior covariance of the changes on branches, each of which so many rollouts took.
+    """Return the prior covariance of the changes on branches, each of which so many rollouts took by choice.
 
     A state's value is the mean over the choices that the agent makes there. So the changes of a choice, weighted by how
     probable each is, add up to 0: cov(x_a - sum p x) = 1(a = b) - E p_a - E p_b + E sum p^2 for independent x, and p a
