@@ -45,6 +45,19 @@ def command(base_url: str, queries: Path, folder: Path, **more: str) -> list[str
     return [sys.executable, "-m", "harness", "run", *options]
 
 
+def write_queries(folder: Path, count: int) -> Path:
+    """Write so many queries, a line each."""
+    path = folder / f"{count}.jsonl"
+    path.write_text("".join(json.dumps({"query": f"Why {k}?"}) + "\n" for k in range(count)))
+    return path
+
+
+def arguments(side: str, base_url: str, queries: Path, folder: Path, **more: str) -> list[str]:
+    """Return the process of a side, `bare` or the command with `more` options."""
+    bare_loop = [sys.executable, __file__, "--bare", base_url, str(queries)]
+    return bare_loop if side == "bare" else command(base_url, queries, folder, **more)
+
+
 def cpu(arguments: list[str]) -> float:
     """Return the CPU seconds, user and system, that a process takes."""
     environ = os.environ | {"OPENAI_API_KEY": "none", "PYTHONPATH": str(HERE.parent)}
@@ -56,12 +69,7 @@ def cpu(arguments: list[str]) -> float:
 
 def marginal_ms(side: str, base_url: str, folder: Path, **more: str) -> float:
     """Return the CPU milliseconds of a further rollout; `more` are options of the command."""
-    seconds = list[float]()
-    for count in (FEW, MANY):
-        queries = folder / f"{count}.jsonl"
-        queries.write_text("".join(json.dumps({"query": f"Why {k}?"}) + "\n" for k in range(count)))
-        bare_loop = [sys.executable, __file__, "--bare", base_url, str(queries)]
-        seconds.append(cpu(bare_loop if side == "bare" else command(base_url, queries, folder, **more)))
+    seconds = [cpu(arguments(side, base_url, write_queries(folder, count), folder, **more)) for count in (FEW, MANY)]
     return 1000 * (seconds[1] - seconds[0]) / ((MANY - FEW) * N)
 
 
