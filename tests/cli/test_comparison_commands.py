@@ -26,7 +26,7 @@ def test_ls_lists_a_comparison_among_the_runs_and_says_which_it_is(harness: Harn
     a_bare_run(tmp_path / "runs")
     before = harness("ls", "--wide")
     a_filled_comparison(tmp_path / "runs", COMPARISON, created_at=AT + timedelta(seconds=5))
-    with a_comparison(tmp_path / "runs", f"{COMPARISON}-2"):
+    with a_comparison(tmp_path / "runs", f"{COMPARISON}-2", created_at=AT + timedelta(seconds=5.5)):
         listed = harness("ls", "--wide")
     head, run, finished, begun = (line for line in listed.out.splitlines() if any(c.isalnum() for c in line))
     assert "kind" not in before.out
