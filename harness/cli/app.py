@@ -22,7 +22,7 @@ from harness.core.errors import ExitCode, HarnessError, as_called, call, set_com
 
 _GROUPS = {
     "Start": ("start_options", ("run", "best", "resume", "doctor", "agents")),
-    "Look": ("look_options", ("show", "why", "credit", "ls", "stats", "report")),
+    "Look": ("look_options", ("show", "why", "credit", "ls", "stats", "plan", "report")),
     "Judge again": ("keep_options", ("rescore", "rank", "judges", "label", "rubric")),
     "Compare": ("compare_options", ("compare", "gate")),
     "Train": ("keep_options", ("export", "import")),

@@ -150,6 +150,16 @@ stats_command = options.declared(
     options.setting_option("seed"),
     options.caller("runs_dir", "json", "wide"),
 )
+plan_command = options.declared(
+    "plan:plan",
+    """Say how many rollouts a query, and which recipes of `run --vary`, are enough, by a run as the pilot.
+
+    Reads the archive alone. What a run would cost is said by `run --dry-run`.
+    """,
+    options.run_argument,
+    options.ranking_option(),
+    options.caller("runs_dir", "json", "wide"),
+)
 report_command = options.declared(
     "report:report",
     "Write the report.html of a run, or of a comparison, from its archive, and print where it is.",

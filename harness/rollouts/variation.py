@@ -2,6 +2,7 @@
 
 import inspect
 import random
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -32,6 +33,18 @@ def recipes(vary: Vary) -> tuple[Recipe, ...]:
     models = [name for name, weight in vary.models for _ in range(weight)]
     each = product(vary.efforts or (None,), variants or (None,), models or (None,))
     return tuple(Recipe(effort=effort, instructions=number, model=model) for effort, number, model in each)
+
+
+def without_recipes(vary: Vary, names: Collection[str]) -> Vary | None:
+    """Return ways that make all recipes but those named; None where no ways make just these."""
+    kept = [recipe for recipe in recipes(vary) if recipe.name not in names]
+    left = replace(
+        vary,
+        efforts=tuple(effort for effort in vary.efforts if any(r.effort == effort for r in kept)),
+        models=tuple((model, weight) for model, weight in vary.models if any(r.model == model for r in kept)),
+        variants=tuple(text for at, text in enumerate(vary.variants, 1) if any(r.instructions == at for r in kept)),
+    )
+    return left if kept and left.count == len(kept) else None
 
 
 def dealt(settings: Settings, query: str, index: int) -> Recipe | None:

@@ -17,6 +17,7 @@ COMMANDS = (
     "show --matches",
     "ls",
     "stats",
+    "plan",
     "validate",
     "replay",
     "report",

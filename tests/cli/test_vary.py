@@ -12,6 +12,7 @@ from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.records import Rollout
 from tests.cli.test_agent_file_and_instructions import Command, command, instructions_of, without_its_last_rollout
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
 
 __all__ = ["command"]
 VARIANTS = "Sources first.\n---\nreplace:\nBe brief.\n"
@@ -165,3 +166,30 @@ def test_stats_has_the_diversity_of_a_run_that_varies(command: Command):
     assert [each["name"] for each in recipes] == ["instructions=1", "instructions=2"]
     assert not any(each["drop"] for each in recipes)
     assert "Gain of instructions=1" in command("stats")
+
+
+def test_a_plan_by_a_pilot_run_drops_the_useless_recipe_and_says_how_many_rollouts_are_enough(
+    command: Command, tmp_path: Path
+):
+    marks = {"low": "2", "high": "8"}
+
+    def answering(seen: Seen) -> Say:
+        return Say(marks.get(seen.body.get("reasoning_effort", ""), "5"))
+
+    (tmp_path / "q.txt").write_text("\n".join(f"Why {n}?" for n in range(12)))
+    with FakeEndpoint(answering, fair_judge(int)).serving() as endpoint:
+        at = f"--agent mine --queries q.txt --base-url {endpoint.base_url} --model m --api chat --judge-model j"
+        command(f"run {at} -n 5 --vary effort=low,high -q")
+    told = json.loads(command("plan --json"))
+    assert (told["n"], told["most"], told["vary"], told["drop"]) == (2, 3, "effort=high", ["effort=low"])
+    assert told["gain"] == pytest.approx(told["gain_of_most"], rel=0.01)
+    said = command("plan")
+    assert said.startswith("next run: -n 2 --vary effort=high\n")
+    assert "drop it: score of its best sample" in said
+
+
+@pytest.mark.usefixtures("varied")
+def test_a_plan_by_a_single_query_says_that_it_tells_no_number(command: Command):
+    told = json.loads(command("plan --json"))
+    assert {name: told[name] for name in ("n", "drop")} == {"n": None, "drop": []}
+    assert "not told, for fewer than 10 queries have a judged anchor" in command("plan")

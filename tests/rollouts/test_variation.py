@@ -16,7 +16,7 @@ from harness.core.records import Group, Query
 from harness.core.settings import Settings
 from harness.core.settings_sources import load
 from harness.report.summary.rollouts import anchor_is_greedy
-from harness.rollouts.variation import dealt, recipes, vary_in
+from harness.rollouts.variation import dealt, recipes, vary_in, without_recipes
 from harness.tournament.group import briefed_rollout
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen
 from tests.rollouts.test_capture import roll_out
@@ -58,6 +58,25 @@ def test_ways_joined_by_x_make_a_recipe_of_each_combination():
         "effort=high, instructions=1, model=m",
         "effort=high, instructions=2, model=m",
     ]
+
+
+@pytest.mark.parametrize(
+    ("vary", "names", "left"),
+    [
+        ("effort=low,high,max", {"effort=high"}, "effort=low,max"),
+        ("temperaturexmodels=a:2,b:1", {"model=b"}, "temperaturexmodels=a:2"),
+        ("effort=low,highxmodels=a,b", {"effort=low, model=a", "effort=low, model=b"}, "effort=highxmodels=a:1,b:1"),
+        ('instructions=["A","B","C"]', {"instructions=1", "instructions=3"}, 'instructions=["B"]'),
+        ("effort=low,highxmodels=a,b", {"effort=low, model=a"}, None),
+        ("effort=low", {"effort=low"}, None),
+        ("temperature", set[str](), "temperature"),
+    ],
+)
+def test_without_some_recipes_the_ways_make_just_the_others_or_there_are_none(
+    vary: str, names: set[str], left: str | None
+):
+    ways = without_recipes(vary_in(load({"vary": vary})), names)
+    assert (ways and str(ways)) == left
 
 
 def test_by_temperature_alone_no_sample_has_a_recipe():

@@ -20,6 +20,8 @@ _LEVEL = 0.04
 """How often any recipe at all is called one to drop where none differs: a little below the 5 % that docs promise.
 Samples of one recipe are alike, and then two of seven are first more rarely than in two of seven queries."""
 _ENOUGH_QUERIES, _ENOUGH_GAIN = 10, 0.9
+WITHOUT_ADVICE = f"fewer than {_ENOUGH_QUERIES} queries have a judged anchor and samples, or no sample gains anything"
+"""When a run shows no number of rollouts that is enough."""
 
 
 @dataclass(frozen=True)
