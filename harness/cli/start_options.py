@@ -15,7 +15,7 @@ run_command = options.declared(
     options.run_agent_option,
     click.option("--queries", metavar="FILE", help="Many queries: JSONL, CSV or lines; - for stdin."),
     options.setting_options(
-        *("n", "temperature", "top_p", "vary", "strict_temperature", "model", "base_url", "api"),
+        *("n", "temperature", "anchor_temperature", "top_p", "vary", "strict_temperature", "model", "base_url", "api"),
         *options.RANKING_SETTINGS,
         *("show_instructions", "concurrency", "judge_concurrency", "max_unjudged", "engine", "ray_address"),
         *("ship", "isolate", "memory", "timeout", "judge_timeout", "request_timeout", "give_up", "grace", "retries"),
@@ -40,7 +40,7 @@ best_command = options.declared(
     options.run_agent_option,
     options.setting_options("confidence", default="0.95"),
     options.setting_options(
-        *("n", "temperature", "top_p", "vary", "strict_temperature", "model", "base_url", "api"),
+        *("n", "temperature", "anchor_temperature", "top_p", "vary", "strict_temperature", "model", "base_url", "api"),
         *("judge_model", "judge_base_url", "judge_api", "judge_label", "judge_profile", "rubric", "show_instructions"),
         *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout", "give_up", "grace"),
         *("retries", "repairs", "max_turns", "approve", "max_cost", "prices", "price_by_name"),

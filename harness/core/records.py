@@ -174,10 +174,7 @@ BEGUN = Bill(Usage.model_construct(requests=1), is_part=True)
 
 
 class Query(Record):
-    """What the agent is asked. `reference` is the expected answer, where the user has one.
-
-    `items`: the SDK's input items, where the query is more than a text; `text` is what people and judges read of them.
-    """
+    """What the agent is asked: `text`, or the SDK's `items`, with `text` for people. `reference`: the right answer."""
 
     id: str
     text: str
@@ -283,6 +280,8 @@ class ModelCall(PaidCall):
     """The id of the tool call during which it was made, None for a call of the outermost run."""
     within_raw: int | None = None
     """Which of the rollout's raw calls asked for that tool call."""
+    policy: tuple[int, ...] = Field(default=(), exclude_if=is_empty)
+    """Versions of a trained policy: when the call began, and when its reply came if that is another."""
 
 
 class Effective(Record):

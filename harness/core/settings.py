@@ -37,7 +37,10 @@ class Settings:
     """Everything about a run that a user may set. `harness.core.settings_sources.load` makes checked ones."""
 
     n: int = declare(8, "Rollouts a query, the anchor included.", at_least=1, at_most=256)
-    temperature: float = declare(0.8, "The samples' temperature; the anchor's is 0.", at_least=0, at_most=2)
+    temperature: float = declare(0.8, "The samples' temperature.", at_least=0, at_most=2)
+    anchor_temperature: float = declare(
+        0.0, "The anchor's temperature; training wants that of the samples.", at_least=0, at_most=2
+    )
     top_p: float | None = declare(None, "The samples' top_p.", default_text="the agent's own", above=0, at_most=1)
     vary: str | None = declare(
         None,
@@ -325,7 +328,9 @@ ADDRESSES = ("base_url", "judge_base_url")
 
 _OF_ONE_COMMAND = ("engine", "ray_address", "ship", "isolate", "memory")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
-_ADDED_LATER = ("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch", "vary")
+_ADDED_LATER = (
+    *("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch", "vary", "anchor_temperature"),
+)
 """Settings that are written down only where they are used."""
 
 
@@ -352,7 +357,8 @@ OF_JUDGING = (
 )
 """They change those of the runs that are compared."""
 OF_ROLLING_OUT = (
-    *("n", "temperature", "top_p", "vary", "strict_temperature", "base_url", "api", "concurrency", "timeout"),
+    *("n", "temperature", "anchor_temperature", "top_p", "vary", "strict_temperature", "base_url", "api"),
+    *("concurrency", "timeout"),
     *("max_turns", "approve", "redact", "upload_traces", "offline", "corpus"),
 )
 """Only agents have a use for them."""

@@ -65,7 +65,9 @@ class ComparedSettings(LaterSettings, total=False):
     """Every setting of a comparison but `n`."""
 
     temperature: float
-    """The samples' temperature; the anchor's is 0. [default: 0.8; 0 to 2]"""
+    """The samples' temperature. [default: 0.8; 0 to 2]"""
+    anchor_temperature: float
+    """The anchor's temperature; training wants that of the samples. [default: 0; 0 to 2]"""
     top_p: float | None
     """The samples' top_p. [default: the agent's own; above 0, at most 1]"""
     vary: str | Mapping[str, object] | None

@@ -91,6 +91,7 @@ async def open_run_context(
             ceiling=ceiling or Ceiling(),
             stop=run_env.stop,
             deadline=run_env.deadline,
+            policy_version=run_env.policy_version,
             on_write=WrittenFiles(run_env.progress.note, _advice(settings)).wrote,
             alternatives=sources if spec.servers else (),
         )

@@ -1,6 +1,6 @@
 """What a command takes from outside: read once by the command or by the Python API, and passed on from there."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
@@ -24,6 +24,8 @@ class RunEnvironment:
     progress: Progress = field(default_factory=Silent)
     stop: StopSign = field(default_factory=StopSign)
     deadline: Deadline = NO_DEADLINE
+    policy_version: Callable[[], int] | None = None
+    """Tells which version of a trained policy the agent's server samples from now; None: nobody trains it."""
     side: Alongside | None = None
     """What the run shares with others that are made side by side with it; None: it is made alone."""
 

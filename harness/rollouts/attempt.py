@@ -40,7 +40,7 @@ from harness.rollouts.sandboxes import Workspaces
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
-from harness.rollouts.variation import ANCHOR_TEMPERATURE, dealt, refused_words, sampling_for, vary_in, with_variant
+from harness.rollouts.variation import dealt, refused_words, sampling_for, vary_in, with_variant
 from harness.rollouts.written_files import OnWrite, writes_told
 
 
@@ -88,6 +88,8 @@ class RunContext:
     """Agents of whose own temperature it has been said that it gives way, and NO_CONTEXT where that has been said."""
     on_write: OnWrite = lambda _path, _rollout: None
     """Told of each file that a rollout opens for writing."""
+    policy_version: Callable[[], int] | None = None
+    """Tells which version of the policy the server samples from now; None: nobody trains it."""
 
     @property
     def given_up(self) -> str | None:
@@ -352,11 +354,12 @@ class Attempt:
         return config
 
     def _note_override(self, agent: Agent[Any]) -> None:
-        own, temperature = agent.model_settings.temperature, self.run_context.settings.temperature
+        own, settings = agent.model_settings.temperature, self.run_context.settings
+        temperature, of_anchor = settings.temperature, settings.anchor_temperature
         if own in (None, temperature) or self.requested.temperature is None or agent.name in self.run_context.noted:
             return
         self.run_context.noted.add(agent.name)
-        runs = f"{temperature:g} for the samples ({option('temperature')}), {ANCHOR_TEMPERATURE:g} for the anchor"
+        runs = f"{temperature:g} for the samples ({option('temperature')}), {of_anchor:g} for the anchor"
         gives_way = f"the temperature {own:g} of agent {agent.name!r} gives way to the run's"
         self.run_context.progress.note(f"{gives_way}: {runs}")
 

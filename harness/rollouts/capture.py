@@ -220,6 +220,8 @@ class WireReply:
     """The reply in tokens, where the server sent all of them."""
     beside: dict[str, Any] | None = None
     """What the body says that the SDK's object of the reply does not hold; None for a stream."""
+    policy: Sequence[int] = ()
+    """The policy's version when the call began, and when its reply came if that is another."""
 
 
 @contextmanager

@@ -133,7 +133,8 @@ class Keeper:
         if not self._is_kept:
             return
         packed, sampled = self.packed.add(RawCall(call.request, call.response, call.wire.beside)), call.wire.sampled
-        wire = {"finish": call.wire.finish, "model": call.wire.model, "temperature": call.wire.temperature}
+        told = {"finish": call.wire.finish, "model": call.wire.model, "temperature": call.wire.temperature}
+        wire: dict[str, Any] = told | ({"policy": list(call.wire.policy)} if call.wire.policy else {})
         wire["bill"] = _BILL.dump_python(call.wire.bill, mode="json")
         self._is_kept = (
             not self.packed.is_redacted

@@ -109,15 +109,17 @@ class RolloutsHere:
     async def _make(self, begun: BegunRollout) -> str | None:
         """Make the rollout, or return why it cannot go on from what the attempt before has had."""
         run_context, query, index = self.run_context, begun.query, begun.index
-        recipe = dealt(run_context.settings, query.id, index)
+        settings = run_context.settings
+        recipe = dealt(settings, query.id, index)
         recorder = Recorder(
             on_reply=begun.first_call.reply,
             state=run_context.models.state,
-            limit=TimeLimit(run_context.settings.timeout),
+            limit=TimeLimit(settings.timeout),
             seed=sampling_seed(run_context, query, index),
-            approver=ChosenApprover(run_context.settings.approve, run_context.loaded.approve),
-            greedy=index == 0 and vary_in(run_context.settings).temperature,
+            approver=ChosenApprover(settings.approve, run_context.loaded.approve),
+            greedy=index == 0 and vary_in(settings).temperature and not settings.anchor_temperature,
             effort=recipe and recipe.effort,
+            policy_version=run_context.policy_version,
         )
         attempt = Attempt(run_context, query, index, recorder, run_context.clock(), before=begun.before)
         self.on_begin(attempt)
@@ -147,7 +149,7 @@ class RolloutsHere:
             return why
         if begun.leads and not begun.first_call.answered:
             calls, endpoint = recorder.calls, run_context.models.endpoint
-            model = run_context.settings.model or (calls[0].model if calls else None) or "the default"
+            model = settings.model or (calls[0].model if calls else None) or "the default"
             refusal = as_refusal(outcome.error, model, endpoint.host if endpoint else "the agent's endpoint")
             if refusal:
                 SPAN_LOG.take(attempt.trace_id)

@@ -179,6 +179,7 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None, pricing: Pric
         raw=raw,
         agent=agent,
         own_model=recorded.own_model if recorded else None,
+        policy=tuple(recorded.wire.policy) if recorded else (),
         started_at=when(made.started_at),
         duration_s=made.duration_s,
         usage=bill.usage if bill else None,

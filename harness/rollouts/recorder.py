@@ -61,6 +61,8 @@ class Recorder:
     """Of the anchor, at temperature 0: a top_p of the agent's own is not sent."""
     effort: str | None = None
     """The reasoning effort that every call asks for; None: what the agent asks for."""
+    policy_version: Callable[[], int] | None = None
+    """Tells the policy's version now, where one is trained."""
     stop_before_first_call: bool = False
     """The fingerprint of the first call is all that is wanted."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
@@ -88,6 +90,7 @@ class Recorder:
         call.began_s = self.limit.spent_s
         if self._failed_s is not None:
             self._lost_s, self._failed_s = self._lost_s + call.began_s - self._failed_s, None
+        self._note_policy(call)
         self.calls.append(call)
 
     def end(
@@ -96,6 +99,7 @@ class Recorder:
         """Note how a call ended."""
         call.response, call.error, call.ended_at = response, error, get_trace_provider().time_iso()
         if response is not None:
+            self._note_policy(call)
             self.on_reply()
             self.kept(call)
             return
@@ -103,6 +107,10 @@ class Recorder:
         self._lost_s += self._failed_s - call.began_s
         if isinstance(error, Exception) and is_quota(error):
             self.fatal = error
+
+    def _note_policy(self, call: RecordedCall) -> None:
+        if self.policy_version and (version := self.policy_version()) not in call.wire.policy:
+            call.wire.policy = (*call.wire.policy, version)
 
     @property
     def has_reply(self) -> bool:

@@ -16,7 +16,6 @@ from harness.core.recipes import BY_TEMPERATURE, Recipe, Vary, parse_vary, varie
 from harness.core.records import Role, Sampling
 from harness.core.settings import Settings
 
-ANCHOR_TEMPERATURE = 0.0
 _parsed = lru_cache(maxsize=8)(parse_vary)
 """A run's text is read once, not once a rollout."""
 
@@ -62,13 +61,12 @@ def dealt(settings: Settings, query: str, index: int) -> Recipe | None:
 
 
 def sampling_for(settings: Settings, role: Role, recipe: Recipe | None, seed: int | None) -> Sampling:
-    """Return the settings asked for; top_p means nothing at temperature 0, so the anchor has none."""
+    """Return the settings asked for; top_p means nothing at temperature 0, so an anchor there has none."""
     model = (recipe and recipe.model) or settings.model
     by_temperature = vary_in(settings).temperature
-    if role == "anchor":
-        return Sampling(temperature=ANCHOR_TEMPERATURE if by_temperature else None, seed=seed, model=model)
-    temperature = settings.temperature if by_temperature else None
-    return Sampling(temperature=temperature, top_p=settings.top_p, seed=seed, model=model)
+    of_role = settings.anchor_temperature if role == "anchor" else settings.temperature
+    top_p = None if role == "anchor" and not of_role else settings.top_p
+    return Sampling(temperature=of_role if by_temperature else None, top_p=top_p, seed=seed, model=model)
 
 
 def refused_words(recipe: Recipe) -> str:

@@ -147,7 +147,7 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
     if place is None or place.rank is None or place.reward is None:
         yield "without a rank"
     trains_one_policy = rules.format in {"groups", "art"}
-    is_greedy = rollout.role == "anchor" and (rollout.requested.temperature is not None or rollout.origin is not None)
+    is_greedy = rollout.role == "anchor" and (rollout.requested.temperature == 0 or rollout.origin is not None)
     if trains_one_policy and is_greedy and "anchor" not in included:
         yield "the anchor: it was sampled at temperature 0"
     if rollout.recipe and rollout.recipe.changes_policy and "varied" not in included:

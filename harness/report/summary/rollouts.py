@@ -307,7 +307,9 @@ def anchor_is_greedy(group: Group) -> bool | None:
     None also where the samples, three or more, gave one answer at temperatures above 0: the model may ignore them all.
     """
     anchor = next((r for r in group.rollouts if r.role == "anchor"), None)
-    if anchor is None or at_own_temperature(anchor) or not any(c.error is None for c in anchor.calls):
+    if anchor is None or at_own_temperature(anchor) or anchor.requested.temperature:
+        return None
+    if not any(c.error is None for c in anchor.calls):
         return None
     varied = [r.trajectory.answer for r in group.rollouts if r.role == "sample" and r.requested.temperature]
     if len(varied) > 2 and len(set(varied)) == 1 and anchor.effective.temperature == 0:
