@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.api.message_tournament import RankMessagesSettings, ranked_messages
+from harness.api.outage import OUTAGE, JudgeOutage, is_outage, refuse_part
 from harness.api.outside import SharedJudging, failures_of_missing, share_judging
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, UsageError, from_python, on_a_line
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import GroupRanking
-from harness.core.records import Failure, Usage
+from harness.core.records import Usage
 from harness.core.settings_sources import check_names, load
-from harness.integrations.outage import OUTAGE, OutageRule, is_of_judge, is_outage
 
 _Message = Mapping[str, Any]
 Chat = list[_Message]
@@ -148,7 +148,7 @@ class GroupJudge:
 
         `clock` gives seconds; how long the judge has been out is told by it.
         """
-        self._outage, self._clock = OutageRule.read(outage), clock
+        self._outages, self._clock = JudgeOutage(outage, clock), clock
         self._options: dict[str, Any] = {**settings, "judge_model": judge_model}
         with from_python():
             check_names(self._options, RankMessagesSettings.__annotations__)
@@ -158,12 +158,10 @@ class GroupJudge:
         self._shared: SharedJudging | None = None
         self._has_judged = False
         self._under_way = 0
-        self._out_since: float | None = None
-        self._without = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: nothing that is open here."""
-        return self.__dict__ | {"_shared": None, "_has_judged": False, "_under_way": 0, "_out_since": None}
+        return self.__dict__ | {"_shared": None, "_has_judged": False, "_under_way": 0}
 
     @property
     def level(self) -> float:
@@ -216,7 +214,7 @@ class GroupJudge:
                 ranked = await ranked_messages(
                     group, progress=purchases, keep_in=store, ceiling=shared.ceiling, **options
                 )
-                _refuse_part(failures_of_missing(ranked.ranking, store) if ranked.ranking else ())
+                refuse_part(failures_of_missing(ranked.ranking, store) if ranked.ranking else ())
                 break
             except (CeilingReached, CannotWrite):
                 raise
@@ -225,51 +223,17 @@ class GroupJudge:
                     if isinstance(exc, UsageError) and not self._has_judged:
                         raise
                     return _failed(len(group), str(exc), purchases)
-                if not await self._waits(exc, purchases.since, tries):
-                    self._without += 1
+                if not await self._outages.waits(exc, purchases.since, tries, self._folder):
                     return _failed(len(group), f"the judge is out: {exc}", purchases)
                 tries += 1
-        self._out_since, self._without, self._has_judged = None, 0, True
+        self._outages.over()
+        self._has_judged = True
         by_score = self._settings.reward == "score"
         rewards = [r for place in ranked.places if (r := place.score if by_score else place.reward) is not None]
         if len(rewards) < len(group):
             return _failed(len(group), "; ".join(ranked.notes) or "a trajectory has no reward", purchases)
         explanations = tuple(place.explanation for place in ranked.places)
         return JudgedGroup(tuple(rewards), explanations, purchases, ranked.ranking)
-
-    async def _waits(self, error: Exception, since: float, tries: int) -> bool:
-        """Wait for the judge, and return True; False where the group goes without. Raises JudgeFailed to stop."""
-        if self._out_since is None:
-            self._out_since = since
-        now, log = self._clock(), logging.getLogger("arena-harness")
-        waited_s, out_s = now - min(since, self._out_since), now - self._out_since
-        match self._outage.now(waited_s, out_s):
-            case "wait":
-                left_s = self._outage.wait_s - waited_s
-                if not tries:
-                    log.warning("the judge is out, and is waited for up to %.0f s: %s", left_s, on_a_line(error))
-                await asyncio.sleep(min(2.0**tries / 2, _LONGEST_PAUSE_S, left_s))
-                return True
-            case "skip":
-                return False
-            case "stop":
-                place = f"; verdicts bought so far are in {self._folder}" if self._folder else ""
-                raise JudgeFailed(
-                    f"the judge has been out for {out_s:.0f} s, and the training stops ({on_a_line(error)}): this "
-                    f"group and {self._without} before it have no rewards; see to the judge, and go on from the last "
-                    f"checkpoint{place}"
-                ) from error
-
-
-_LONGEST_PAUSE_S = 30.0
-
-
-def _refuse_part(missing: Sequence[Failure]) -> None:
-    """Raise JudgeFailed where missing verdicts may yet come: those that are there rank all, on a part of the calls."""
-    if of_judge := [failure for failure in missing if is_of_judge(failure)]:
-        error = JudgeFailed(f"verdicts are missing: {of_judge[0].message}")
-        error.failures = tuple(missing)
-        raise error
 
 
 def _failed(members: int, why: str, purchases: Purchases) -> JudgedGroup:

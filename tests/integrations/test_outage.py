@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import harness
+from harness.api.outage import OutageRule
 from harness.integrations import art, slime, tinker, trl
 from harness.integrations.group_judge import GroupJudge
-from harness.integrations.outage import OutageRule
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Page, Reaction, Refuse, Say, Seen, block
 from tests.integrations.conftest import TrlTrainer, by_words
 from tests.integrations.test_art import Group, said
