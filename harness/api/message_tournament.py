@@ -114,7 +114,7 @@ class RankedMessages:
 
 @door
 async def ranked_messages(
-    message_lists: Sequence[ChatTrajectory],
+    message_lists: Sequence[ChatTrajectory] | Group,
     *,
     tools: Sequence[Mapping[str, Any]] | None = None,
     first_is_anchor: bool = False,
@@ -123,9 +123,13 @@ async def ranked_messages(
     progress: Progress | None = None,
     **settings: Unpack[RankMessagesSettings],
 ) -> RankedMessages:
-    """Do what `rank_messages` does, and return the ranking; a `ceiling` that calls share stands in for `max_cost`."""
+    """Do what `rank_messages` does, and return the ranking; a `ceiling` that calls share stands in for `max_cost`.
+
+    A group of rollouts stands in for their messages.
+    """
     check_names(settings, RankMessagesSettings.__annotations__)
-    parts = parted_each(message_lists)
+    given = message_lists if isinstance(message_lists, Group) else None
+    parts = parted_each([[]] * len(given.rollouts) if given else message_lists)
     if not parts:
         return RankedMessages()
     picked = {} if settings.keys() & {*_USUAL, "budget"} else _USUAL
@@ -135,7 +139,7 @@ async def ranked_messages(
     run_env = read_run_env(progress)
     redact = make_redactor(None, chosen, run_env.environ)
     importing = ImportedRun("", run_env.clock(), first_is_anchor)
-    group = _group([messages for messages, _ in parts], tools or (), importing)
+    group = given or _group([messages for messages, _ in parts], tools or (), importing)
     ranking = await _ranked(redact.record(group), chosen, run_env, keep_in or MemoryStore(redact), ceiling)
     places = [
         TrajectoryRank(

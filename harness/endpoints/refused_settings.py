@@ -81,6 +81,12 @@ def seed_in(settings: ModelSettings) -> int | None:
     return _extra_body(settings).get("seed")
 
 
+def sampling_in(settings: ModelSettings) -> tuple[float | None, float | None]:
+    """Return the temperature and top_p of a request; those in its extra body win, as they do on the wire."""
+    body = {name: value for name, value in _extra_body(settings).items() if isinstance(value, int | float)}
+    return body.get("temperature", settings.temperature), body.get("top_p", settings.top_p)
+
+
 def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
     """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
     return settings if seed is None else with_body(settings, {**_extra_body(settings), "seed": seed})

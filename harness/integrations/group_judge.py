@@ -14,7 +14,7 @@ from harness.api.outside import SharedJudging, failures_of_missing, share_judgin
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, UsageError, from_python, on_a_line
 from harness.core.progress import Silent, Stage
 from harness.core.rankings import GroupRanking
-from harness.core.records import Usage
+from harness.core.records import Group, Usage
 from harness.core.settings_sources import check_names, load
 
 _Message = Mapping[str, Any]
@@ -174,7 +174,7 @@ class GroupJudge:
         return self._shared.ceiling.spent if self._shared else 0.0
 
     async def judge(
-        self, groups: Sequence[Sequence[Member]], tools: Sequence[Mapping[str, Any]] | None = None
+        self, groups: Sequence[Sequence[Member] | Group], tools: Sequence[Mapping[str, Any]] | None = None
     ) -> list[JudgedGroup]:
         """Judge groups side by side. A group without verdicts fails alone; a warning in the log says why.
 
@@ -188,7 +188,7 @@ class GroupJudge:
         self._under_way += len(groups)
         at_a_time = max(1, self._settings.judge_concurrency // max(1, self._under_way))
         options: dict[str, Any] = {**self._options, "judge_concurrency": at_a_time, "tools": self._tools or tools}
-        tasks = [self._judged(list(group), self._shared, options) for group in groups]
+        tasks = [self._judged(group, self._shared, options) for group in groups]
         try:
             judged = await asyncio.gather(*tasks, return_exceptions=True)  # what is bought is waited for
         finally:
@@ -203,16 +203,19 @@ class GroupJudge:
         """Let go of the folder of verdicts. Whoever judges again opens it again."""
         self._shared = None
 
-    async def _judged(self, group: list[Member], shared: SharedJudging, options: dict[str, Any]) -> JudgedGroup:
+    async def _judged(
+        self, group: Sequence[Member] | Group, shared: SharedJudging, options: dict[str, Any]
+    ) -> JudgedGroup:
         purchases, store = Purchases(self._clock), shared.store()
-        if len(group) == 1 and self._settings.judge != "ruler":
+        given, members = (group, len(group.rollouts)) if isinstance(group, Group) else (list(group), len(group))
+        if members == 1 and self._settings.judge != "ruler":
             return _failed(1, "a single trajectory has nothing to be compared with", purchases)
 
         tries = 0
         while True:
             try:
                 ranked = await ranked_messages(
-                    group, progress=purchases, keep_in=store, ceiling=shared.ceiling, **options
+                    given, progress=purchases, keep_in=store, ceiling=shared.ceiling, **options
                 )
                 refuse_part(failures_of_missing(ranked.ranking, store) if ranked.ranking else ())
                 break
@@ -222,16 +225,16 @@ class GroupJudge:
                 if not is_outage(exc):
                     if isinstance(exc, UsageError) and not self._has_judged:
                         raise
-                    return _failed(len(group), str(exc), purchases)
+                    return _failed(members, str(exc), purchases)
                 if not await self._outages.waits(exc, purchases.since, tries, self._folder):
-                    return _failed(len(group), f"the judge is out: {exc}", purchases)
+                    return _failed(members, f"the judge is out: {exc}", purchases)
                 tries += 1
         self._outages.over()
         self._has_judged = True
         by_score = self._settings.reward == "score"
         rewards = [r for place in ranked.places if (r := place.score if by_score else place.reward) is not None]
-        if len(rewards) < len(group):
-            return _failed(len(group), "; ".join(ranked.notes) or "a trajectory has no reward", purchases)
+        if len(rewards) < members:
+            return _failed(members, "; ".join(ranked.notes) or "a trajectory has no reward", purchases)
         explanations = tuple(place.explanation for place in ranked.places)
         return JudgedGroup(tuple(rewards), explanations, purchases, ranked.ranking)
 

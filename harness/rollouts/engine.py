@@ -146,9 +146,16 @@ class Engine:
     first_call: FirstCall
     maker: RolloutMaker
 
-    async def roll_out(self, query: Query, kept: Sequence[Rollout] = (), watch: GroupWatch = UNWATCHED) -> Group:
-        """Run the agent `settings.n` times on `query`, less those `kept`: index 0 is the anchor, the others sample.
+    async def roll_out(
+        self,
+        query: Query,
+        kept: Sequence[Rollout] = (),
+        watch: GroupWatch = UNWATCHED,
+        indices: Sequence[int] | None = None,
+    ) -> Group:
+        """Run the agent once for each of `indices` on `query`, less those `kept`: 0 is the anchor, the others sample.
 
+        None stands for as many as `settings.n`, the anchor among them.
         All are in the store when this returns. One that --max-cost leaves no room for, or that comes after the endpoint
         was given up or the user asked to stop, is not begun. With a deadline, those under way are left, as failed, once
         two thirds of the time are over and two have ended well, or at the deadline. Raises Refused if the very first
@@ -156,7 +163,7 @@ class Engine:
         """
         check_tracing()
         done, shown = {r.index: r for r in kept}, self.run_context.store.redact.record(query)
-        missing = [i for i in range(self.run_context.settings.n) if i not in done]
+        missing = [i for i in (range(self.run_context.settings.n) if indices is None else indices) if i not in done]
         in_line = set(missing)
         self.run_context.progress.expect("rollouts", len(missing))
 

@@ -13,7 +13,7 @@ from harness.archive.store import Store
 from harness.core.cost import Cost, total_cost
 from harness.core.records import Bill, Effective, ModelCall, Usage
 from harness.core.sampled_tokens import SampledTokens
-from harness.endpoints.refused_settings import seed_in
+from harness.endpoints.refused_settings import sampling_in, seed_in
 from harness.endpoints.usage import read_bill
 from harness.rollouts.approval_gate import ToolHooks
 from harness.rollouts.raw import Packer, RawCall
@@ -164,6 +164,7 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None, pricing: Pric
     if recorded and recorded.response is None:  # a call still under way ends with its rollout
         cause = recorded.error or CancelledError("the rollout ended before the reply came")
         error = f"{type(cause).__name__}: {' '.join(str(cause).split())}"[:300]
+    given = sampling_in(settings) if settings else (config.get("temperature"), config.get("top_p"))
     bill = recorded.wire.bill if recorded else read_bill({"usage": getattr(data, "usage", None)})
     model = recorded.model if recorded else getattr(data, "model", None)
     replied_model = getattr(reply, "model", None) or (recorded.wire.model if recorded else None)
@@ -171,9 +172,9 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None, pricing: Pric
     return ModelCall(
         model=model,
         replied_model=replied_model,
-        temperature=settings.temperature if settings else config.get("temperature"),
+        temperature=given[0],
         replied_temperature=getattr(reply, "temperature", None),
-        top_p=settings.top_p if settings else config.get("top_p"),
+        top_p=given[1],
         seed=seed_in(settings) if settings else None,
         error=error,
         raw=raw,

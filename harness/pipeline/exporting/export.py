@@ -17,6 +17,7 @@ from harness.core.errors import CannotWrite, NothingRankable, UsageError, call, 
 from harness.core.rankings import GroupRanking, ImportedLine
 from harness.core.records import Rollout, to_json
 from harness.core.sampled_tokens import SampledTokens
+from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.formats.imported import unpack_turns
 from harness.formats.training import card
@@ -126,20 +127,23 @@ def groups_of(
 def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
     """Return what reads a rollout's calls as turns; none where no calls are recorded."""
     get, api = lru_cache(_TEXTS)(reader.blobs.get), reader.info.agent_api
+    return lambda rollout: stored_turns(rollout, get, api, reader.blobs.place)
 
-    def turns(rollout: Rollout) -> Sequence[Turn]:
-        if rollout.turns:
-            return unpack_turns(reader.blobs.get(rollout.turns), reader.blobs.place(rollout.turns))
-        if not rollout.raw_calls:
-            return ()
-        where = reader.blobs.place(rollout.raw_calls)  # as a text only in an error: to count its lines takes long
-        calls = unpack(reader.blobs.get(rollout.raw_calls), get, where)
-        tokens: Sequence[SampledTokens | None] = ()
-        if name := rollout.sampled_tokens:
-            tokens = unpack_tokens(reader.blobs.get(name), reader.blobs.place(name))
-        return recorded_turns(calls, rollout.calls, api, tokens)
 
-    return turns
+def stored_turns(
+    rollout: Rollout, get: Callable[[str], str], api: Api | None, place: Callable[[str], object] = str
+) -> Sequence[Turn]:
+    """Return a rollout's calls as turns; none where no calls are recorded. `get` finds a blob, `place` says where."""
+    if rollout.turns:
+        return unpack_turns(get(rollout.turns), place(rollout.turns))
+    if not rollout.raw_calls:
+        return ()
+    where = place(rollout.raw_calls)  # as a text only in an error: to count its lines takes long
+    calls = unpack(get(rollout.raw_calls), get, where)
+    tokens: Sequence[SampledTokens | None] = ()
+    if name := rollout.sampled_tokens:
+        tokens = unpack_tokens(get(name), place(name))
+    return recorded_turns(calls, rollout.calls, api, tokens)
 
 
 def _judge(ranking: RankingFile) -> str:

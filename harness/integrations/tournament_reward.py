@@ -1,0 +1,115 @@
+"""The tournament as a reward function of TRL's."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from harness.core.errors import NothingRankable, UsageError
+from harness.core.records import Group
+from harness.integrations.group_judge import Chat, GroupJudge, JudgedGroup, chat_of, figures_of
+from harness.integrations.ranks import Ranks
+
+_OLDEST = (1, 16)
+"""From this TRL on a completion whose only reward is None has no part in the mean and the loss."""
+_Place = tuple[float | None, str]
+"""A completion's reward and the explanation of it."""
+_Member = Chat | Group | str
+"""What the judge reads of a completion: its messages, or its one rollout; or in words why it is not judged."""
+
+
+class TournamentReward:
+    """Rewards by a tournament among the completions of each prompt. It can be pickled, as the async trainer needs."""
+
+    def __init__(self, judge: GroupJudge, *, alone: bool | None = None) -> None:
+        self.__name__ = "tournament"  # TRL logs rewards/tournament
+        self.judge, self._alone = judge, alone
+        self._ranks: Ranks | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_ranks": None}
+
+    async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        """Return a reward for each completion, or None for all of a group; those that `rollouts` gave, if it did."""
+        _check_version()
+        to_python = partial(logging.getLogger("arena-harness").info, "%s: %g")
+        log_metric = columns.get("log_metric", to_python)
+        trainer = getattr(log_metric, "__self__", None)  # the async trainer hands over one whole group, and no logging
+        alone = len(getattr(trainer, "reward_funcs", ())) < 2 if self._alone is None else self._alone
+        if "tournament" in columns:
+            places, figures = columns["tournament"], columns["tournament_figures"][0]
+        else:
+            chats = [chat_of(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
+            places, figures = await self.judged(chats, trainer)
+        for name, value in figures.items():
+            log_metric(name, value)
+        if log_extra := columns.get("log_extra"):
+            log_extra("judge", [why for _, why in places])
+        unjudged = None if alone else self.judge.level
+        return [unjudged if reward is None else reward for reward, _ in places]
+
+    async def judged(
+        self, members: Sequence[_Member], trainer: Any, *, must_teach: bool = False
+    ) -> tuple[list[_Place], Mapping[str, float]]:
+        """Judge the completions of this process and the others; return the places of these, and the figures.
+
+        The figures are the first process's alone. `trainer` says how many completions a group has; None: all are one.
+        Raises NothingRankable where nothing is there to be judged, if it `must_teach`.
+        """
+        in_training = getattr(getattr(trainer, "model", None), "training", True)
+        size = getattr(trainer, "num_generations" if in_training else "num_generations_eval", None) or len(members)
+        figures: dict[str, float] = {}
+        work = partial(self._places, size=size, figures=figures, must_teach=must_teach)
+        self._ranks = self._ranks or (Ranks.of_this_process() if trainer else None)
+        places = await (self._ranks.once(members, work) if self._ranks else work(list(members)))
+        return places, figures
+
+    async def _places(
+        self, members: list[_Member], size: int, figures: dict[str, float], *, must_teach: bool
+    ) -> list[_Place]:
+        if must_teach:
+            refuse_nothing(members)
+        groups = [members[at : at + size] for at in range(0, len(members), size)]
+        there = [[member for member in group if not isinstance(member, str)] for group in groups]
+        judged = await self.judge.judge([_as_one(group) for group in there if group])
+        figures |= figures_of(judged)
+        if "judge/usd" in figures:
+            figures["judge/usd_total"] = self.judge.spent
+        outcomes = iter(judged)
+        places: list[_Place] = []
+        for group, present in zip(groups, there, strict=True):
+            told = iter(_places_of(next(outcomes)) if present else ())
+            places += [(None, member) if isinstance(member, str) else next(told) for member in group]
+        return places
+
+
+def refuse_nothing(members: Sequence[Any]) -> None:
+    """Raise NothingRankable where no completion of a step is there to be judged and trained."""
+    if all(isinstance(member, str) for member in members):
+        raise NothingRankable(f"no rollout of this step can be trained: {members[0]}")
+
+
+def _as_one(group: Sequence[Chat | Group]) -> Sequence[Chat] | Group:
+    """Return chats as they are, and the rollouts of one query as its group."""
+    first = group[0]
+    if not isinstance(first, Group):
+        return [chat for chat in group if not isinstance(chat, Group)]
+    rollouts = [rollout for one in group if isinstance(one, Group) for rollout in one.rollouts]
+    numbered = (rollout.model_copy(update={"index": at}) for at, rollout in enumerate(rollouts, 1))
+    return Group(query=first.query, rollouts=tuple(numbered))
+
+
+def _places_of(judged: JudgedGroup) -> list[_Place]:
+    rewards = judged.rewards or (None,) * len(judged.explanations)
+    return list(zip(rewards, judged.explanations, strict=True))
+
+
+def _check_version() -> None:
+    """Raise UsageError for a TRL that would take None for a reward of 0."""
+    try:
+        installed = version("trl")
+    except PackageNotFoundError:  # called by a trainer like TRL's
+        return
+    if tuple(int(part) for part in installed.split(".")[:2]) < _OLDEST:
+        raise UsageError(f"trl {installed} takes a missing reward for 0; install trl>=1.16")
