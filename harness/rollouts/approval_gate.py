@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from agents import Agent, FunctionTool, RunHooks, Tool, ToolApprovalItem
+from agents import Agent, CustomTool, FunctionTool, RunHooks, Tool, ToolApprovalItem
 from agents.run_config import ToolErrorFormatterArgs
 from agents.tool import default_tool_timeout_error_message, invoke_function_tool
 from agents.tracing import Span, get_current_span, get_trace_provider
@@ -170,6 +170,11 @@ class ToolOutput:
     ended_at: str
 
 
+def _own_call(context: Any, tool: Any) -> str | None:
+    """Return the id of the call that a hook is about. Of other tools' calls the context is that of the call around."""
+    return getattr(context, "tool_call_id", None) if isinstance(tool, FunctionTool | CustomTool) else None
+
+
 class ToolHooks(RunHooks[Any]):
     """Notes what the spans of a rollout's tool calls leave out, by the span's id."""
 
@@ -193,7 +198,7 @@ class ToolHooks(RunHooks[Any]):
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note which call the current function span answers."""
         del agent
-        span, call_id = get_current_span(), getattr(context, "tool_call_id", None)
+        span, call_id = get_current_span(), _own_call(context, tool)
         if span is not None and call_id:
             self.call_of_span[span.span_id] = call_id
             self.began(span)
@@ -204,7 +209,7 @@ class ToolHooks(RunHooks[Any]):
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
         """Note what the current function span's call gave."""
         del agent
-        span, call_id = get_current_span(), getattr(context, "tool_call_id", None)
+        span, call_id = get_current_span(), _own_call(context, tool)
         if span is not None and call_id:
             self.ended(span, call_id, tool, result)
 

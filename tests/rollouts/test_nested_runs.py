@@ -17,6 +17,8 @@ from agents import (
     OpenAIChatCompletionsModel,
     RunConfig,
     Runner,
+    ShellCommandRequest,
+    ShellTool,
     Usage,
     function_tool,
     handoff,
@@ -329,3 +331,23 @@ async def test_an_endpoint_that_a_run_in_a_thread_gave_up_is_asked_no_more_by_an
         )
     assert [r.failure.kind for r in group.rollouts if r.failure] == ["api"]
     assert len(ours.requests) == 2
+
+
+async def test_what_a_shell_tool_of_an_inner_agent_gave_is_in_its_step():
+    async def execute(request: ShellCommandRequest) -> str:
+        return f"ran {request.data.action.commands[0]}"
+
+    def script(seen: Seen) -> Say:
+        if seen.system == "Outer.":
+            return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(("ask", {"input": "Go."}),))
+        if any(item.get("type") == "shell_call_output" for item in seen.items):
+            return Say("listed")
+        return Say(items=({"type": "shell_call", "id": "s", "call_id": "c", "action": {"commands": ["ls"]}},))
+
+    inner = Agent(name="inner", instructions="Inner.", tools=[ShellTool(executor=execute)])
+    outer = Agent(name="outer", instructions="Outer.", tools=[inner.as_tool("ask", "Ask.")])
+    with FakeEndpoint(script).serving() as endpoint:
+        group = await harness.rollout(outer, "Go.", n=1, model="m", base_url=endpoint.base_url, api="responses")
+    (step,) = group.rollouts[0].trajectory.path
+    assert step.tool_output == "listed"
+    assert [(each.tool_name, each.tool_output) for each in step.inner] == [("shell", "ran ls")]
