@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from harness.doctor.checks import Check
     from harness.doctor.from_python import check_judge, check_judge_sync, check_setup, check_setup_sync
     from harness.endpoints.costs import CostBounds
+    from harness.evidence.check import Claim, check_evidence, evidence_reward
     from harness.formats.queries import Asked
     from harness.formats.training.rules import ExportRules
     from harness.judging.judges import Judge
@@ -105,6 +106,7 @@ __all__ = [
     "CannotWrite",
     "CeilingReached",
     "Check",
+    "Claim",
     "CommonSettings",
     "CompareSettings",
     "Comparison",
@@ -166,6 +168,7 @@ __all__ = [
     "__version__",
     "best_of",
     "best_of_sync",
+    "check_evidence",
     "check_judge",
     "check_judge_sync",
     "check_rubric",
@@ -175,6 +178,7 @@ __all__ = [
     "compare_scores",
     "compare_sync",
     "comparisons",
+    "evidence_reward",
     "export_run",
     "import_run",
     "loadable_agents",
@@ -224,6 +228,7 @@ _HOMES = {
     "CannotWrite": "harness.core.errors:CannotWrite",
     "CeilingReached": "harness.core.errors:CeilingReached",
     "Check": "harness.doctor.checks:Check",
+    "Claim": "harness.evidence.check:Claim",
     "CommonSettings": "harness.core.settings_types:CommonSettings",
     "CompareSettings": "harness.core.settings_types:CompareSettings",
     "Comparison": "harness.core.comparisons:Comparison",
@@ -285,6 +290,7 @@ _HOMES = {
     "loadable_agents": "harness.api.outside:loadable_agents",
     "best_of": "harness.api.one_group:best_of",
     "best_of_sync": "harness.api.one_group:best_of_sync",
+    "check_evidence": "harness.evidence.check:check_evidence",
     "check_judge": "harness.doctor.from_python:check_judge",
     "check_judge_sync": "harness.doctor.from_python:check_judge_sync",
     "check_rubric": "harness.api.outside:check_rubric",
@@ -295,6 +301,7 @@ _HOMES = {
     "compare_sync": "harness.api.comparing:compare_sync",
     "comparisons": "harness.api.comparing:list_of_comparisons",
     "open_comparison": "harness.api.comparing:open_comparison",
+    "evidence_reward": "harness.evidence.check:evidence_reward",
     "export_run": "harness.api.runs:export_run",
     "import_run": "harness.api.runs:import_run",
     "merge": "harness.api.runs:merge",
