@@ -75,7 +75,7 @@ def art_group(trajectories: Iterable[Trajectory]) -> Group:
 async def test_the_block_for_art_scores_each_group_as_it_is_gathered(
     endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (block,) = [block for block in BLOCKS if "import GRPOConfig, GRPOTrainer" in block]
+    (block,) = [block for block in BLOCKS if "after_each" in block]
 
     async def gather_trajectory_groups(groups: Any, after_each: Any, max_exceptions: int) -> list[Any]:
         return [await after_each(group) for group in groups]
@@ -98,7 +98,7 @@ async def test_the_block_for_art_scores_each_group_as_it_is_gathered(
 async def test_the_module_for_slime_holds_the_function_that_the_options_name(
     endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (block,) = [block for block in BLOCKS if "import GRPOConfig, GRPOTrainer" in block]
+    (block,) = [block for block in BLOCKS if "group_rm" in block]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
     names: dict[str, Any] = {}
@@ -115,7 +115,7 @@ async def test_the_module_for_slime_holds_the_function_that_the_options_name(
 async def test_the_block_for_tinker_makes_a_builder_that_compares_its_group(
     endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (block,) = [block for block in BLOCKS if "import GRPOConfig, GRPOTrainer" in block]
+    (block,) = [block for block in BLOCKS if "compute_group_rewards" in block]
     stub = ModuleType("tinker_cookbook.rl.problem_env")
     stub.__dict__.update(ProblemGroupBuilder=object)
     monkeypatch.setitem(sys.modules, "tinker_cookbook", ModuleType("tinker_cookbook"))
