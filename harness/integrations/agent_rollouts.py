@@ -71,7 +71,7 @@ class AgentRollouts:
         }
         texts = [json.dumps(prompt) for prompt in prompts]
         times = Counter(texts)
-        asked = [(_query(json.loads(text)), count) for text, count in times.items()]
+        asked = [(prompt_as_query(json.loads(text)), count) for text, count in times.items()]
         given = await sampled_rollouts(self._agent, asked, **self._settings, **settings)
         groups = {text: (query, iter(sampled)) for text, (query, sampled) in zip(times, given, strict=True)}
         mine = [(query, next(left, None)) for query, left in (groups[text] for text in texts)]
@@ -87,7 +87,8 @@ class AgentRollouts:
         return output
 
 
-def _query(prompt: Any) -> Any:
+def prompt_as_query(prompt: Any) -> Any:
+    """Return a trainer's prompt, a text or chat messages, as a query."""
     return prompt if isinstance(prompt, str) else {"messages": prompt}
 
 

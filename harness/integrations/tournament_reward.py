@@ -40,8 +40,8 @@ class TournamentReward:
         if "tournament" in columns:
             places, figures = columns["tournament"], columns["tournament_figures"][0]
         else:
-            chats = [chat_of(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
-            places, figures = await self.judged(chats, trainer)
+            pairs = zip(prompts, completions, strict=True)
+            places, figures = await self.judged([_completed(*pair) for pair in pairs], trainer)
         for name, value in figures.items():
             log_metric(name, value)
         if log_extra := columns.get("log_extra"):
@@ -82,6 +82,16 @@ class TournamentReward:
             told = iter(_places_of(next(outcomes)) if present else ())
             places += [(None, member) if isinstance(member, str) else next(told) for member in group]
         return places
+
+
+def _completed(prompt: Any, completion: Any) -> Chat | str:
+    """Return what the judge reads of a completion, which may begin with the prompt; the async worker's may be none."""
+    if not completion and not isinstance(completion, str):
+        return "there is no completion: its rollout failed"
+    said = (
+        [] if isinstance(completion, str) else [m for m in completion if m.get("role") not in {"system", "developer"}]
+    )
+    return chat_of([] if said and said[0].get("role") == "user" else prompt, completion)
 
 
 def refuse_nothing(members: Sequence[Any]) -> None:

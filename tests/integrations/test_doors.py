@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import ROOT
 
 ROOM = ROOT / "harness" / "integrations"
-DOORS = ("art", "slime", "tinker", "trl")
+DOORS = ("art", "openenv", "slime", "tinker", "trl")
 
 
 @pytest.mark.parametrize("name", DOORS)
