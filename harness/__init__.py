@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
     from harness.api.one_group import best_of, best_of_sync, preload, rank, rank_sync, rollout, rollout_sync
     from harness.api.outside import AnyAgent, check_rubric, loadable_agents, text_of_rubric
+    from harness.api.policy_groups import PolicyGroups, rollout_groups
+    from harness.api.policy_records import GroupRules, PolicyGroup, PolicyRollout, PolicySequence, PolicyTurn
     from harness.api.runs import (
         RunPlan,
         export_run,
@@ -118,6 +120,7 @@ __all__ = [
     "Finding",
     "Group",
     "GroupRanking",
+    "GroupRules",
     "HarnessError",
     "Interval",
     "Judge",
@@ -130,6 +133,11 @@ __all__ = [
     "NothingRankable",
     "OutOfQuota",
     "PairExplanation",
+    "PolicyGroup",
+    "PolicyGroups",
+    "PolicyRollout",
+    "PolicySequence",
+    "PolicyTurn",
     "Progress",
     "Query",
     "Quote",
@@ -204,6 +212,7 @@ __all__ = [
     "resume",
     "resume_sync",
     "rollout",
+    "rollout_groups",
     "rollout_sync",
     "ruler",
     "ruler_sync",
@@ -240,6 +249,7 @@ _HOMES = {
     "Finding": "harness.archive.validation:Finding",
     "Group": "harness.core.records:Group",
     "GroupRanking": "harness.core.rankings:GroupRanking",
+    "GroupRules": "harness.api.policy_records:GroupRules",
     "HarnessError": "harness.core.errors:HarnessError",
     "Interval": "harness.core.comparisons:Interval",
     "Judge": "harness.judging.judges:Judge",
@@ -258,6 +268,11 @@ _HOMES = {
     "Ranked": "harness.core.rankings:Ranked",
     "RankedScores": "harness.ranking.score_table:RankedScores",
     "PairExplanation": "harness.report.summary.why_records:PairExplanation",
+    "PolicyGroup": "harness.api.policy_records:PolicyGroup",
+    "PolicyGroups": "harness.api.policy_groups:PolicyGroups",
+    "PolicyRollout": "harness.api.policy_records:PolicyRollout",
+    "PolicySequence": "harness.api.policy_records:PolicySequence",
+    "PolicyTurn": "harness.api.policy_records:PolicyTurn",
     "RankingChange": "harness.report.summary.rankings:RankingChange",
     "RankingFile": "harness.archive.result_files:RankingFile",
     "RankingHead": "harness.archive.typed_records:RankingHead",
@@ -325,6 +340,7 @@ _HOMES = {
     "resume": "harness.api.runs:resume",
     "resume_sync": "harness.api.runs:resume_sync",
     "rollout": "harness.api.one_group:rollout",
+    "rollout_groups": "harness.api.policy_groups:rollout_groups",
     "rollout_sync": "harness.api.one_group:rollout_sync",
     "ruler": "harness.api.messages:ruler",
     "ruler_sync": "harness.api.messages:ruler_sync",

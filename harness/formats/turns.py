@@ -17,6 +17,7 @@ from harness.core.errors import counted
 from harness.core.records import ModelCall
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
+from harness.endpoints.reply_body import first_choice
 from harness.rollouts.raw import RawCall
 
 Message = dict[str, Any]
@@ -52,6 +53,8 @@ class Turn:
     """None: the server did not tell them, or was not asked."""
     call: int | None = field(default=None, compare=False)
     """Which of the rollout's model calls it is, from 0; None for an imported one."""
+    cut: bool = field(default=False, compare=False)
+    """Whether the reply was cut at the token limit, as far as its server said so."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -107,6 +110,7 @@ def _turn(raw: RawCall, call: ModelCall | None, api: Api | None, tokens: Sampled
         lost_completion=lost_completion,
         lost_tools=tuple(f"hosted tool {tool.get('name')}" for tool in offered if "schema" not in tool),
         tokens=tokens,
+        cut=first_choice(raw.beside or {}).get("finish_reason") == "length",
     )
 
 

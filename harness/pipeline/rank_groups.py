@@ -3,8 +3,9 @@
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Protocol
 
 import anyio
 import anyio.lowlevel
@@ -36,12 +37,24 @@ from harness.tournament.pairwise import EarlyVerdicts
 from harness.tournament.ranker import Ranker
 
 
+class Taker(Protocol):
+    """Takes the groups of a run one by one as they are rolled out, and says when another may begin."""
+
+    async def room(self) -> None:
+        """Wait until another group may begin."""
+
+    async def take(self, group: Group, ranking: "OpenRanking") -> None:
+        """Rank a group, and write that once nobody needs the group any more. Raises what is to end the run."""
+
+
 @dataclass(frozen=True)
 class OpenRanking:
     """A rankings file being written."""
 
     head: RankingHead
     ranker: Ranker
+    store: RunStore
+    cache: VerdictCache
     plan: JudgingPlan
     writer: RankingWriter
     run_env: RunEnvironment
@@ -51,9 +64,9 @@ class OpenRanking:
 
     @asynccontextmanager
     async def early(self) -> AsyncGenerator[EarlyVerdicts | None]:
-        """Give what asks for sure verdicts of a group being rolled out; None if --max-cost may leave it unranked."""
+        """Give what asks for sure verdicts of a group being rolled out; None if it may be left unranked."""
         async with anyio.create_task_group() as tasks:
-            yield self.ranker.early(tasks) if self.plan.settings.max_cost is None else None
+            yield None if self.run_env.taker or self.plan.settings.max_cost is not None else self.ranker.early(tasks)
 
     def prefetch(self, group: Group, early: EarlyVerdicts | None) -> None:
         """Ask for what is sure of a group that is still being rolled out."""
@@ -77,6 +90,12 @@ class OpenRanking:
             self.calls.end(most)
             ranking = self._add_unranked(group, str(first_error(errors)), early)
         return ranking
+
+    async def ranked_apart(self, group: Group) -> GroupRanking:
+        """Return the ranking of a group, unwritten. What is learnt of a judge that is down ends with the call."""
+        apart = replace(self.run_env)  # with gates of its own
+        async with open_ranker(self.plan, self.cache, apart, one_of_many=True) as ranker:
+            return await rank_part(ranker, group, self.plan.settings)
 
     def write(self, ranking: GroupRanking, basis: str) -> GroupRanking:
         """Write the ranking of a group down, and return it with the basis of the group."""
@@ -123,7 +142,7 @@ async def open_ranking(
         try:
             settings, reader = plan.settings, store.reader
             way = ranker.way and digest([ranker.way, plan.judge.counter, settings.include, settings.exclude])
-            yield OpenRanking(head, ranker, plan, writer, run_env, calls, way)
+            yield OpenRanking(head, ranker, store, cache, plan, writer, run_env, calls, way)
             waits = cache.batches is not None and cache.batches.waits
             if not (cache.ceiling.stopped or run_env.gates.given_up or run_env.stop.asked or waits):
                 if head.id in {there.id for there in reader.heads()}:  # without a group there is no file

@@ -5,12 +5,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from harness.core.errors import UsageError, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, Silent, StopSign, now
 from harness.core.settings import Settings
 from harness.endpoints.gate import Gates
 from harness.rollouts.side_by_side import Alongside
+
+if TYPE_CHECKING:
+    from harness.pipeline.rank_groups import Taker
 
 _PACKAGES = ("arena-harness", "openai-agents", "openai", "pydantic")
 
@@ -26,6 +30,8 @@ class RunEnvironment:
     deadline: Deadline = NO_DEADLINE
     policy_version: Callable[[], int] | None = None
     """Tells which version of a trained policy the agent's server samples from now; None: nobody trains it."""
+    taker: "Taker | None" = None
+    """Who takes each group of the run as it comes in; None: each is ranked, and that is all."""
     side: Alongside | None = None
     """What the run shares with others that are made side by side with it; None: it is made alone."""
 

@@ -129,42 +129,45 @@ async def resume_run(
     rubric_word: str | None = None,
     named: NamedAddresses | None = None,
     trust_archive: bool = False,
+    queries: Iterable[Query] | None = None,
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
     `loaded`, the run's agent or what finds it, is needed only if rollouts are missing; their newest records count.
-    `changes` are settings in place of the run's own; `rubric_word` names a rubric that the run does not hold. Raises
-    UsageError also for an agent that is no longer the run's, unless accepted.
+    `changes` are settings in place of the run's own; `rubric_word` names a rubric that the run does not hold.
+    `queries` are those to go on with in place of the run's own: new ones join the run. Raises UsageError also for an
+    agent that is no longer the run's, unless accepted.
     """
+    goes_on = queries is not None
     named = named or NamedAddresses()
     with RunReader(folder) as before:
         info, missing = before.info, find_missing_work(before, retry_failed=retry_failed)
-        if missing.nothing:
+        if missing.nothing and not goes_on:
             return None
-        if lost := find_redacted(before, missing.rollouts):
+        if not goes_on and (lost := find_redacted(before, missing.rollouts)):
             raise UsageError(
                 f"query {lost.id!r} of run {info.id} was redacted, and its true text is not kept: its missing "
                 f"rollouts cannot be run; {call('rescore', folder)} ranks those that are there"
             )
         urls = named.base_url, named.judge_base_url
         trust = trust_in(before, run_env.environ, *urls, trust_archive=trust_archive)
-        if missing.rollouts:
+        if missing.rollouts and not goes_on:
             trust.check_queries(before)
     plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
     check_engine(plan.settings)
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
-    agent = (loaded() if callable(loaded) else loaded) if missing.rollouts else None
+    agent = (loaded() if callable(loaded) else loaded) if missing.rollouts or goes_on else None
     redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         store.checkpoint_key = trust.attestation.checkpoint_key if trust.attestation else None
         missing = find_missing_work(store.reader, retry_failed=retry_failed)  # another process may have gone on
-        if missing.nothing:
+        if missing.nothing and not goes_on:
             return None
         run_env.progress.opened(folder)
         check_prices(plan.settings, plan.judge)
         with one_error(store, new=False):
-            at_work = agent if missing.rollouts else None
+            at_work = agent if missing.rollouts or goes_on else None
             spec = await _resolve_as_before(store.reader, at_work, plan, changes or {}) if at_work else None
             if spec:
                 await check_app(spec, plan.settings, store.reader.queries())
@@ -178,7 +181,7 @@ async def resume_run(
                     return RunResult(folder, missing.like.id, waiting=stages.batches.describe())
                 if missing.count:
                     run_env.progress.total("rollouts", missing.count, missing.count)
-                await stages.open_groups.each(store.reader.queries(), stages.complete)
+                await stages.open_groups.each(store.reader.queries() if queries is None else queries, stages.complete)
         return stages.result
 
 
@@ -216,8 +219,10 @@ class _Stages:
 
     async def complete(self, place: OpenGroup, query: Query) -> None:
         """Run the rollouts that are missing of a query, and rank it."""
-        reader, kept = self.store.reader, list[Rollout]()
-        if self.missing is None:
+        reader, kept, taker = self.store.reader, list[Rollout](), self.run_env.taker
+        if taker:
+            await taker.room()
+        if self.missing is None or query.id not in reader.index.queries:
             self.store.add_query(query)
         elif self.engine and (missing := self.missing.get(query.id)):
             kept = [r for r in reader.group(query).rollouts if r.index not in missing]
@@ -226,7 +231,7 @@ class _Stages:
                 place.placed()
                 group = reader.group(query)
                 place.holds(group)
-                await self.ranking.rank(group)
+                await (taker.take(group, self.ranking) if taker else self.ranking.rank(group))
             return
         assert self.engine, "there is an engine where rollouts are missing"  # noqa: S101 - for the type checker
         async with self.ranking.early() as early:
@@ -239,7 +244,7 @@ class _Stages:
             self.equal_answers.look(group)
             place.placed()
             place.holds(group)
-            await self.ranking.rank_or_leave(group, early)
+            await (taker.take(group, self.ranking) if taker else self.ranking.rank_or_leave(group, early))
 
 
 @asynccontextmanager
