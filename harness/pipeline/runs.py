@@ -35,7 +35,7 @@ from harness.pipeline.run_environment import RunEnvironment, check_engine, packa
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
 from harness.pipeline.trust import attempts_before, attest_judge, attested, one_error, trust_in
 from harness.pipeline.varying import EqualAnswers
-from harness.pipeline.ways import with_way
+from harness.pipeline.ways import with_ways
 from harness.report.summary.ranking import RankingSummary
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
@@ -80,7 +80,7 @@ async def run_queries(
 
     A sequence is written down before anything is spent. Raises Refused where the endpoint turned the first call down.
     """
-    prepared = await with_way(prepared, run_env)
+    (prepared,) = await with_ways([prepared], run_env)
     agent, settings = prepared.agent, prepared.settings
     ceiling = make_ceiling(settings, prepared.judge, agent)
     ceiling.spent += prepared.way_found.cost.known if prepared.way_found else 0.0

@@ -50,7 +50,7 @@ class EqualAnswers:
 def settle_vary(settings: Settings, agent: AgentSpec, redact: Redactor, environ: Mapping[str, str]) -> Settings:
     """Return settings whose way to vary holds the texts of its variants, as far as they are there.
 
-    What the model is yet to be asked is left open: see `with_way`. Raises UsageError for a way that cannot be.
+    What the model is yet to be asked is left open: see `with_ways`. Raises UsageError for a way that cannot be.
     """
     if settings.vary is None:
         return settings

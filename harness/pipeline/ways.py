@@ -1,8 +1,8 @@
 """What a model is asked before the first rollout so that samples differ: what it takes, and paraphrases."""
 
 import random
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,45 +41,72 @@ _FIRST_WORDS = 3
 """A server that answers at temperature 0 need not end two equal answers alike."""
 
 
-async def with_way(prepared: Prepared, run_env: RunEnvironment) -> Prepared:
-    """Return a run whose way to vary is settled, for which the model is asked what it takes, and for paraphrases.
+async def with_ways(sides: Sequence[Prepared], run_env: RunEnvironment) -> list[Prepared]:
+    """Return runs whose ways to vary are settled, for which the models are asked what they take, and for paraphrases.
 
-    Raises Refused where it gives no reply that helps, UsageError where no way is left.
+    Several runs are to be compared: those that ask for `auto` get the first way that works for all of them. Raises
+    Refused where a model gives no reply that helps, UsageError where no way is left, or --max-cost does not allow it.
     """
-    settings, agent = prepared.settings, prepared.agent
-    vary, redact = vary_in(settings), make_redactor(agent.loaded, settings, run_env.environ)
-    if not vary.asks_first:
-        return prepared
-    least, most = prepared.way_cost, settings.max_cost
-    if most is not None and least and least.low > most:
-        first = f"{before_colon('vary')}: the model is asked first, for about ${least.low:.4f}"
+    asked = [vary_in(side.settings) for side in sides]
+    costs = [side.way_cost for side, vary in zip(sides, asked, strict=True) if vary.asks_first]
+    most = min((usd for side in sides if (usd := side.settings.max_cost) is not None), default=None)
+    least = sum(cost.low for cost in costs if cost)
+    if most is not None and least > most:
+        first = f"{before_colon('vary')}: the model is asked first, for about ${least:.4f}"
         raise UsageError(f"{first}, and {option('max_cost', most)} does not allow it")
-    async with _asking(prepared, run_env) as model:
-        found, why = (vary, ()) if not vary.auto else await _what_works(model, prepared)
-        if found.paraphrases:
-            what = f"{before_colon('vary')}: {'; '.join((str(vary), *why))}"
-            found = await _paraphrased(model, found, own_instructions(agent, redact, what), run_env)
-    way = model.way_found(str(vary), why)
+    async with AsyncExitStack() as opened:
+        models = {
+            at: await opened.enter_async_context(_asking(side, run_env))
+            for at, side in enumerate(sides)
+            if asked[at].asks_first
+        }
+        of_auto = [model for at, model in models.items() if asked[at].auto]
+        works, why = await _what_works(of_auto) if of_auto else (BY_TEMPERATURE, ())
+        settled = list(sides)
+        for at, model in models.items():
+            auto = asked[at].auto
+            settled[at] = await _settled(model, works if auto else asked[at], why if auto else (), run_env)
+    return settled
+
+
+async def _settled(model: "_Model", found: Vary, why: tuple[str, ...], run_env: RunEnvironment) -> Prepared:
+    """Return a run with the way that was found, whose paraphrases the model writes where it comes to that."""
+    prepared = model.prepared
+    vary, agent = vary_in(prepared.settings), prepared.agent
+    redact = make_redactor(agent.loaded, prepared.settings, run_env.environ)
+    if found.paraphrases:
+        what = f"{before_colon('vary')}: {'; '.join((str(vary), *why))}"
+        found = await _paraphrased(model, found, own_instructions(agent, redact, what), run_env)
     if vary.auto:
         kept = replace(found, variants=(), paraphrases=len(found.variants)) if found.variants else found
         run_env.progress.note(f"{option('vary', 'auto')}: {'; '.join((f'samples vary by {kept}', *why))}")
-    return replace(prepared, settings=with_vary(settings, found, redact), way_found=way)
+    way = model.way_found(str(vary), why)
+    return replace(prepared, settings=with_vary(prepared.settings, found, redact), way_found=way)
 
 
-async def _what_works(model: "_Model", prepared: Prepared) -> tuple[Vary, tuple[str, ...]]:
-    """Return the first way that works, and why those before it do not."""
-    why, samples = "the samples' temperature is 0", prepared.settings.temperature
-    if samples:
-        fault = await model.temperature_fault(samples)
-        if fault is None:
-            return BY_TEMPERATURE, ()
-        why = f"model {prepared.agent.model!r} {fault}"
-    answers = {level: await model.say(_RANDOM, effort=level) for level in AUTO_EFFORTS}
-    heard = {level: answer for level, answer in answers.items() if answer is not None}
-    if len(set(heard.values())) > 1:
-        return Vary(efforts=tuple(heard)), (why,)
-    effort = "refuses" if len(heard) < 2 else "ignores"
-    return Vary(paraphrases=AUTO_PARAPHRASES), (why, f"it {effort} a reasoning effort")
+async def _what_works(models: Sequence["_Model"]) -> tuple[Vary, tuple[str, ...]]:
+    """Return the first way that works for all models, and why those before it do not."""
+    why = None
+    for model in models:
+        samples = model.prepared.settings.temperature
+        fault = await model.temperature_fault(samples) if samples else None
+        if fault or not samples:
+            why = f"model {model.prepared.agent.model!r} {fault}" if fault else "the samples' temperature is 0"
+            break
+    if why is None:
+        return BY_TEMPERATURE, ()
+    levels = AUTO_EFFORTS
+    for model in models:
+        answers = {level: await model.say(_RANDOM, effort=level) for level in levels}
+        heard = {level: answer for level, answer in answers.items() if answer is not None}
+        if len(set(heard.values())) < 2:
+            who = "it" if len(models) == 1 else f"model {model.prepared.agent.model!r}"
+            return Vary(paraphrases=AUTO_PARAPHRASES), (
+                why,
+                f"{who} {'refuses' if len(heard) < 2 else 'ignores'} a reasoning effort",
+            )
+        levels = tuple(heard)
+    return Vary(efforts=levels), (why,)
 
 
 async def _paraphrased(model: "_Model", vary: Vary, own: str, run_env: RunEnvironment) -> Vary:

@@ -13,8 +13,8 @@ from rich.console import Console
 
 import harness
 from harness.archive.reader import RunReader
-from harness.archive.run_info import WayFound
-from harness.core.errors import Refused, UsageError
+from harness.archive.run_info import WayFound, list_runs
+from harness.core.errors import HarnessError, Refused, UsageError
 from harness.core.progress import Silent
 from harness.core.records import Group
 from harness.core.settings_sources import load
@@ -23,7 +23,7 @@ from harness.report.summary.ranking import summarize
 from harness.report.summary.rollouts import anchor_is_greedy
 from harness.report.terminal.show import overview
 from harness.rollouts.loading import from_object
-from tests.fake_endpoint import FakeEndpoint, Raw, Reaction, Refuse, Say, Seen
+from tests.fake_endpoint import FakeEndpoint, Raw, Reaction, Refuse, Say, Seen, fair_judge
 
 AGENT = Agent(name="a", instructions="Answer from the sources.")
 PARAPHRASES = "Work from the sources.\n---\nLet the sources answer.\n---\nSources first.\n---\nCite, then answer."
@@ -263,3 +263,42 @@ async def test_best_of_which_keeps_nothing_refuses_to_ask_first(vary: str):
             with pytest.raises(UsageError, match=r"asks the model first"):
                 await door(AGENT, "q", n=2, model="m", base_url=endpoint.base_url, vary=vary)
     assert endpoint.requests == []
+
+
+class TwoModels:
+    """The model `a` takes a temperature, and any effort but low; `b` refuses a temperature. Counts what was paid."""
+
+    def __init__(self) -> None:
+        self.a, self.refusing, self.b = stub("heard"), stub("heard", "refused"), stub("refused")
+        self.paid = 0
+
+    def __call__(self, seen: Seen) -> Reaction:
+        of_a = self.refusing if seen.body.get("reasoning_effort") == "low" else self.a
+        reply = (of_a if seen.body["model"] == "a" else self.b)(seen)
+        self.paid += isinstance(reply, Say)
+        return reply
+
+    async def compared(self, runs_dir: Path, queries: int, max_cost: float) -> None:
+        with FakeEndpoint(self, fair_judge()).serving() as endpoint:
+            sides = [Agent(name=model, instructions="Answer.", model=model) for model in ("a", "b")]
+            at: dict[str, Any] = {"base_url": endpoint.base_url, "judge_model": "j", "runs_dir": runs_dir}
+            at |= {"prices": {"a": "1/10", "b": "1/10", "j": "0/0"}, "max_cost": max_cost, "vary": "auto"}
+            await harness.compare(*sides, queries=[f"q{number}" for number in range(queries)], **at)
+
+
+@pytest.mark.anyio
+async def test_the_sides_of_a_comparison_vary_by_what_works_for_all_of_them(tmp_path: Path):
+    await TwoModels().compared(tmp_path, queries=1, max_cost=1.0)
+    for run in list_runs(tmp_path):
+        with RunReader(run) as reader:
+            assert reader.settings.vary == "effort=medium,high"
+            assert reader.info.way_found
+            assert reader.info.way_found.found == ("model 'b' refuses the setting temperature",)
+
+
+@pytest.mark.anyio
+async def test_what_the_sides_of_a_comparison_ask_first_counts_against_its_ceiling(tmp_path: Path):
+    models = TwoModels()
+    with pytest.raises(HarnessError, match=r"max_cost=0.0112.* spent"):
+        await models.compared(tmp_path, queries=20, max_cost=0.0112)
+    assert 0.0112 - 0.0004 < 300e-6 * models.paid <= 0.0112

@@ -46,7 +46,7 @@ from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.trust import Trust, agent_of_run, attested, trust_in
-from harness.pipeline.ways import with_way
+from harness.pipeline.ways import with_ways
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.side_by_side import Alongside, SideBySide
 from harness.transcripts.transcript import check_rendering
@@ -61,6 +61,7 @@ async def _roll_out(
     run_env: RunEnvironment,
     changes: Mapping[str, Any],
     named: NamedAddresses,
+    spent: float,
 ) -> compare.ComparisonResult:
     """Run what is missing of the runs in `folders`, side by side; --max-cost holds for all together.
 
@@ -80,6 +81,8 @@ async def _roll_out(
             ceilings.append(usd)
     run_env.progress.total("rollouts", count, count)
     ceiling, made, parts = Ceiling(min(ceilings, default=None)), list[RunResult](), PartsOfWork(run_env.progress)
+
+    ceiling.spent = spent
 
     async def make(folder: Path, agent: LoadedAgent, side: Alongside) -> None:
         part_env = replace(run_env, progress=parts, side=side)
@@ -123,6 +126,7 @@ async def resume_comparison(
     named: NamedAddresses | None = None,
     rubric_word: str | None = None,
     trust_archive: bool = False,
+    spent: float = 0.0,
 ) -> compare.ComparisonResult | None:
     """Do what is missing of a comparison, under its own settings; None if nothing is.
 
@@ -130,6 +134,7 @@ async def resume_comparison(
     from a stranger and names no folder. Rollouts are run only for a comparison that was begun on this machine, or with
     `trust_archive`: else it would write to runs that it merely names. `changes` are what today's user says of money.
     The agents of sides still to be run are in `agents`, by their runs' ids, or found as `resume` finds a run's.
+    `spent` (USD) counts against --max-cost: what their models were asked before.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
     changes, named = changes or {}, named or NamedAddresses()
@@ -140,7 +145,7 @@ async def resume_comparison(
     run_env.progress.opened(folder)
     to_run = [run for run, side in zip(folders, info.sides, strict=True) if side.to_run and trust.is_given]
     at_agents = NamedAddresses(base_url=named.base_url)
-    rolled_out = await _roll_out(folder, to_run, agents or {}, run_env, changes, at_agents)
+    rolled_out = await _roll_out(folder, to_run, agents or {}, run_env, changes, at_agents, spent)
     if rolled_out.stopped or rolled_out.given_up or run_env.stop.asked:
         return rolled_out
     with open_sides(folders) as readers:
@@ -270,12 +275,13 @@ async def compare_sides(
     compare.quote_roll_out(sides, len(queries), run_env, options)  # refuses what cannot be compared
     made: dict[Path, LoadedAgent | None] = {}
     try:
+        new = iter(settled := await with_ways([side for side in sides if not isinstance(side, Path)], run_env))
         folders = list[Path]()
-        for side in sides:
-            if isinstance(side, Path):
-                folders.append(side)
+        for given in sides:
+            if isinstance(given, Path):
+                folders.append(given)
                 continue
-            side = await with_way(side, run_env)  # noqa: PLW2901 - the same side, settled
+            side = next(new)
             loaded = side.agent.loaded
             redact = make_redactor(loaded, side.settings, run_env.environ)
             info = new_run(side, run_env.clock, len(queries), redact)
@@ -293,7 +299,14 @@ async def compare_sides(
         made[comparison] = None
         agents = {folder.name: agent for folder, agent in made.items() if agent}
         runs_dir = options.runs_dir
-        result = await resume_comparison(comparison, run_env, runs_dir=runs_dir, agents=agents, folders=folders)
+        result = await resume_comparison(
+            comparison,
+            run_env,
+            runs_dir=runs_dir,
+            agents=agents,
+            folders=folders,
+            spent=sum(side.way_found.cost.known for side in settled if side.way_found),
+        )
     except (HarnessError, ExceptionGroup):
         paid_for = any((folder / part).is_dir() for folder in made for part in ("rollouts", "verdicts"))
         for folder in () if paid_for else made:
