@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from harness.api.best_answer import Best, best_from, is_unranked
 from harness.api.outside import (
     AnyAgent,
+    Logged,
     door,
     handed_out,
     loaded_agent,
@@ -47,6 +48,7 @@ from harness.judging.verdict_cache import CachedPairJudge, PairJury, VerdictCach
 from harness.pipeline.app_checks import check_app
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
+from harness.pipeline.model_names import NamedModel, models_looked_up, models_of_agent, models_of_judge
 from harness.pipeline.plan import JudgingPlan, prepare
 from harness.pipeline.rank_groups import rank_alone
 from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent, resolve_judge
@@ -92,7 +94,10 @@ async def rollout(
     redact = make_redactor(loaded, chosen, run_env.environ)
     chosen, store = settle_vary(chosen, spec, redact, run_env.environ), store or MemoryStore(redact)
     refuse_asking(chosen)
-    async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine:
+    looked_up = models_looked_up(
+        models_of_agent(spec, chosen), run_env, on_refusal=isinstance(run_env.progress, Logged)
+    )
+    async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine, looked_up:
         run_env.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := run_env.gates.given_up) and len(rolled_out.rollouts) < n:
@@ -237,11 +242,21 @@ class _Work:
     store: Store
     ceiling: Ceiling
 
+    @property
+    def models(self) -> list[NamedModel]:
+        """The models that are asked somewhere, the agent's and the judge's."""
+        plan, models = self.judging, models_of_agent(self.agent, self.settings)
+        return models + (
+            models_of_judge(plan.judge, plan.settings, plan.credentials) if isinstance(plan, JudgingPlan) else []
+        )
+
     async def roll_out(self, engine: Engine, query: Query) -> Group:
         """Return the rollouts. Raises the first error, with the rollouts that there are."""
         self.run_env.progress.total("rollouts", self.settings.n, self.settings.n)
         try:
-            return await engine.roll_out(query)
+            on_refusal = isinstance(self.run_env.progress, Logged)  # nobody watches: a server may call this all day
+            async with models_looked_up(self.models, self.run_env, on_refusal=on_refusal):
+                return await engine.roll_out(query)
         except* HarnessError as errors:
             kept = self.store.rollouts if isinstance(self.store, MemoryStore) else ()
             by_index = {r.index: r for r in kept if r.query == query.id}
@@ -251,7 +266,8 @@ class _Work:
     async def judged(self, ranker: Ranker, group: Group) -> tuple[GroupRanking | None, str | None]:
         """Return the ranking, None where the judge failed altogether; and why verdicts are missing."""
         try:
-            ranking = await rank_alone(ranker, group, self.settings, self.run_env.progress)
+            async with models_looked_up(self.models, self.run_env, on_refusal=True):
+                ranking = await rank_alone(ranker, group, self.settings, self.run_env.progress)
         except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand
             error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
             if isinstance(error, HarnessError) and not isinstance(error, Refused | JudgeFailed):

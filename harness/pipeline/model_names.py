@@ -99,6 +99,8 @@ async def models_looked_up(
     except* Refused as group:
         error = first_error(group)
         refused = [model for model in models if f"model {model.name!r}" in str(error)]
-        lists = await read_lists(refused)
+        lists: Mapping[AddressAndKey, ModelList | None] = {}
+        with anyio.CancelScope(deadline=run_env.deadline.at):
+            lists = await read_lists(refused)
         near = [listed.near(model.name) for model in refused if (listed := lists.get(model.place))]
         raise type(error)(f"{error}{next(filter(None, near), '')}") from error

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import harness
 from harness.core.errors import Refused
 from harness.core.progress import Silent
 from harness.core.settings_sources import load
@@ -120,3 +121,27 @@ async def test_each_list_is_asked_for_with_the_key_of_its_own_endpoint(endpoint:
         assert made.ranking_id
         assert other.lists_read == ["sk-own"]
         assert set(endpoint.lists_read) <= {"none"}
+
+
+async def test_best_of_and_rollout_name_the_nearest_model_where_one_is_refused_and_ask_for_no_list_before(
+    endpoint: FakeEndpoint,
+):
+    notes, working = Notes(), endpoint.agent
+
+    def in_time(seen: Seen) -> Reaction:
+        notes.all_there.wait(20)
+        return working(seen)
+
+    at: dict[str, Any] = {"n": 2, "model": "luna", "base_url": endpoint.base_url}
+    endpoint.models = ["lunar", {"id": "terra", "shutdown_date": DAY}]
+    assert (await harness.best_of("search", "Why?", judge="terra", **at)).judged
+    assert endpoint.lists_read == []
+    endpoint.agent, endpoint.judge = in_time, lambda _: NO_MODEL
+    notes.wanted = 2
+    best = await harness.best_of("search", "Why?", judge="tera", progress=notes, **at)
+    assert set(notes.said) == {unlisted(endpoint, "luna", "lunar"), unlisted(endpoint, "tera", "terra")}
+    assert "did you mean 'terra'?" in best.why
+    endpoint.agent = lambda _: NO_MODEL
+    for ask in (harness.best_of, harness.rollout):
+        with pytest.raises(Refused, match=r"does not have the model 'luna' .*; did you mean 'lunar'\?$"):
+            await ask("search", "Why?", **at)
