@@ -141,7 +141,7 @@ def test_tables_name_each_sample_s_recipe(command: Command):
 def test_a_comparison_names_the_recipe_of_each_sample(command: Command, varied: Path, tmp_path: Path):
     command("run --agent mine --offline -n 5 -q --seed 2")
     (plain,) = (path.parent for path in tmp_path.glob("runs/*/run.json") if path.parent.name != varied.name)
-    command(f"compare {plain} {varied} --csv pairs.csv --allow-offline -q")
+    command(f"compare {plain} {varied} --pairs 16 --csv pairs.csv --allow-offline -q")
     rows = list(csv.DictReader((tmp_path / "pairs.csv").read_text().splitlines()))
     assert {row["first_recipe"] for row in rows} == {""}
     assert {row["second_recipe"] for row in rows} == {"", "instructions=1", "instructions=2"}
