@@ -7,27 +7,33 @@ from harness.archive.reader import RunReader
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import print_lines, stdout
 from harness.cli.output import Caller, print_json, say
-from harness.core.errors import counted
+from harness.core.errors import UsageError, counted
 from harness.core.records import Query
 from harness.core.unicode import escape_json
 from harness.report.summary.credit import RunCredit, check_credit
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import judged_ranking
-from harness.report.terminal.credit import credit_lines, decisive_lines, rollout_credit_lines
+from harness.report.terminal.credit import credit_lines, decisive_lines, graphviz_lines, rollout_credit_lines
 from harness.rollouts.states import StateBy
 
 _MOST = 20
 """Queries that the text is about; --json is about all."""
 
 
-def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking: str | None) -> None:
+def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking: str | None, graphviz: bool) -> None:
     """Print the credit of the steps of a run, or of one of its queries."""
+    if graphviz and caller.as_json:
+        raise UsageError("--graphviz prints no JSON: leave out --json, which has the tree, too")
     reader = open_run(run, caller)
     chosen = judged_ranking(reader, ranking)
     check_credit(reader, chosen)
     of_run = RunCredit(reader, chosen, state)
     one = query is not None or len(reader.index.queries) == 1
     queries = [find_query(reader, query)] if one else reader.queries()
+    if graphviz:
+        for line in graphviz_lines(of_run.of_all(queries)):
+            say(line)
+        return
     offline = is_offline(reader, chosen)
     if caller.as_json:
         head = {"run": reader.info.id, "ranking": chosen.head.id, "offline": offline, "state": state}

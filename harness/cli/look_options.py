@@ -109,6 +109,7 @@ credit_command = options.declared(
         "tools, in any order. [default: requests]",
     ),
     options.query_option("Only this query, with all steps. [default: all queries]"),
+    options.flag("--graphviz", "Print the trees of states in Graphviz's language, as for `dot -Tsvg`."),
     options.ranking_option(),
     options.caller("runs_dir", "json", "wide"),
 )

@@ -58,11 +58,16 @@ def test_a_rollout_alone_a_pair_and_a_frame_say_the_same_of_a_step(runs: Runs) -
 def test_the_page_has_a_bar_for_each_step_of_each_rollout(runs: Runs) -> None:
     run = harness.open(max(runs.room.runs.iterdir()))
     page = run.write_page(path=runs.room.work / "page.html").read_text()
-    steps = [r["steps"] for group in runs.json("credit")["groups"] for r in group["rollouts"]]
+    groups = runs.json("credit")["groups"]
+    steps = [*(group["tree"] for group in groups), *(r["steps"] for group in groups for r in group["rollouts"])]
     lists = page.split('<ol class="credit">')[1:]
     bars = [part[: part.index("</ol>")].count('class="bar"') for part in lists]
     assert sorted(bars) == sorted(map(len, steps))
     assert "search {&#34;query&#34;" in lists[0]
+
+
+def test_graphviz_is_no_json(runs: Runs) -> None:
+    assert runs("credit", "--graphviz", "--json").code == 2
 
 
 @pytest.mark.parametrize("argv", [("--credit",), ("--credit", "--transcript", "-r", "0"), ("--credit", "--matches")])
@@ -108,3 +113,32 @@ def test_a_run_that_is_not_judged_has_no_credit(tmp_path: Path) -> None:
     assert made("run", "--offline", "-n", "2", "-q", "--topology", "none", "--no-report").code == 0
     assert made.json("credit")["groups"][0]["reason"] == "it is not judged"
     assert made("credit", "--query", "no").code == 2
+
+
+def test_the_tree_has_each_step_once_with_all_that_took_it(runs: Runs) -> None:
+    for group in runs.json("credit")["groups"]:
+        taken = [(index, way["state"], way["next"]) for way in group["tree"] for index in way["rollouts"]]
+        states = {r["index"]: [step["state"] for step in r["steps"]] for r in group["rollouts"]}
+        steps = [(index, *way) for index, path in states.items() for way in zip(path, [*path[1:], None], strict=True)]
+        assert sorted(taken, key=str) == sorted(steps, key=str)
+        assert group["tree"][0]["rollouts"] == sorted(states)
+        credits_of = {(r["index"], s["state"]): s["credit"] for r in group["rollouts"] for s in r["steps"]}
+        for way in group["tree"]:
+            assert {credits_of[index, way["state"]] for index in way["rollouts"]} == {way["credit"]}
+
+
+def test_graphviz_gets_a_box_a_state_and_an_arrow_a_step(runs: Runs) -> None:
+    groups, text = runs.json("credit")["groups"], runs("credit", "--graphviz").out_text
+    lines = text.splitlines()
+    assert (lines[0], lines[-1]) == ("digraph credit {", "}")
+    assert text.count(" -> ") == sum(len(group["tree"]) for group in groups)
+    assert text.count("style=rounded") == sum(len(group["rollouts"]) for group in groups)
+    assert r'label="search {\"query\":' in text
+
+
+def test_why_and_the_page_draw_the_tree_of_those_it_is_about(runs: Runs) -> None:
+    query = runs.json("credit")["groups"][0]["query"]
+    pair = runs("why", "last", "2", "0", "--query", query).out_text
+    assert "What each model call changed:" in pair
+    assert pair.count("its answer, ends at") == 2
+    assert runs("credit", "--query", query).out_text.count("its answer, ends at") == 4

@@ -18,6 +18,7 @@ from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.unicode import mark_hidden
 from harness.report import text
+from harness.report.summary.credit import tree_ways
 from harness.report.summary.group import AgentFigures, GroupSummary, JudgeFigures, TimeSpan
 from harness.report.summary.match_details import MarkRow
 from harness.report.summary.ranking import RankingSummary
@@ -191,7 +192,7 @@ def _environment() -> Environment:
     names = ("beginning", "count", "date", "dollars", "fixed", "probability", "seconds", "signed")
     environment.filters.update({name: getattr(text, name) for name in names}, readable=text.readable_name)
 
-    more: dict[str, Any] = {"counted": counted, "signal_words": text.SIGNAL_WORDS.get}
+    more: dict[str, Any] = {"counted": counted, "signal_words": text.SIGNAL_WORDS.get, "ways": tree_ways}
     environment.filters.update(more)
     functions: dict[str, Any] = {"mark_cells": _cells}
     environment.globals.update(functions)

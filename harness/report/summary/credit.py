@@ -129,6 +129,57 @@ class CreditedRollout:
         }
 
 
+class TreeWay(NamedTuple):
+    """A step from one state of a group's tree to the next, or to the end of a rollout."""
+
+    ends: tuple[str, str | int]
+    """The state before it, and that after it or the rollout that ended."""
+    level: int
+    """At how many states its rollouts parted from others before."""
+    rollouts: tuple[int, ...]
+    """All that took it."""
+    step: CreditedStep
+    """That of the first."""
+    end: float | None
+    """The value at the end to which it leads."""
+    bar: float
+    """Its credit, as a share of the largest of the tree."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `harness credit --json` has of it."""
+        start, end = self.ends
+        return {
+            "state": start,
+            "next": end if isinstance(end, str) else None,
+            "rollouts": list(self.rollouts),
+            "credit": self.step.as_json()["credit"],
+        }
+
+
+def tree_ways(rollouts: Sequence[CreditedRollout]) -> list[TreeWay]:
+    """Return the tree of rollouts, depth first, the ways that most took before others."""
+    largest = max((abs(step.worth.credit) for one in rollouts for step in one.steps), default=0.0)
+    return list(_ways(rollouts, 0, 0, largest or 1.0))
+
+
+def _ways(rollouts: Sequence[CreditedRollout], at: int, level: int, largest: float) -> Iterator[TreeWay]:
+    while True:
+        ways: dict[tuple[str, str | int], list[CreditedRollout]] = {}
+        for one in rollouts:
+            if at < len(one.steps):
+                after = one.steps[at + 1].state if at + 1 < len(one.steps) else one.index
+                ways.setdefault((one.steps[at].state, after), []).append(one)
+        for ends, took in sorted(ways.items(), key=lambda way: -len(way[1])):
+            step, end = took[0].steps[at], took[0].end if isinstance(ends[1], int) else None
+            indices = tuple(one.index for one in took)
+            yield TreeWay(ends, level + (len(ways) > 1), indices, step, end, step.worth.credit / largest)
+            if len(ways) > 1:
+                yield from _ways(took, at + 1, level + 1, largest)
+        if len(ways) != 1:
+            return
+        at += 1
+
+
 @dataclass(frozen=True)
 class CreditedGroup:
     """A query's rollouts with the credit of their steps; or why they have none."""
@@ -160,6 +211,7 @@ class CreditedGroup:
             "worth": self.worth,
             "reason": self.reason or None,
             "rollouts": [rollout.as_json() for rollout in self.rollouts],
+            "tree": [way.as_json() for way in tree_ways(self.rollouts)],
         }
 
 

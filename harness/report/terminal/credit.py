@@ -1,10 +1,11 @@
 """What steps were worth, for the terminal."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from harness.report.summary.credit import CreditedGroup, CreditedRollout
+from harness.report.summary.credit import CreditedGroup, CreditedRollout, TreeWay, tree_ways
 from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
 from harness.report.text import as_sentence, signed
 
@@ -17,15 +18,62 @@ _STEPS = (
     Column("named", 7),
     Column("did", 5, wish=40),
 )
+_TREE = (
+    Column("credit", 1, right=True),
+    Column("", 3),
+    Column("rollouts", 4, wish=16),
+    Column("did", 2, wish=40),
+)
+_BAR = 8
 
 
 def credit_lines(group: CreditedGroup, width: int) -> Iterator[Text]:
     """Yield what stands out in each rollout of a group, then the steps of each, a table a rollout."""
     yield fitted_line(group.query.text, width, "bold")
     yield visible_text(as_sentence(_summary(group)))
+    yield from tree_lines(group.rollouts, width)
     for rollout in group.rollouts:
         yield visible_text("")
         yield from rollout_credit_lines(rollout, width)
+
+
+def tree_lines(rollouts: Sequence[CreditedRollout], width: int) -> Iterator[Text]:
+    """Yield the tree of rollouts, a line a way, further in the more often they parted before; nothing without steps."""
+    if ways := tree_ways(rollouts):
+        yield from table_lines(
+            _TREE, [TableRow(_cells(way), "bold" if way.step.worth.named else "") for way in ways], width
+        )
+
+
+def _cells(way: TreeWay) -> tuple[str, ...]:
+    who = ", ".join(map(str, way.rollouts))
+    end = "" if way.end is None else f", ends at {signed(way.end)}"
+    did = "\N{NO-BREAK SPACE}" * 2 * way.level + on_one_line(way.step.did) + end
+    return way.step.amount, "\N{FULL BLOCK}" * round(_BAR * abs(way.bar)), who, did
+
+
+def graphviz_lines(groups: Iterable[CreditedGroup]) -> Iterator[str]:
+    """Yield the trees of groups in Graphviz's language: a box a state, with its value, or an end; an arrow a step."""
+    yield "digraph credit {"
+    yield "  rankdir=LR; node [shape=box]"
+    for number, group in enumerate(groups):
+        yield f"  subgraph cluster_{number} {{"
+        yield f"    label={_quoted(f'{group.query.id}: {group.query.text}')}"
+        for way in tree_ways(group.rollouts):
+            start, end = (_quoted(f"{number} {state}") for state in way.ends)
+            worth, who = way.step.worth, ", ".join(map(str, way.rollouts))
+            yield f"    {start} [label={_quoted(signed(worth.value))}]"
+            if way.end is not None:
+                yield f"    {end} [style=rounded label={_quoted(f'rollout {who}: {signed(way.end)}')}]"
+            label = _quoted(f"{way.step.did}: {way.step.amount} (rollout {who})")
+            yield f"    {start} -> {end} [label={label}{' style=bold' if worth.named else ''}]"
+        yield "  }"
+    yield "}"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as Graphviz takes it, which escapes quotes and backslashes as JSON does."""
+    return json.dumps(on_one_line(text), ensure_ascii=False)
 
 
 def decisive_lines(group: CreditedGroup, width: int) -> Iterator[Text]:

@@ -9,6 +9,7 @@ from rich.text import Text
 from harness.core.workspace_files import files_text
 from harness.report.summary.pair_table import cycles_sentence
 from harness.report.summary.why_records import PairExplanation, call_words
+from harness.report.terminal.credit import tree_lines
 from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
 from harness.report.text import as_sentence, fixed, readable_name, signed
 
@@ -100,6 +101,9 @@ def _paths_and_words(why: PairExplanation, width: int) -> Iterator[Text]:
         if own := [file for file in side.files if file not in other.files]:
             yield visible_text(f"\nFiles of {side.name} alone: {files_text(own, on_one_line, str)}")
     yield from map(_paragraph, why.credit_sentences)
+    if why.credit and all(rollout.steps for rollout in why.credit):
+        yield visible_text("\nWhat each model call changed:")
+        yield from tree_lines(why.credit, width)
     before = "\n"
     for side, said in zip((why.a, why.b), why.judge, strict=True):
         if side.explanation or said:
