@@ -15,6 +15,8 @@ Kind = Literal[
     "vllm",
     "sglang",
     "old-sglang",
+    "miles",
+    "llama.cpp",
     "ignoring",
     "short",
     "wrong-usage",
@@ -102,6 +104,12 @@ class TokenServer:
             pairs = [[p, i, None] for p, i in zip(logprobs, sampled, strict=True)]
             choice |= {"prompt_token_ids": prompt} if body.get("return_prompt_token_ids") else {}
             choice |= {"meta_info": {"output_token_logprobs": pairs}} if body.get("return_meta_info") else {}
+        elif self.kind in {"miles", "llama.cpp"} and body.get("logprobs"):
+            key = "token_id" if self.kind == "miles" else "id"
+            for i, entry in zip(sampled, choice["logprobs"]["content"], strict=True):
+                entry[key] = i
+            if self.kind == "miles" and body.get("return_prompt_token_ids"):
+                choice["prompt_token_ids"] = prompt
         elif self.kind not in {"ignoring", "sglang"} and body.get("return_token_ids"):
             choice["token_ids"] = sampled
             if self.kind != "no-prompt":

@@ -6,6 +6,8 @@ vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_tok
   the new ones, and the first chunk has the prompt's.
 - SGLang: `prompt_token_ids` and `token_ids` in a choice; older: `meta_info.output_token_logprobs`, a list of
   [logprob, id, text]; in a stream `sglext.input_ids` and `sglext.output_ids` (a list for each choice) at the end.
+- SGLang for miles: `prompt_token_ids` in a choice, and `token_id` in each entry of `logprobs.content`.
+- llama.cpp: `id` in each such entry, and nothing of the prompt: that trains nothing.
 
 Only what looks as servers write it is cut. All else stays in the body and is read with it.
 """
@@ -36,6 +38,12 @@ _IN_A_STREAM: Mapping[str, bool] = {"logprobs": True, "return_token_ids": True}
 _IN_SGLANGS_STREAM: Mapping[str, bool] = {"logprobs": True, "return_input_ids": True, "return_output_ids": True}
 """SGLang refuses `return_token_ids` in a stream, and says so."""
 NOTHING: Mapping[str, bool] = {}
+
+
+_WHO_TELLS = (
+    "vLLM (0.10.2 or later) and SGLang (with return_token_ids) tell the ids of prompt and reply without a flag of the "
+    "server's; llama.cpp tells none of the prompt"
+)
 
 
 class TokenRequests:
@@ -80,7 +88,8 @@ class TokenRequests:
     def skip(self, why: str) -> None:
         """Note that a call cannot be asked for tokens. Raises Refused where they are required."""
         if self._required:
-            raise Refused(f"{option('tokens', 'require')}: {why}; {option('tokens', 'auto')} goes on without them")
+            auto = f"{option('tokens', 'auto')} goes on without them"
+            raise Refused(f"{option('tokens', 'require')}: {why}; {_WHO_TELLS}; {auto}")
         self.note(f"no token ids are recorded: {why}")
 
     def note(self, message: str) -> None:
@@ -202,7 +211,8 @@ class ReplyTokens:
         self._usage = as_object(body.get("usage")) or self._usage
         extension = as_object(body.pop("sglext", None))
         self._note_prompt(extension.get("input_ids"))
-        self._add(_first(extension.get("output_ids")))
+        if isinstance(whole := _first(extension.get("output_ids")), list):
+            self._ids = cast("list[Any]", whole)
         choice = as_object(_first(body.get("choices")))
         self._note_prompt(choice.pop("prompt_token_ids", None))
         ids, meta = choice.pop("token_ids", None), as_object(choice.pop("meta_info", None))
@@ -217,6 +227,9 @@ class ReplyTokens:
             entries = as_list(as_object(logprobs).get("content"))
             with suppress(TypeError, KeyError):
                 self._logprobs += [e["logprob"] for e in entries] if isinstance(_first(entries), dict) else entries
+            if not isinstance(ids, list) and isinstance(_first(entries), dict):
+                told = [entry.get("token_id", entry.get("id")) for entry in map(as_object, entries)]
+                self._add(None if None in told else told)
 
     def tokens(self) -> SampledTokens | str | None:
         """Return the tokens; in words why they cannot be used; None if the server told none."""

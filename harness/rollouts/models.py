@@ -15,7 +15,7 @@ from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] 
 from agents.models.multi_provider import MultiProvider
 from agents.tracing import get_current_span
 
-from harness.core.errors import Refused
+from harness.core.errors import Refused, option
 from harness.core.records import BEGUN
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.address import Endpoint
@@ -145,7 +145,9 @@ class RecordedModel(Model):
         if self._wants_tokens and not self._own and isinstance(self._inner, agents.OpenAIChatCompletionsModel):
             stream = streamed
         elif self._wants_tokens:
-            self._state.tokens.skip("only Chat Completions of the run's own endpoint tell them")
+            self._state.tokens.skip(
+                f"only Chat Completions of the run's own endpoint tell them ({option('api', 'chat')})"
+            )
         try:
             recorder = self._recorder
             return await self._state.call(self.model, settings, send, recorder.limit, stream, recorder.goes_elsewhere)

@@ -166,9 +166,10 @@ async def test_groups_that_teach_nothing_are_skipped_and_the_next_query_takes_th
     [
         (looker(), "ignoring", "ignores return_token_ids"),
         (looker(), "refusing", "refuses to tell token ids"),
+        (looker(), "llama.cpp", r"without the ids of the prompt\); vLLM .* llama.cpp tells none of the prompt"),
         (Agent[Any](name="a", model_settings=ModelSettings(top_p=0.5)), "vllm", r"top_p 0.5.*nothing of it is trained"),
     ],
-    ids=["no ids", "refused", "the agent's own top_p"],
+    ids=["no ids", "refused", "no ids of the prompt", "the agent's own top_p"],
 )
 async def test_what_cannot_be_trained_is_named_with_the_remedy(
     settings: dict[str, Any], agent: Any, kind: Kind, said: str

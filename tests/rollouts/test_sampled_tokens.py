@@ -84,7 +84,7 @@ def shown(tokens: SampledTokens | None) -> str:
 # ---- Servers that tell
 
 
-@pytest.mark.parametrize("kind", ["vllm", "sglang", "old-sglang"])
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "old-sglang", "miles"])
 async def test_every_reply_is_kept_in_tokens_those_with_tool_calls_too(kind: Kind):
     rolled = await roll_out(TokenServer(script, kind))
     for index in range(2):
@@ -167,6 +167,7 @@ async def test_auto_says_once_that_a_server_ignores_it():
         ("short", "ids where usage counts"),
         ("wrong-usage", "ids where usage counts"),
         ("no-prompt", "without the ids of the prompt"),
+        ("llama.cpp", "without the ids of the prompt"),
     ],
 )
 async def test_ids_that_usage_does_not_count_are_dropped_and_said(kind: Kind, why: str):
@@ -202,7 +203,7 @@ async def test_require_ends_the_run_after_the_first_call(kind: Kind):
 
 
 async def test_require_ends_the_run_before_any_call_where_nothing_could_tell_them():
-    with pytest.raises(Refused, match="only Chat Completions"):
+    with pytest.raises(Refused, match=r"only Chat Completions .* \(api='chat'\); vLLM"):
         await roll_out(script, tokens="require", api="responses")
 
 
