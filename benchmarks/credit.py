@@ -72,10 +72,11 @@ class Agent:
             self.offers[state] = probable, (worth - probable @ worth) / math.sqrt(DEPTH)
         return self.offers[state]
 
-    def walk(self) -> Walk:
-        """Return a rollout."""
-        walk, state = Walk([], []), State()
-        for _ in range(DEPTH):
+    def walk(self, of: Walk | None = None, call: int = 0) -> Walk:
+        """Return a rollout, or a branch of one from a call."""
+        walk = Walk(of.states[:call], of.worth[:call]) if of else Walk([], [])
+        state = of.states[call] if of else State()
+        for _ in range(call, DEPTH):
             probable, worth = self._offer(state)
             choice = int(self.rng.choice(len(probable), p=probable))
             walk.states.append(state)
