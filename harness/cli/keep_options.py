@@ -41,7 +41,7 @@ export_command = options.declared(
         type=click.Choice(SFT_STYLES),
         help="sft: for whom. [default: trl, or trl-turns where trl lacks turns]",
     ),
-    options.flag("--step-advantages", "groups: what each turn was worth, as `harness credit` says, beside its mask."),
+    options.flag("--step-advantages", "groups, atif: what each turn was worth, as `harness credit` says."),
     options.flag("--mixed", "groups, art: take groups in which several models spoke."),
     options.flag("--no-weak", "Leave out groups whose signal is weak."),
     options.flag("--include-anchor", "groups, art: take the anchor, which is off-policy."),

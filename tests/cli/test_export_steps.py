@@ -71,7 +71,7 @@ def test_siblings_are_two_turns_after_one_prompt(form: str, made: Made) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (("--format", "dpo", "--step-advantages"), "--step-advantages is for --format groups"),
+        (("--format", "dpo", "--step-advantages"), "--step-advantages is for --format"),
         (("--format", "dpo", "--pairs", "siblings", "--final-answer"), "give one of them"),
         (("--format", "groups", "--pairs", "siblings"), "--pairs is for --format"),
     ],
@@ -95,3 +95,22 @@ def test_turns_of_nested_agents_and_after_handoffs_have_theirs_too(command: Comm
         total = sum(sum(s["step_advantages"]) for s in rollout["sequences"])
         assert total * sum(step["credit"] for step in steps) >= 0
         assert {step["agent"] for step in steps} == {"first", "inner", "other"}
+
+
+def test_the_steps_of_a_trajectory_have_theirs_too_nested_agents_included(command: Command) -> None:
+    command("run Why? --agent agent.py:agent -n 4 --model m --judge-model j --concurrency 1 -q")
+    command("export --format groups --step-advantages --include-anchor -o groups --json")
+    command("export --format atif --step-advantages -o atif --json")
+    (group,) = [json.loads(line) for line in Path("groups/train.jsonl").read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in Path("atif/train.jsonl").read_text("utf-8").splitlines()]
+    assert len(lines) == len(group["rollouts"]) == 4
+    for line, rollout in zip(lines, group["rollouts"], strict=True):
+        documents = [line, *line["subagent_trajectories"]]
+        own = [step for document in documents for step in document["steps"] if step.get("llm_call_count")]
+        worth = [
+            value
+            for s in rollout["sequences"]
+            for value, said in zip(s["step_advantages"], s["message_mask"], strict=True)
+            if said
+        ]
+        assert sorted(step["extra"]["step_advantage"] for step in own) == pytest.approx(sorted(worth))

@@ -33,6 +33,8 @@ class AtifSteps:
     agent: str | None
     model: str | None
     tools: Sequence[Tool]
+    worth: Sequence[float]
+    """What each of the rollout's model calls was worth; nothing where that is not told."""
     steps: list[AtifStep] = field(default_factory=list[AtifStep])
     lost: list[str] = field(default_factory=list[str])
     """What ATIF has no place for, each thing by its name."""
@@ -51,6 +53,7 @@ class AtifSteps:
         self._add_all(turn.context[at + shown :], {} if goes_on else {"is_copied_context": True})
         others = {"agent": turn.agent} if turn.agent != self.agent else {}
         others |= {"tool_definitions": list(turn.tools)} if list(turn.tools) != list(self.tools) else {}
+        others |= {"step_advantage": self.worth[turn.call]} if self.worth and turn.call is not None else {}
         step = self._said(turn.completion)
         step |= {"model_name": turn.model} if turn.model and turn.model != self.model else {}
         if tokens := turn.tokens:
@@ -171,22 +174,24 @@ def atif_lines(
             turns, lost = (), (f"calls that have no form as messages ({str(exc)[:100]})",)
         if not turns:
             turns, lost = _turns_of_steps(rollout), (*lost, _STEPS_ONLY)
-        record, unplaced = atif_trajectory(rollout, turns, places.get(rollout.index))
+        record, unplaced = atif_trajectory(
+            rollout, turns, places.get(rollout.index), group.step_advantages.get(rollout.index, ())
+        )
         tokens = TokenCounts.of(join_turns(turns, by_tokens=True))
         yield TrainingLine(record, (rollout.index,), (*lost, *unplaced), tokens=tokens)
 
 
 def atif_trajectory(
-    rollout: Rollout, turns: Sequence[Turn], place: Ranked | None
+    rollout: Rollout, turns: Sequence[Turn], place: Ranked | None, worth: Sequence[float] = ()
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a rollout as a trajectory, nested agents as embedded ones, and what ATIF has no place for."""
     name = rollout.origin_id or f"{rollout.run}/{rollout.query}/{rollout.index}"
     outer = [turn for turn in turns if turn.within is None] or list(turns)
-    main, lost = _steps_of(outer), list[str]()
+    main, lost = _steps_of(outer, worth), list[str]()
     for turn in turns:
         lost += (*turn.lost_completion, *turn.lost_tools, *["an output schema"] * bool(turn.output_schema))
     calls = dict.fromkeys(turn.within for turn in turns if turn.within and turn not in outer)
-    nested = {f"{name}/{call}": (call, _steps_of([t for t in turns if t.within == call])) for call in calls}
+    nested = {f"{name}/{call}": (call, _steps_of([t for t in turns if t.within == call], worth)) for call in calls}
     all_steps = [main, *(steps for _, steps in nested.values())]
     for trajectory_id, (call, _) in nested.items():
         for steps in all_steps:  # the result of the call that a nested agent worked for names its trajectory
@@ -218,8 +223,8 @@ def atif_trajectory(
     return record | ({"subagent_trajectories": embedded} if embedded else {}), tuple(lost)
 
 
-def _steps_of(turns: Sequence[Turn]) -> AtifSteps:
-    steps = AtifSteps(turns[0].agent, turns[0].model, turns[0].tools)
+def _steps_of(turns: Sequence[Turn], worth: Sequence[float]) -> AtifSteps:
+    steps = AtifSteps(turns[0].agent, turns[0].model, turns[0].tools, worth)
     for turn in turns:
         steps.add(turn)
     return steps

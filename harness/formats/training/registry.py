@@ -105,7 +105,7 @@ FORMATS: Mapping[ExportFormat, ExportedFormat] = {
     ),
     "atif": ExportedFormat(
         what="A rollout a line, as a trajectory of ATIF-v1.8, which Harbor reads. Nothing is left out for its rank.",
-        options=frozenset({"include_failed"}),
+        options=frozenset({"include_failed", "step_advantages"}),
         model=lambda _: AtifTrajectory,
         columns=lambda _: _typed(
             "schema_version:string trajectory_id:string session_id:string agent:json steps:json[] notes:string "
