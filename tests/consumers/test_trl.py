@@ -77,6 +77,15 @@ def test_dpo_takes_a_step_on_whole_exchanges_and_on_final_answers_after_a_shared
     assert all(len(replies(text)) == 1 and "Number" in text for text in texts(trainer, "chosen_ids"))
 
 
+def test_dpo_takes_a_step_on_two_turns_after_one_prompt(exported: Exported):
+    trainer = trained("DPO", exported("dpo", "looker", "--pairs", "siblings", "--confidence", "0.5"))
+    assert loss_of(trainer) == pytest.approx(0.693147, abs=1e-4)
+    assert all(LOOK in text and "meaning of a" in text for text in texts(trainer, "prompt_ids"))
+    for better, worse in zip(texts(trainer, "chosen_ids"), texts(trainer, "rejected_ids"), strict=True):
+        (said,), (other,) = replies(better), replies(worse)
+        assert int(said[-2]) > int(other[-2])  # the judge goes by the last digit
+
+
 @pytest.mark.parametrize("agent", ["looker", "tools"])
 @pytest.mark.parametrize("style", ["trl", "trl-turns"])
 def test_sft_trains_on_what_the_model_said_and_on_nothing_else(exported: Exported, style: str, agent: str):
