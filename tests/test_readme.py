@@ -19,6 +19,8 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 OF_OTHERS = {
     "--enable-auto-tool-choice",
     "--logprobs-mode",
+    "--rollout-function-path",
+    "--rollout-temperature",
     "--tool-call-parser",
     "--apply-chat-template",
     "--custom-rm-path",

@@ -14,7 +14,7 @@ from typing import Any
 from harness.api.outside import AnyAgent
 from harness.api.sampled_rollouts import SampledRollout, sampled_rollouts
 from harness.core.sync import in_step
-from harness.integrations.agent_rollouts import check_policy_settings, prompt_as_query
+from harness.integrations.policy import check_policy_settings, prompt_as_query
 
 
 class AgentSessions:

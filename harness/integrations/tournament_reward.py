@@ -9,6 +9,7 @@ from typing import Any
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.records import Group
 from harness.integrations.group_judge import Chat, GroupJudge, JudgedGroup, chat_of, figures_of
+from harness.integrations.policy import as_one_group
 from harness.integrations.ranks import Ranks
 
 _OLDEST = (1, 16)
@@ -102,12 +103,8 @@ def refuse_nothing(members: Sequence[Any]) -> None:
 
 def _as_one(group: Sequence[Chat | Group]) -> Sequence[Chat] | Group:
     """Return chats as they are, and the rollouts of one query as its group."""
-    first = group[0]
-    if not isinstance(first, Group):
-        return [chat for chat in group if not isinstance(chat, Group)]
-    rollouts = [rollout for one in group if isinstance(one, Group) for rollout in one.rollouts]
-    numbered = (rollout.model_copy(update={"index": at}) for at, rollout in enumerate(rollouts, 1))
-    return Group(query=first.query, rollouts=tuple(numbered))
+    rollouts = [one for one in group if isinstance(one, Group)]
+    return as_one_group(rollouts) if rollouts else [chat for chat in group if not isinstance(chat, Group)]
 
 
 def _places_of(judged: JudgedGroup) -> list[_Place]:
