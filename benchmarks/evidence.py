@@ -44,6 +44,12 @@ class Forms:
 
 
 MONTHS = "January February March April May June July August September October November December".split()
+
+
+def ordinal(day: int) -> str:
+    return f"{day}{'th' if day in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(day % 10, 'th')}"
+
+
 TUNED = Forms(
     units=[
         ("km", "miles", 0.621371),
@@ -82,7 +88,7 @@ HELD_OUT = Forms(
         lambda y, m, d: f"{MONTHS[m - 1]} {d}, {y}",
         lambda y, m, d: f"{MONTHS[m - 1][:3]} {d}, {y}",
         lambda y, m, d: f"{d:02}.{m:02}.{y}",
-        lambda y, m, d: f"the {d}th of {MONTHS[m - 1]} {y}",
+        lambda y, m, d: f"the {ordinal(d)} of {MONTHS[m - 1]} {y}",
     ],
     quoted=["\u00ab{}\u00bb", "\u201e{}\u201c", "\u201c{}.\u201d"],
 )
@@ -150,7 +156,7 @@ class Maker:
         self.unit = rng.choice(self.forms.units)
         self.thing = rng.choice(["depot Alva", "plant Borken", "station Corvo", "site Dunmore", "yard Esk"])
         self.a, self.b = (round(rng.uniform(20, 9000), rng.choice([0, 1])) for _ in range(2))
-        self.day = (rng.randint(2001, 2024), rng.randint(1, 12), rng.randint(13, 28))
+        self.day = (rng.randint(2001, 2024), rng.randint(1, 12), rng.randint(1, 28))
         slug = self.thing.split()[1].lower()
         self.names = {
             "url": f"https://data.{slug}.example/reports/{self.day[0]}/q{rng.randint(1, 4)}",
@@ -223,7 +229,7 @@ class Maker:
         del made
         year, month, day = self.day
         if truth == "planted":
-            day -= self.rng.randint(1, 12)
+            day = day % 28 + self.rng.randint(1, 3)
         if truth != "derivable":
             yield "date", self.rng.choice(self.forms.days)(year, month, day)
 

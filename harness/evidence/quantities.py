@@ -23,7 +23,9 @@ _REST = (
     rf"|(?:st|nd|rd|th)?(?: of)?[ -]{_MONTH}\.?(?:,? \d{{4}}(?!\d))?"
     rf"|(?:{_GAP}|-)?{_WORD}(?: {_WORD}){{0,3}})?"
 )
-QUANTITY = rf"[\d$\u20ac\u00a3\u00a5](?<!\w.)(?:(?<!\[.)|(?!\d?\d?\])){_GAP}?[\d.,\u00a0\u202f]{{0,40}}{_REST}"
+QUANTITY = (
+    rf"[\d$\u20ac\u00a3\u00a5](?<!\w.)(?:(?<!\[.)|(?!\d?\d?\]))(?:(?<!\d){_GAP})?[\d.,\u00a0\u202f]{{0,40}}{_REST}"
+)
 """A number with what stands behind it, a unit's words or the rest of a date; it may turn out to be nothing."""
 DATE_IN_WORDS = rf"{_MONTH}\.? (?:\d{{1,2}}(?!\d)(?:st|nd|rd|th)?(?:,? \d{{4}}(?!\d))?|\d{{4}}(?!\d))"
 """May 12, 2024; May 12; May 2024."""

@@ -13,7 +13,7 @@ from tests.builders import a_rollout
 
 PROSE = (
     "Vaduz has 5,696 people on 17.3 km². In 2019 turnover was 41.3 % of €12 million. Founded on 12 May 1866 and\n"
-    "closed in 1901, at 10:30. Ask Jane.Doe@Example.org, see https://www.example.com/a/page?x=1#top, sums_2019.csv\n"
+    "closed on 3 Jan 1901, at 10:30. Ask Jane.Doe@Example.org. https://www.example.com/a/page?x=1#top, sums_2019.csv\n"
     "and `load_sums()`. “The river rose – and fell – in one night,” it says."
 )
 ROWS = "[1] Ships (ships.md)\n| Alva | 29 crates | 12 km | 3 hours |\n| Esk | 40 crates | 25 km | 2 hours |"
@@ -22,9 +22,10 @@ JSON = '{"share_pct": 64, "temp": "68 °F", "size": "2 GB"}'
 SUPPORTED = """
 5,696 people | 5696 | 17.3 km² | 17.3 square kilometres | 17.3 sq km | 41.3% | 41.3 percent | 41.3 per cent | 12-km
 €12M | €12 million | 12 million euros | €0.012bn | “€12 million” | 12 May 1866 | May 12, 1866 | 1866-05-12 | 12.05.1866
-May 1866 | 1866 | the 1860s | 10:30 | jane.doe@example.org | https://example.com/a/page?x=1 | https://www.example.com/
-www.example.com/a/page?x=1. | sums_2019.csv | load_sums | `load_sums` | load_sums() | “the river  ROSE - and fell”
-"The river … in one night" | [1] | 29 crates over 12 kilometres | 64 % | 68 °F | 2 GB
+1901-01-03 | January 3rd, 1901 | Jan. 3, 1901 | 3 January | May 1866 | 1866 | the 1860s | 10:30 | jane.doe@example.org
+https://example.com/a/page?x=1 | https://www.example.com/ | www.example.com/a/page?x=1. | sums_2019.csv | load_sums
+`load_sums` | load_sums() | “the river  ROSE - and fell” | "The river … in one night" | [1] | 64 % | 68 °F | 2 GB
+29 crates over 12 kilometres
 """
 DERIVABLE = """
 Vaduz counts 5.7k people | Vaduz: 6.68 square miles | Vaduz: 1,730 hectares | turnover of 41 % | temp 20 °C
