@@ -27,6 +27,7 @@ from harness.report.judge_quality import judge_qualities
 from harness.report.learnt_judges import judge_profiles
 from harness.report.summary.credit import CreditedRollout, RunCredit
 from harness.report.summary.curve import CurveTruth, judging_curve, round_robin_of
+from harness.report.summary.evidence import claim_counts
 from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.ranking import summarize
 from harness.report.summary.rankings import RankingChange, change_against_earlier
@@ -174,15 +175,24 @@ class Run:
         return tuple(ranking.passed_through(ranking_handed_out) for ranking in self._reader.rankings())
 
     @from_python()
-    def to_frame(self, ranking: str | None = None, *, credit: bool = False) -> list[dict[str, Any]]:
+    def to_frame(
+        self, ranking: str | None = None, *, credit: bool = False, evidence: bool = False
+    ) -> list[dict[str, Any]]:
         """Return a flat dict a rollout, all with the same keys, for pandas, polars or csv.
 
         Slots are those of the ranking with the id `ranking`, else of `run.ranking()`, and None in a run without one.
         Ranks count from 0; the best has 0. Query metadata is in `metadata.KEY`, JSON text where it is nested. `credit`
-        adds what each step was worth, and the step that decided.
+        adds what each step was worth, and the step that decided; `evidence` how many claims of the answer could be
+        looked up in its tools' outputs (`claims`), and how many stand nowhere (`unsupported`), None where not checked.
         """
         of_run = self._as_kept(ranking) if ranking or self._reader.newest_head() else None
-        rows = [row for group in self.groups() for row in _rows(self.id, group, of_run and of_run.of(group.query.id))]
+        rows = list[Cells]()
+        for group in self.groups():
+            of_group = list(_rows(self.id, group, of_run and of_run.of(group.query.id)))
+            if evidence:
+                for row, rollout in zip(of_group, group.rollouts, strict=True):
+                    row.update(claim_counts(rollout, group.query.reference))
+            rows += of_group
         if credit:
             of_steps = (group for group in RunCredit(self._reader, self._as_kept(ranking)).of_all(self.queries))
             known = {(group.query.id, rollout.index): rollout for group in of_steps for rollout in group.rollouts}

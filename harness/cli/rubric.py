@@ -80,6 +80,8 @@ def _description(described: Rubric, width: int) -> Iterator[Text]:
         yield visible_text(f"an answer of more than {described.max_words} words is flagged")
     if described.files:
         yield visible_text("the judge reads what became of the files in a sandbox's workspace, behind the answer")
+    if described.evidence:
+        yield visible_text("the judge reads which of an answer's claims stand in no tool output; they are flagged")
     for flag, limits in described.caps.items():
         most = ", ".join(f"{key} {mark}" for key, mark in limits.items())
         yield visible_text(f"flagged as {flag}: at most {most}")

@@ -17,6 +17,7 @@ from harness.cli.look_options import ShownPart
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted, on_a_line
 from harness.core.records import Query, Rollout
+from harness.judging.transcript_form import recorded_form
 from harness.report.summary.pair_table import pair_table
 from harness.report.summary.ranking import RankingSummary, group_of, is_offline, summarize
 from harness.report.summary.rankings import design_of, ranking_line
@@ -25,7 +26,6 @@ from harness.report.terminal.details import match_lines, matches_table, pair_tab
 from harness.report.terminal.runs import rankings_table, rounds_lines
 from harness.report.terminal.show import QueryTable, overview, parts_line
 from harness.transcripts.tokens import ESTIMATE, can_count_by
-from harness.transcripts.transcript import recorded_form
 
 
 def show(
@@ -112,14 +112,14 @@ def _show_rollout(
 
         print_rollout(reader, query, index, ranking, caller)
     elif part.transcript:
-        _show_transcript(rollouts[index], reader.ranking(ranking).head, caller)
+        _show_transcript(rollouts[index], query, reader.ranking(ranking).head, caller)
     elif caller.as_json:
         print_json(rollouts[index].model_dump(mode="json"))
     else:
         stdout().print(path_lines(reader.group(query), index))
 
 
-def _show_transcript(rollout: Rollout, head: RankingHead, caller: Caller) -> None:
+def _show_transcript(rollout: Rollout, query: Query, head: RankingHead, caller: Caller) -> None:
     if rollout.status == "failed":
         raise UsageError(f"rollout {rollout.index} failed: no judge saw it")
     counter = str(head.judge.get("counter", ESTIMATE))
@@ -128,7 +128,7 @@ def _show_transcript(rollout: Rollout, head: RankingHead, caller: Caller) -> Non
             f"note: the judge's transcripts were counted by {counter}, which is not on this machine; where "
             "something was cut, this text differs from what the judge saw"
         )
-    seen = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory)
+    seen = recorded_form(head.settings, head.judge, head.rendering)(rollout.trajectory, query.reference)
     if caller.as_json:
         shown = {name: getattr(seen, name) for name in ("path", "answer", "hash", "cut", "answer_cut")}
         print_json(shown | {"rendering": head.rendering, "counter": counter})

@@ -16,6 +16,7 @@ from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import NothingRankable, UsageError, call, counted
 from harness.core.settings_sources import load, merge_sources
+from harness.judging.transcript_form import form_of_rendering
 from harness.pipeline.labelling import answer_labels
 from harness.report import learnt_judges
 from harness.report.csv import curve_csv
@@ -24,6 +25,7 @@ from harness.report.json import agreement_json, curve_json, figure_record, figur
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
 from harness.report.summary.curve import judging_curve, round_robin_of
 from harness.report.summary.diversity import EmbeddedDistance, diversity, diversity_words
+from harness.report.summary.evidence import EvidenceFigures, evidence_figures, evidence_words
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.labels import label_agreement
@@ -111,6 +113,7 @@ def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDis
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
         ],
+        **({"evidence": asdict(_evidence(reader, ranking))} if _has_evidence(ranking) else {}),
         **({"diversity": asdict(diversity(ranked_groups(reader, ranking)))} if _varies(reader) else {}),
         **(_embedded_json(embedded) if embedded else {}),
         "jury": voices and {"shares": voices.shares, "shared": voices.shared},
@@ -129,6 +132,8 @@ def _print_ranking(
     figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
     varied = diversity_words(diversity(ranked_groups(reader, ranking))) if _varies(reader) else ()
     meanings = _embedded_words(embedded) if embedded else ()
+    if _has_evidence(ranking):
+        figures = (*figures, *evidence_words(_evidence(reader, ranking)))
     for line in figure_lines((*figures, *varied, *meanings), console.width):
         console.print(line)
     profiles = {profile.judge: profile for profile in learnt_judges.judge_profiles(reader, ranking)}
@@ -160,6 +165,14 @@ def _embedded_words(embedded: EmbeddedDistance) -> Iterator[QualityFigure]:
     paid = f"{counted(embedded.tokens, 'token')}, {money(embedded.cost)}"
     value = number_interval(embedded.distance) if embedded.distance else "no query has two answers"
     yield QualityFigure("embedded", "Distance of meanings", value, f"{meaning}; {paid}")
+
+
+def _has_evidence(ranking: RankingFile) -> bool:
+    return form_of_rendering(ranking.head.rendering).evidence
+
+
+def _evidence(reader: RunReader, ranking: RankingFile) -> EvidenceFigures:
+    return evidence_figures(group for group, _ in ranked_groups(reader, ranking))
 
 
 def _varies(reader: RunReader) -> bool:

@@ -175,6 +175,7 @@ FlagKind = Literal[
     "addresses_judge",
     "forged_fence",
     "hidden_text",
+    "unsupported",
 ]
 """What the harness looks for in a transcript by itself (harness.judging.flags)."""
 

@@ -144,7 +144,8 @@ async def _both_orders(
     judge: CachedPairJudge, ledger: PairLedger, probe: Probe, group: Group, rules: Rules
 ) -> list[Judged | Unjudged]:
     (rollout,) = (rollout for rollout in group.rollouts if rollout.index == probe.of.rollout)
-    texts = [rules.form(rollout.trajectory.model_copy(update={"answer": text})) for text in (probe.first, probe.second)]
+    probed = [rollout.trajectory.model_copy(update={"answer": text}) for text in (probe.first, probe.second)]
+    texts = [rules.form(trajectory, group.query.reference) for trajectory in probed]
     task = brief_task(group, rules)
     return [await judge.get(ledger, task, *shown) for shown in (texts, texts[::-1])]
 

@@ -10,6 +10,7 @@ from typing import Literal
 from weakref import WeakKeyDictionary
 
 from harness.core.rankings import Flag, FlagKind
+from harness.judging.transcript_form import split_checked
 from harness.transcripts.clean_text import clean, hidden_marks, legible, without_marks
 from harness.transcripts.transcript import Transcript
 
@@ -153,6 +154,8 @@ class Assignment:
     query: str
     brief: str = ""
     max_words: int | None = None
+    evidence: bool = False
+    """Whether the answers end with what became of their claims."""
 
 
 _FLAGS = WeakKeyDictionary[Transcript, dict[tuple[Assignment, bool, bool], tuple[Flag, ...]]]()
@@ -163,7 +166,10 @@ def transcript_flags(assignment: Assignment, shown: Transcript, *, path: bool, a
     """Return what `find_flags` finds in the blocks of a transcript that a judge is shown; it is looked for once."""
     flags, case = _FLAGS.setdefault(shown, {}), (assignment, path, answer)
     if case not in flags:
-        flags[case] = find_flags(assignment, path=shown.path if path else None, answer=shown.answer if answer else None)
+        text, unsupported = split_checked(shown.answer) if assignment.evidence else (shown.answer, "")
+        found = find_flags(assignment, path=shown.path if path else None, answer=text if answer else None)
+        own = [Flag(kind="unsupported", place="answer", detail=unsupported)] if answer and unsupported else []
+        flags[case] = (*found, *own)
     return flags[case]
 
 

@@ -115,7 +115,7 @@ class PairwiseJudge(_ModelJudge[Rubric]):
         if isinstance(reply, Failure):
             return verdict_record(Unjudged, self, key, task, shown, exchange, failure=reply)
         rubric = self._rubric
-        assignment = Assignment(task.query, task.brief or "", rubric.max_words)
+        assignment = Assignment(task.query, task.brief or "", rubric.max_words, rubric.evidence)
         blocks = {name: bool(rubric.block(name)) for name in ("path", "answer")}
         a, b = (  # capped after they are read: the judge's claims are held against its own marks
             rubric.capped(scores, transcript_flags(assignment, side, **blocks))

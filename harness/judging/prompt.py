@@ -15,6 +15,7 @@ from harness.judging.flags import FLAG_RULES
 from harness.judging.reply import example, list_schema, schema
 from harness.judging.rubric import ListRubric, Rubric
 from harness.judging.slots import Beginning
+from harness.judging.transcript_form import EVIDENCE_NOTE
 from harness.transcripts.clean_text import legible
 from harness.transcripts.transcript import Transcript
 
@@ -132,7 +133,7 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
 @cache
 def prompt_fingerprint(rubric: Rubric) -> str:
     """Return the hash of all that is fixed: the rubric's file, our two templates, what is flagged if flags count."""
-    rules = [FLAG_RULES] if rubric.caps else []
+    rules = [*([FLAG_RULES] if rubric.caps else []), *([EVIDENCE_NOTE] if rubric.evidence else [])]
     return digest([rubric.fingerprint, packaged_text(_SYSTEM), packaged_text(_USER), *rules])
 
 
@@ -140,7 +141,7 @@ def prompt_fingerprint(rubric: Rubric) -> str:
 def fixed_message(rubric: Rubric) -> str:
     """Return the first message, which depends on the rubric alone: its body, the dimensions, the reply's form."""
     return _template(_SYSTEM).render(
-        body=rubric.instructions,
+        body="\n\n".join([rubric.instructions, *([EVIDENCE_NOTE] if rubric.evidence else [])]),
         dimensions=rubric.dimensions,
         example=json.dumps(example(rubric), indent=1),
         path_weight=rubric.path_weight,

@@ -20,10 +20,11 @@ from harness.core.errors import UsageError, did_you_mean, on_a_line, option, quo
 from harness.core.rankings import Cap, Flag, FlagKind, SideScores
 from harness.core.records import digest
 from harness.core.unicode import visible
+from harness.judging.transcript_form import TranscriptForm
 from harness.rubric_text.bounded import TRUSTED, TextReader, in_child
 from harness.rubric_text.front_matter import Fault, Faulty, Parts
 from harness.rubric_text.template import PlainDimension, Variables
-from harness.transcripts.transcript import RENDERING, WITH_FILES, Transcript
+from harness.transcripts.transcript import RENDERING, Transcript
 
 RubricFaults = tuple[Fault, ...]
 """Everything that is wrong with a rubric's text, by line."""
@@ -57,6 +58,8 @@ class Rubric(BaseModel):
     """The longest answer asked for; a longer one is flagged."""
     files: bool = False
     """Whether the judge reads what became of the files in a rollout's workspace, as a part of the answer."""
+    evidence: bool = False
+    """Whether the judge reads which of an answer's claims stand in no tool output, which are flagged, too."""
     caps: Mapping[FlagKind, Mapping[str, Annotated[int, Field(ge=0, le=10)]]] = {}
     """By flag and dimension the highest mark that counts."""
     dimensions: tuple[Dimension, ...]
@@ -93,6 +96,8 @@ class Rubric(BaseModel):
         for flag, limits in self.caps.items():
             if flag == "too_long" and self.max_words is None:
                 raise _misfit("caps.too_long: needs max_words, which says what is too long", "caps", flag)
+            if flag == "unsupported" and not self.evidence:
+                raise _misfit("caps.unsupported: needs evidence: yes, which looks for it", "caps", flag)
             for key in limits:
                 if key not in blocks and key not in self.left_out:
                     unknown = f"no dimension {_quoted(key)!r}{did_you_mean(_quoted(key), blocks)}"
@@ -124,7 +129,7 @@ class Rubric(BaseModel):
     @property
     def rendering(self) -> int:
         """The way in which transcripts are written for it."""
-        return WITH_FILES if self.files else RENDERING
+        return TranscriptForm(files=self.files, evidence=self.evidence).rendering
 
     def block(self, name: str) -> list[Dimension]:
         """Return the dimensions of one block, in the file's order."""

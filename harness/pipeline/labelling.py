@@ -14,9 +14,10 @@ from harness.archive.run_info import LABELS, read_labels
 from harness.core.errors import before_colon
 from harness.core.rankings import GroupRanking
 from harness.formats.labelled_pairs import CONTROL, Label, LabelledPair, pairs_in_text, read_pairs
+from harness.judging.transcript_form import TranscriptForm
 from harness.report.summary.labels import AnswerLabel
 from harness.report.summary.pooled_fit import pair_odds
-from harness.transcripts.transcript import Transcript, TranscriptForm
+from harness.transcripts.transcript import Transcript
 
 CONTROL_EVERY = 10
 """One pair of so many is drawn at random: on the others, the doubtful ones, a judge is right less often than usual."""

@@ -36,7 +36,7 @@ from harness.tournament.group_ranking import learnt_from_all, refit
 from harness.tournament.pairwise import CrossPair, TournamentRanker, play_cross
 from harness.tournament.ranker import METHODS
 from harness.transcripts.tokens import ESTIMATE, can_count_by
-from harness.transcripts.transcript import WITH_FILES, Transcript
+from harness.transcripts.transcript import NEWEST_RENDERING, Transcript
 
 _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
@@ -176,7 +176,7 @@ def _incomparable(ranking: RankingFile, counter: str) -> str | None:
     """Return why a ranking cannot be played again here; None where it can."""
     if not can_count_by(counter):
         return f"{counter} of its transcripts is not on this machine"
-    if ranking.head.rendering > WITH_FILES:
+    if ranking.head.rendering > NEWEST_RENDERING:
         return f"only a later version writes transcripts in way {ranking.head.rendering}"
     if ranking.head.fit_version > FIT_VERSION:
         return "only a later version fits as this ranking was fitted"

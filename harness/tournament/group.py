@@ -14,6 +14,7 @@ from harness.core.rankings import FIT_VERSION, AnyVerdict
 from harness.core.records import AGENT_FAILURES, Group, Role, Rollout
 from harness.core.settings import EstimatorName, OrderPolicy, RewardFrom, Settings, TopologyName
 from harness.judging.prompt import Task
+from harness.judging.transcript_form import TranscriptForm, form_of_rendering
 from harness.judging.verdict_cache import Averaging
 from harness.ranking.comparisons import Prior
 from harness.ranking.conclusions import Rule
@@ -25,7 +26,7 @@ from harness.ranking.rewards import split_by_reward
 from harness.ranking.topologies import Entry, make_topology
 from harness.ranking.topology import UNITS, Topology
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
-from harness.transcripts.transcript import RENDERING, WITH_FILES, Transcript, TranscriptForm
+from harness.transcripts.transcript import RENDERING, Transcript
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         show_instructions=settings.show_instructions,
         judge_when=settings.judge_when,
         confidence=settings.confidence,
-        form=TranscriptForm(transcript_budget(settings.judge_budget, counter), rendering == WITH_FILES),
+        form=form_of_rendering(rendering, transcript_budget(settings.judge_budget, counter)),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
         profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,
@@ -169,7 +170,8 @@ class Entrants:
 def prepare_entrants(group: Group, rules: Rules, texts: Mapping[int, Transcript] | None = None) -> Entrants:
     """Return who can be ranked; `texts` are transcripts that are made already."""
     made = texts or {}
-    shown = {r.index: made.get(r.index) or rules.form(r.trajectory) for r in group.rollouts if r.status == "ok"}
+    able, reference = [r for r in group.rollouts if r.status == "ok"], group.query.reference
+    shown = {r.index: made.get(r.index) or rules.form(r.trajectory, reference) for r in able}
     cut = [index for index, text in shown.items() if text.answer_cut]
     rollouts = [Contender(r.index, r.role, r.status, r.verified, r.failure and r.failure.kind) for r in group.rollouts]
     return Entrants(Lineup(group.query.id, rollouts, cut), shown, brief_task(group, rules))

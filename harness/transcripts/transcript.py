@@ -14,14 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
-from pydantic import JsonValue
-
 from harness.core.errors import UsageError
 from harness.core.records import Step, Trajectory
 from harness.core.unicode import mark_hidden, visible_name
 from harness.core.workspace_files import ChangedFile, files_text
 from harness.transcripts.clean_text import legible
-from harness.transcripts.tokens import ESTIMATE, TokenBudget, transcript_budget
+from harness.transcripts.tokens import TokenBudget
 
 _LOOKS_CUT = re.compile(r"\[\s?…([^\[\]\n]{0,80})…\s?\]")
 
@@ -163,10 +161,10 @@ def _lines(number: int, step: Step, limits: Limits, margin: str, *, name_agent: 
         yield from field("Error", "error")
 
 
-RENDERING, WITH_FILES = 1, 2
+RENDERING, NEWEST_RENDERING = 1, 4
 """The number of the rendering: it goes up when transcripts are written in another way. Records name theirs.
 
-WITH_FILES is the same with what became of the files of a workspace, behind the answer.
+2 and 4 have what became of the files of a workspace behind the answer, 3 and 4 what became of the answer's claims.
 """
 
 _CUT_ORDER = (("tool_output", "error"), ("reasoning",), ("tool_input",))
@@ -197,33 +195,12 @@ class Transcript:
         return hashlib.sha256(whole.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class TranscriptForm:
-    """How trajectories become transcripts: the most that each may take (None: no limit)."""
-
-    budget: TokenBudget | None = None
-    files: bool = False
-    """Whether what became of the files in its workspace is a part of the answer."""
-
-    def __call__(self, trajectory: Trajectory) -> Transcript:
-        """Write a trajectory out."""
-        return transcribe(trajectory, self.budget, trajectory.files if self.files else ())
-
-
-def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
-    """Return how transcripts were made for a ranking, by what its header states. Raises as `check_rendering`."""
-    check_rendering(rendering)
-    both = settings.get("judge_budget")  # a stranger's header may hold anything
-    counter = str(judge.get("counter", ESTIMATE))
-    return TranscriptForm(transcript_budget(both if isinstance(both, int) else 0, counter), rendering == WITH_FILES)
-
-
 def check_rendering(number: int) -> None:
     """Raise UsageError for a rendering that only a later version has."""
-    if number > WITH_FILES:
+    if number > NEWEST_RENDERING:
         raise UsageError(
-            f"the transcripts are written in way {number}, and this version of arena-harness has only {WITH_FILES}: "
-            "use the version that made the ranking"
+            f"the transcripts are written in way {number}, and this version of arena-harness has only "
+            f"{NEWEST_RENDERING}: use the version that made the ranking"
         )
 
 

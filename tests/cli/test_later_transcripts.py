@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.transcripts.transcript import RENDERING, WITH_FILES
+from harness.transcripts.transcript import NEWEST_RENDERING, RENDERING
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
 from tests.fuzz.kinds.records import sealed
 
-LATER = WITH_FILES + 1
+LATER = NEWEST_RENDERING + 1
 
 
 @pytest.fixture

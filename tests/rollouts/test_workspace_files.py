@@ -15,10 +15,10 @@ from harness.archive.reader import RunReader
 from harness.core.records import Trajectory
 from harness.core.workspace_files import ChangedFile, FileState, bytes_of, changes
 from harness.judging.rubric import rubric_source
+from harness.judging.transcript_form import TranscriptForm
 from harness.rollouts import workspace_scan
 from harness.rollouts.workspace_scan import WorkspaceTooLarge, restore, scan_folder, scan_tar
 from harness.transcripts.tokens import TokenBudget
-from harness.transcripts.transcript import TranscriptForm
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge
 from tests.rollouts.test_replay import archived, identical

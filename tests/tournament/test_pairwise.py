@@ -13,10 +13,11 @@ from harness.archive.store import MemoryStore
 from harness.core.rankings import GroupRanking, Judged, Match, Unjudged
 from harness.core.records import AGENT_FAILURES, Group, Rollout
 from harness.judging.prompt import Task
+from harness.judging.transcript_form import TranscriptForm
 from harness.tournament.group import Rules, brief_task
 from harness.tournament.pairwise import rank_group
 from harness.transcripts.tokens import TokenBudget, estimate_tokens
-from harness.transcripts.transcript import Transcript, TranscriptForm
+from harness.transcripts.transcript import Transcript
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
 

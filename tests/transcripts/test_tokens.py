@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.judging.transcript_form import recorded_form
 from harness.transcripts.tokens import ESTIMATE, can_count_by, count_by, counter_for, estimate_tokens, transcript_budget
-from harness.transcripts.transcript import RENDERING, recorded_form
+from harness.transcripts.transcript import RENDERING
 from tests.conftest import ROOT
 
 

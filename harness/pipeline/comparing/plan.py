@@ -270,7 +270,9 @@ class CrossJudge:
         pairs = self.draw.of_query(query.content, [group.rollouts for group in groups])
         rollouts = {(at, r.index): r for at, group in enumerate(groups) for r in group.rollouts}
         drawn = dict.fromkeys(place for pair in pairs for place in pair.places)
-        texts = {place: self.rules.form(rollouts[place].trajectory) for place in drawn}
+        texts = {
+            place: self.rules.form(rollouts[place].trajectory, groups[place[0]].query.reference) for place in drawn
+        }
         shown = shared_task(groups, self.rules, query.content, self.task)
         played = await play_cross(pairs, rollouts, texts, shown.task, self.jury, ledger, self.rules.repeats)
         taking_part = [[r for r in group.rollouts if takes_part(r)] for group in groups]

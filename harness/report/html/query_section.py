@@ -10,6 +10,8 @@ from harness.core.cost import total_cost
 from harness.core.group_cache import cached_group
 from harness.core.rankings import GroupRanking, Unjudged, Unscored
 from harness.core.records import Group, Query, Rollout
+from harness.judging.transcript_form import TranscriptForm, recorded_form
+from harness.report.html.checked_answer import CheckedAnswer, checked_answer
 from harness.report.html.diffs import ALONE
 from harness.report.html.facts import Fact, group_facts
 from harness.report.html.outcome import Outcome, RolloutCard, StandingsLine, outcome, rollout_cards, standings
@@ -20,7 +22,6 @@ from harness.report.summary.match_verdicts import MATCH_FLAGS, VerdictLookup, ju
 from harness.report.summary.pair_table import PairTable, pair_table
 from harness.report.summary.ranking import group_of
 from harness.report.summary.rollouts import jury_lines, notes, placed_rollouts, score_name
-from harness.transcripts.transcript import TranscriptForm, recorded_form
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def failed_verdicts(
         return []
     indexes: dict[str, list[str]] = {}
     for rollout in group.rollouts:
-        whole = form(rollout.trajectory)
+        whole = form(rollout.trajectory, group.query.reference)
         parts = (whole, replace(whole, path=""), replace(whole, answer=""))  # a rubric may mark one block only
         for transcript in {part.hash for part in parts}:
             indexes.setdefault(transcript, []).append(str(rollout.index))
@@ -167,8 +168,18 @@ class QuerySection:
     """A listwise judge's reason for the score of a rollout, by index."""
     brief: str | None
     """The instructions that the agent worked under."""
+    checked: dict[int, CheckedAnswer]
+    """By rollout its answer with its claims underlined, where the rubric asks for evidence."""
     credit: CreditedGroup | None
     """What each step was worth; None where that is not shown, or cannot be read."""
+
+
+def _checked(cards: Iterable[RolloutCard], reference: str | None) -> dict[int, CheckedAnswer]:
+    ended_well = [card for card in cards if card.line.row.rollout.status == "ok"]
+    return {
+        (r := card.line.row.rollout).index: checked_answer(r.trajectory, card.shown.answer.shown, reference)
+        for card in ended_well
+    }
 
 
 class SectionMaker:
@@ -210,6 +221,7 @@ class SectionMaker:
         low, high = (int(min(seeding)), int(max(seeding))) if seeding else (0, 9)
         lines = standings(group, ranking)
         pairs = pair_table(group, ranking)
+        cards = rollout_cards(lines, matches, rollout_flags(ranking, verdicts), self._room)
         return QuerySection(
             id=f"q{number}",
             query=query,
@@ -227,11 +239,12 @@ class SectionMaker:
             flags={flag: meaning for flag, meaning in MATCH_FLAGS.items() if flag in flags},
             matches=matches,
             missing=failed_verdicts(group, ranking, self._failures, self._form),
-            cards=rollout_cards(lines, matches, rollout_flags(ranking, verdicts), self._room),
+            cards=cards,
             anchors=frozenset(r.index for r in group.rollouts if r.role == "anchor"),
             score_name=score_name(ranking),
             able=sum(r.status == "ok" for r in group.rollouts),
             explanations={r.index: r.explanation for r in ranking.rollouts if r.explanation},
+            checked=_checked(cards, query.reference) if self._form.evidence else {},
             credit=self._credit and self._credit.of_readable(query),
             brief=next((r.instructions for r in group.rollouts if r.instructions), None),
         )

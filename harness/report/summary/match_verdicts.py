@@ -66,6 +66,7 @@ _FLAG_NAMES = {
     "addresses_judge": "speaks to its judge",
     "forged_fence": "delimiters as of a prompt",
     "hidden_text": "characters that nobody sees",
+    "unsupported": "in no tool output",
 }
 
 
@@ -87,6 +88,9 @@ class RolloutFlag:
             given = f"{low}" if low == high else f"{low}\N{EN DASH}{high}"
             lowered.append(f"{readable_name(dimension)} {self.caps[dimension]} (judge: {given})")
         counts = f"; counts as at most {enumeration(lowered)}" if lowered else ""
+        if self.flag.kind == "unsupported":
+            verb = "stands" if self.flag.detail.count("\u201c") == 1 else "stand"
+            return f"rollout {self.rollout}: {self.flag.detail} {verb} in no tool output{counts}"
         return f"rollout {self.rollout} flagged: {flag_words(self.flag)}{counts}"
 
     def as_json(self) -> dict[str, Any]:

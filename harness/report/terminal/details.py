@@ -10,13 +10,13 @@ from harness.core.errors import counted
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group
 from harness.core.workspace_files import files_text
+from harness.judging.transcript_form import TranscriptForm
 from harness.report.summary.match_details import MatchDetails, detail_matches, draw_bracket
 from harness.report.summary.match_verdicts import VerdictLookup
 from harness.report.summary.pair_table import PairTable, cycles_sentence
 from harness.report.summary.rollouts import asked_words, numbered_steps, own_models
 from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, table_width, visible_text
 from harness.report.text import EMPTY_ANSWER, as_sentence, signed
-from harness.transcripts.transcript import TranscriptForm
 
 
 def path_lines(group: Group, index: int) -> RenderableType:
@@ -115,9 +115,11 @@ def match_lines(
     head = [visible_text(f"match {details.number}, {details.title}: {between}", style="bold")]
     head += [visible_text(f"note: {flag}") for flag in details.flags]
     transcripts: list[Text] = []
-    for index, shown in [(side.rollout.index, form(side.rollout.trajectory)) for side in details.sides] if form else ():
-        transcripts += [visible_text(f"\nrollout {index}, path", style="bold"), visible_text(shown.path)]
-        transcripts += [visible_text(f"\nrollout {index}, answer", style="bold"), visible_text(shown.answer)]
+    for rollout, shown in (
+        [(s.rollout, form(s.rollout.trajectory, group.query.reference)) for s in details.sides] if form else ()
+    ):
+        transcripts += [visible_text(f"\nrollout {rollout.index}, path", style="bold"), visible_text(shown.path)]
+        transcripts += [visible_text(f"\nrollout {rollout.index}, answer", style="bold"), visible_text(shown.answer)]
     said: list[Text] = []
     for order in details.orders:
         shown_first = f"\nrollout {order.first} shown first"

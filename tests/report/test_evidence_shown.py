@@ -1,0 +1,105 @@
+"""Where a rubric says `evidence: yes`, people see which claims of an answer stand in no tool output."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.report.summary.evidence import EvidenceFigures, evidence_words
+from tests.fuzz.attacks import Room
+from tests.fuzz.attempts import attempt
+from tests.nursery import clean_environment
+from tests.report.archives_by_hand import build, crowd
+
+pytestmark = pytest.mark.process
+
+OUTPUTS = ["The depot took 4,310 kg in 2019 and 1,207 kg in 2020.", "Turnover rose by 12.5 % on 3 May 2020."]
+ANSWERS = [
+    "The depot took 5,517 kg in all. Turnover rose by 41 % on <b>2020-05-03</b>.",
+    "The depot took 4,310 kg, “and nothing else ever happened”.",
+]
+
+
+def chat(answer: str, outputs: list[str]) -> list[dict[str, object]]:
+    messages: list[dict[str, object]] = [{"role": "user", "content": "How did the depot do?"}]
+    for number, output in enumerate(outputs):
+        call = {
+            "id": f"c{number}",
+            "type": "function",
+            "function": {"name": "search", "arguments": f'{{"n": {number}}}'},
+        }
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": output})
+    return [*messages, {"role": "assistant", "content": answer}]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Room:
+    """A room with a run of three imported rollouts, the last without a tool, judged with `evidence: yes`."""
+    room = Room.make(tmp_path_factory.mktemp("evidence") / "room")
+    chats = [*(chat(answer, OUTPUTS) for answer in ANSWERS), chat("It did well in 2021.", [])]
+    lines = [{"query_id": "q", "id": f"r{n}", "messages": messages} for n, messages in enumerate(chats)]
+    (room.work / "chats.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rubric = (
+        harness.text_of_rubric("writing").replace("name: writing", "name: own").replace("caps:", "evidence: yes\ncaps:")
+    )
+    (room.work / "own.md").write_text(rubric)
+    assert attempt(("import", "chats.jsonl"), room.work, room.environ()).code == 0
+    rescored = ("rescore", "--judge-model", "offline-features", "--rubric", "own.md", "--topology", "round_robin", "-q")
+    assert attempt(rescored, room.work, room.environ()).code == 0
+    return room
+
+
+def printed(room: Room, *argv: str) -> str:
+    outcome = attempt(argv, room.work, room.environ())
+    assert outcome.code == 0, outcome.err_text
+    return outcome.out_text
+
+
+def test_why_names_the_claims_that_stand_in_no_tool_output(judged: Room):
+    words = " ".join(printed(judged, "why", "0", "1").split())
+    assert "Rollout 0: “41 %” stands in no tool output." in words
+    assert "Rollout 1: “and nothing else ever happened” stands in no tool output." in words
+
+
+def test_stats_count_claims_and_answers_that_were_not_checked(judged: Room):
+    (ranking,) = json.loads(printed(judged, "stats", "--json"))["rankings"]
+    assert ranking["evidence"] == {"answers": 2, "claims": 5, "derivable": 1, "unsupported": 2, "unchecked": 1}
+    words = [(each.label, each.value) for each in evidence_words(EvidenceFigures(**ranking["evidence"]))]
+    assert words == [("Unsupported claims", "2 of 5 (40 %)"), ("Not checked", "1")]
+    assert "Unsupported claims" in printed(judged, "stats")
+
+
+def test_a_frame_has_the_counts_only_where_they_are_asked_for(judged: Room):
+    run = harness.open(runs_dir=judged.work / "runs")
+    assert [(row["claims"], row["unsupported"]) for row in run.to_frame(evidence=True)] == [
+        (3, 1),
+        (2, 1),
+        (None, None),
+    ]
+    assert "claims" not in run.to_frame()[0]
+    assert harness.evidence_reward(run.rollouts()[0], run.queries[0]) == pytest.approx(2 / 3)
+
+
+def test_the_page_underlines_claims_and_links_them_to_their_step(judged: Room):
+    page = harness.open(runs_dir=judged.work / "runs").page.read_text("utf-8")
+    assert '<a class="claim" href="#q1-r0-s1" title="derives from step 1">5,517 kg</a> in all' in page
+    assert (
+        '<span class="claim unsupported" title="stands in no tool output">41 %</span> on &lt;b&gt;<a class="claim"'
+        in page
+    )
+    assert 'id="q1-r0-s1"' in page
+    assert "1 of 3 claims that could be looked up stands in no tool output." in page
+    assert "Claims were not looked up: the record has no tool output of this agent, or not all." in page
+
+
+@pytest.mark.parametrize("command", ["rescore --judge-model offline-features -q", "stats"])
+def test_without_evidence_in_the_rubric_nothing_that_looks_claims_up_is_imported(command: str, tmp_path: Path):
+    build(tmp_path, crowd(2))
+    argv = [sys.executable, "-X", "importtime", "-m", "harness", *command.split(), "--runs-dir", str(tmp_path)]
+    done = subprocess.run(argv, env=clean_environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "harness.evidence" not in done.stderr
