@@ -18,17 +18,16 @@ from agents import (
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
-    Usage,
     function_tool,
     set_trace_processors,
     set_tracing_disabled,
     trace,
 )
+from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.tracing import TracingProcessor, get_trace_provider, set_trace_provider
 from agents.tracing.processors import default_processor
 from agents.tracing.provider import DefaultTraceProvider
 from openai import AsyncOpenAI
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 import harness
 from harness.core.errors import UsageError
@@ -149,37 +148,16 @@ async def test_such_a_model_is_captured_in_a_nested_run_too(api: str):
                 """Ask."""
                 return str((await Runner.run(inner, "Do it.")).final_output)
 
-            outer = Agent(name="outer", model=Calling(), tools=[ask, inner.as_tool("ask_inner", "Ask.")])
+            calls = [("ask", {}), ("ask_inner", {"input": "go"})]
+            said = [[function_call(name, given, call_id=name)] for name, given in calls]
+            scripted = ScriptedModel([*said, [assistant_message("Done.")]])
+            outer = Agent(name="outer", model=scripted, tools=[ask, inner.as_tool("ask_inner", "Ask.")])
             (rollout,) = (await harness.rollout(outer, "Do it.", n=1)).rollouts
     asked, as_tool = rollout.trajectory.path
     assert rollout.capture == "full"
     for step in (asked, as_tool):
         assert in_archive(step.inner) == journal(endpoint.requests)
         assert {s.agent for s in step.inner} == {"inner"}
-
-
-class Calling(Model):
-    """Calls `ask`, then `ask_inner`, then answers."""
-
-    async def get_response(self, system_instructions: Any, input: Any, *args: Any, **more: Any) -> ModelResponse:  # noqa: A002
-        outputs = [i for i in input if isinstance(i, dict) and i.get("type") == "function_call_output"]
-        turns = (("ask", "{}"), ("ask_inner", '{"input": "go"}'))
-        item: Any = ResponseOutputMessage(
-            id="m",
-            type="message",
-            role="assistant",
-            status="completed",
-            content=[ResponseOutputText(type="output_text", text="Done.", annotations=[])],
-        )
-        if len(outputs) < 2:
-            name, arguments = turns[len(outputs)]
-            item = ResponseFunctionToolCall(
-                type="function_call", call_id=f"call_{len(outputs)}", name=name, arguments=arguments
-            )
-        return ModelResponse(output=[item], usage=Usage(requests=1), response_id=None)
-
-    def stream_response(self, *args: Any, **more: Any) -> Any:
-        raise NotImplementedError
 
 
 @BOTH_APIS

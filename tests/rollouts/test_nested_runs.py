@@ -12,7 +12,6 @@ from agents import (
     Agent,
     Model,
     ModelProvider,
-    ModelResponse,
     ModelSettings,
     OpenAIChatCompletionsModel,
     RunConfig,
@@ -24,8 +23,8 @@ from agents import (
     handoff,
 )
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
+from agents.testing import ScriptedModel, assistant_message
 from openai import AsyncOpenAI
-from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import harness
 from harness.core.records import Rollout, Step
@@ -164,24 +163,19 @@ async def test_a_replay_says_which_calls_it_did_not_drive_again(tmp_path: Path):
         assert (outcome.divergence.what, outcome.divergence.call) == ("prompt changed", 2)
 
 
-class OwnModel(Model):
-    """A Model of one's own that opens no span."""
+class OwnModel(ScriptedModel):
+    """A Model of one's own that opens no span, and may be asked twice."""
 
     model = "of-its-own"
 
     def __init__(self) -> None:
-        self.temperatures: list[float] = []
+        usage = Usage(requests=1, input_tokens=7, output_tokens=3)
+        super().__init__([[assistant_message("From my own model.")]] * 2, default_usage=usage)
 
-    async def get_response(self, system_instructions: Any, input: Any, model_settings: Any, *args: Any, **more: Any):  # noqa: A002
-        self.temperatures.append(model_settings.temperature)
-        text = ResponseOutputText(type="output_text", text="From my own model.", annotations=[])
-        message = ResponseOutputMessage(id="1", content=[text], role="assistant", status="completed", type="message")
-        return ModelResponse(
-            output=[message], usage=Usage(requests=1, input_tokens=7, output_tokens=3), response_id=None
-        )
-
-    def stream_response(self, *args: Any, **more: Any) -> Any:
-        raise NotImplementedError
+    @property
+    def temperatures(self) -> list[Any]:
+        asked: list[Any] = [call.model_settings.temperature for call in self.calls]
+        return sorted(asked)
 
 
 class OwnProvider(ModelProvider):
@@ -216,7 +210,7 @@ async def test_what_the_agent_really_fixed_is_kept_recorded_and_named(form: str,
     with FakeEndpoint(agent=script).serving() as endpoint:
         known: dict[str, Any] = {"model": "m", "base_url": endpoint.base_url, "api": api}
         group = await harness.rollout(fixed(form, model), "Do it.", n=2, **known)
-    assert sorted(model.temperatures) == [0.0, 0.8]
+    assert model.temperatures == [0.0, 0.8]
     for rollout in group.rollouts:
         assert (rollout.status, rollout.capture) == ("ok", "full")
         named = "OwnProvider" if form == "provider" else "OwnModel"

@@ -1,6 +1,8 @@
 """What the SDK has learnt since 0.19, as an agent uses it: each part of it stands in the record, and replays."""
 
+import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from agents import (Agent, GuardrailFunctionOutput, ProgrammaticToolCallingTool,
                     output_guardrail)
 
 """
+SERVER = Path(__file__).with_name("counting_server.py")
 PROGRAM = {"type": "program", "id": "p1", "call_id": "prog", "code": "await look_up({word: 'x'})", "fingerprint": "f"}
 RESULT = {"type": "program_output", "id": "o1", "call_id": "prog", "result": "found it", "status": "completed"}
 
@@ -40,6 +43,10 @@ def withholding(seen: Seen) -> Say:
 
 def failing(seen: Seen) -> Say:
     return Say(f"It said {seen.tool_outputs[0]!r}.") if seen.tool_outputs else Say(calls=(("look_up", {"word": "x"}),))
+
+
+def counting(seen: Seen) -> Say:
+    return Say(f"It said {seen.tool_outputs[0]!r}.") if seen.tool_outputs else Say(calls=(("count", {}),))
 
 
 Told = Sequence[tuple[str, str | None, str | None, str | None]]
@@ -115,19 +122,55 @@ run_config = RunConfig(tool_error_formatter=lambda args: f"sorry: {args.error}")
         None,
         (("tool", "look_up", '{"word": "x"}', "sorry: no such word"),),
     ),
+    "MCP v2": (
+        f"""
+from agents.mcp import MCPServerStdio
+
+params = {{"command": {sys.executable!r}, "args": [{str(SERVER)!r}]}}
+agent = Agent(name="a", mcp_servers=[MCPServerStdio(params, name="counting", use_structured_content=True)])
+""",
+        counting,
+        """It said '{"result": "call 1"}'.""",
+        None,
+        (("tool", "count", "{}", '{"result": "call 1"}'),),
+    ),
+    "agents.testing": (
+        """
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+@function_tool
+def look_up(word: str) -> str:
+    "Look a word up."
+    return f"{word}!"
+
+def build(env):
+    calls = [function_call("look_up", {"word": "x"}, call_id="c")]
+    return Agent(name="a", tools=[look_up], model=ScriptedModel([calls, [assistant_message("Done.")]]))
+""",
+        failing,
+        "Done.",
+        None,
+        (("tool", "look_up", '{"word":"x"}', "x!"),),
+    ),
 }
+MARKED = [pytest.param(case, marks=pytest.mark.process) if case == "MCP v2" else case for case in CASES]
 
 
 def told(step: Step) -> tuple[Any, ...]:
     return step.kind, step.tool_name, step.tool_input, step.tool_output
 
 
-@pytest.mark.parametrize("case", CASES)
+def test_the_installed_mcp_is_of_its_second_version():
+    assert version("mcp").startswith("2.")
+
+
+@pytest.mark.parametrize("case", MARKED)
 async def test_it_is_captured_in_full_and_replays(case: str, tmp_path: Path):
     source, script, answer, failure, path = CASES[case]
     (tmp_path / "app.py").write_text(HEAD + source)
     agent = f"{tmp_path / 'app.py'}{':answer' if 'answer(' in source else ''}"
-    run = await archived(agent, "Go.", script, tmp_path / "runs", "responses")
+    own = {"model": None, "judge_model": "j"} if case == "agents.testing" else {}
+    run = await archived(agent, "Go.", script, tmp_path / "runs", "responses", **own)
     with RunReader(run) as reader:
         for rollout in reader.group(next(iter(reader.queries()))).rollouts:
             assert (rollout.failure and rollout.failure.kind, rollout.capture_gaps) == (failure, ())

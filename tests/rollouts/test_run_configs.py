@@ -155,7 +155,7 @@ async def test_a_provider_of_its_own_needs_no_server_and_is_named(by: str, monke
     config = RunConfig(model_provider=OwnProvider(model))
     given: Any = config if by == "value" else lambda: config
     group = await harness.rollout(Agent(name="a"), "Hi.", n=2, run_config=given)
-    assert sorted(model.temperatures) == [0.0, 0.8]
+    assert model.temperatures == [0.0, 0.8]
     for rollout in group.rollouts:
         assert (rollout.status, rollout.capture) == ("ok", "full")
         assert [call.own_model for call in rollout.calls] == ["OwnModel"]
