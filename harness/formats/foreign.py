@@ -138,9 +138,10 @@ def _answered(row: JsonObject, read: str, asked: JsonObject, reply: JsonObject, 
         unplaced += [
             name for part in (*parts, *objects_in(item, "summary")) for name in left_names(part, "type text", "a part")
         ]
+    echoed = [name for name in ("instructions", "tools") if not asked.get(name) or asked.get(name) == reply.get(name)]
     more = {
         "request": left_over(asked, "input instructions tools"),
-        "response": left_over(reply, "output model instructions tools"),
+        "response": left_over(reply, " ".join(("output model", *echoed))),
     }
     beside = {key: value for key, value in row.items() if key not in read.split()} | more
     return make_chat(

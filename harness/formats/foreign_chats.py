@@ -60,9 +60,12 @@ def make_chat(
         made.append({"role": "assistant", "content": ""})
     metadata = {key: value for key, value in beside.items() if key not in long}
     document: dict[str, Any] = {**left_over(said, ""), "messages": made, "metadata": metadata}
-    names = (*unplaced, *(f"the key {quoted(key)}" for key in sorted(long)))
+    names = [*unplaced, *(f"the key {quoted(key)}" for key in sorted(long))]
+    said_last = max((at for at, message in enumerate(made) if message.get("role") == "assistant"), default=-1)
+    for message in made[said_last + 1 :]:  # in no turn, since nothing was said after it
+        names += left_names(message, "role content tool_call_id name weight", "a message after the last reply")
     why = failed if isinstance(failed, str) else json.dumps(failed) if failed else None
-    return ForeignChat(document, names, why and why[:500])
+    return ForeignChat(document, tuple(names), why and why[:500])
 
 
 def as_message(message: JsonObject) -> Message:

@@ -10,6 +10,8 @@ openinference-semantic-conventions 0.1.42.
 import json
 from typing import Any
 
+from openai.types.responses import Response
+
 USER = {"role": "user", "content": "Why is the sky blue?"}
 GOOD, BAD = ({"role": "assistant", "content": text} for text in ("Rayleigh scattering.", "It is painted."))
 LOOK = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"word": "sky"}'}}
@@ -194,6 +196,25 @@ SHAREGPT = {
 }
 ALPACA = {"instruction": "Why is the sky", "input": "blue?", "output": "Rayleigh scattering."}
 TWO = ["Rayleigh scattering.", "It is painted."]
+WITH_TOOLS: dict[str, Any] = {
+    "completion": [{"role": "assistant", "content": None, "tool_calls": [LOOK]}, SEEN, GOOD],
+    "tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}],
+}
+TOKENS = {"prompt_token_ids": [1, 2], "generation_token_ids": [3], "generation_log_probs": [-0.5]}
+HUMAN = [{"from": "human", "value": USER["content"]}]
+FAILED = {
+    "results": {
+        "stats": {"successes": 0, "failures": 0, "errors": 1},
+        "results": [{"testIdx": 0, "prompt": {"raw": USER["content"]}, "error": "429", "score": 0, "success": False}],
+    }
+}
+CLIENTS = Response.model_validate(
+    {"created_at": 0, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [TOOL | {"strict": True}]}
+    | RESPONSE
+    | {"output": [item("Rayleigh scattering.")]}
+).model_dump(mode="json")
+"""What the client writes of a response, whose fields that say nothing are null."""
+ONE: tuple[list[str], list[float | None], list[str | None]] = (["Rayleigh scattering."], [None], [None])
 Sample = tuple[str, list[Any], list[str], list[float | None], list[str | None]]
 SAMPLES: dict[str, Sample] = {
     "kto": (
@@ -257,5 +278,52 @@ SAMPLES: dict[str, Sample] = {
         [None],
     ),
     "otlp openinference": ("otlp", [spans({"attributes": INFERENCE})], TWO[:1], [None], [None]),
+    "evals with two scores": (
+        "openai-evals",
+        [EVALS_ITEM | {"results": [{"name": name, "score": 1.0} for name in ("right", "brief")]}],
+        TWO[:1],
+        [None],
+        ["3"],
+    ),
+    "kto with tools": ("kto", [{"prompt": [USER], **WITH_TOOLS, "label": True}], TWO[:1], [1], [None]),
+    "prompt-completion text": ("prompt-completion", [{"prompt": USER["content"], "completion": TWO[0]}], *ONE),
+    "prompt-completion with tools": ("prompt-completion", [{"prompt": [USER], **WITH_TOOLS}], *ONE),
+    "verifiers with tools": (
+        "verifiers",
+        [ROW | {"completion": WITH_TOOLS["completion"], "tool_defs": [{"name": "look", "parameters": {}}]}],
+        TWO[:1],
+        [0.75],
+        ["sky 7"],
+    ),
+    "verifiers trace of a failure": (
+        "verifiers",
+        [TRACE | {"ok": False, "errors": [{"type": "Timeout"}], "nodes": TRACE["nodes"][:3], "rewards": {}}],
+        [""],
+        [None],
+        ["sky"],
+    ),
+    "nemo-gym for training": (
+        "nemo-gym",
+        [
+            {
+                "responses_create_params": {"input": USER["content"]},
+                "response": RESPONSE | {"output": [item("Rayleigh scattering.") | TOKENS]},
+                "reward": 1.0,
+                "_ng_task_index": 0,
+                "_ng_rollout_index": 1,
+            }
+        ],
+        TWO[:1],
+        [1],
+        ["0"],
+    ),
+    "sharegpt dump": ("sharegpt", [{"id": "a_0", "conversations": [*HUMAN, {"from": "gpt", "value": TWO[0]}]}], *ONE),
+    "alpaca of Stanford": (
+        "alpaca",
+        [{"instruction": "Why is the sky\nblue?", "input": "", "output": TWO[0], "text": "Below is an instruction."}],
+        *ONE,
+    ),
+    "promptfoo failed": ("promptfoo", [FAILED], [""], [0], ["0"]),
+    "responses of openai's client": ("responses", [{"request": ASKED, "response": CLIENTS}], *ONE),
 }
 """By name: format, the objects of a file, and the answer, the reward and the query's id of each rollout."""

@@ -43,7 +43,7 @@ def test_each_format_is_recognised_with_its_answers_rewards_and_groups(name: str
     assert [each.reward for each in made] == rewards
     assert [each.query_id for each in made] == queries
     assert all(each.failure for each in made if not each.answer)
-    assert all(each.turns[-1].completion[-1].get("content", "") == each.answer for each in made)
+    assert all((each.turns[-1].completion[-1].get("content") or "") == each.answer for each in made)
     calls = [step for each in made for step in each.path if step.tool_name]
     assert all((step.tool_name, step.tool_output) == ("look", "Short waves scatter.") for step in calls)
     assert [e.answer for e in read(tmp_path, documents, format=form)] == answers
