@@ -240,7 +240,7 @@ class Attempt:
         try:
             trajectory = Trajectory(
                 query=self.query.text,
-                path=read_steps(spans, replies, self.recorder.hooks, finished=finished),
+                path=self.workspaces.steps(read_steps(spans, replies, self.recorder.hooks, finished=finished)),
                 answer=rest if lifted else outcome.answer,
                 answer_type="json" if outcome.is_json else "text",
                 files=files,

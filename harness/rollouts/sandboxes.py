@@ -24,7 +24,7 @@ from agents.sandbox.session import BaseSandboxClient, SandboxSession, SandboxSes
 
 from harness.archive.store import Store
 from harness.core.errors import UsageError, on_a_line, short_message
-from harness.core.records import Failure
+from harness.core.records import Failure, Step
 from harness.core.workspace_files import ChangedFile, FileChange, FileState, changes
 from harness.rollouts import sandbox_watcher
 from harness.rollouts.graph import in_sight
@@ -35,6 +35,9 @@ _USUAL_ROOT: str = Manifest.model_fields["root"].default
 _PREFIX = "harness-sandboxes-"
 _CLOSING_S, _STARTING_S = 30.0, 120.0
 _PLACE = re.compile(rf"[^\s\"'`=:;,()\[\]{{}}<>|]*/{_PREFIX}[a-z0-9_]{{8}}/[0-9a-f]{{8}}")
+
+_OF_COMMAND = re.compile(r"\AChunk ID: [0-9a-f]{6}\nWall time: [0-9.]+ seconds\n")
+"""What the SDK writes before the output of a command."""
 
 
 def sandbox_agents(agent: Any) -> list[SandboxAgent[Any]]:
@@ -62,8 +65,13 @@ def go_on_beside_others(agent: Any) -> None:
 
 
 def at_usual_place(text: str) -> str:
-    """Return a text in which each rollout's own workspace has the name that all have elsewhere."""
-    return _PLACE.sub(_USUAL_ROOT, text) if _PREFIX in text else text
+    """Return a text of which two workspaces make no difference.
+
+    Each rollout's own workspace has the name that all have elsewhere, and a command's output no random number and no
+    time before it.
+    """
+    text = _PLACE.sub(_USUAL_ROOT, text) if _PREFIX in text else text
+    return _OF_COMMAND.sub("", text)
 
 
 def _local_client() -> BaseSandboxClient[Any]:
@@ -202,6 +210,18 @@ class Workspaces:
                     await self.end(workspace.session)
             if "_snapshots" in vars(self):
                 await asyncio.to_thread(shutil.rmtree, self._snapshots, ignore_errors=True)
+
+    def steps(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """Return steps as they are in any workspace: then equal rollouts are equal for the judge."""
+        if not self._made:
+            return tuple(steps)
+
+        def usual(step: Step) -> Step:
+            texts = {"tool_input": step.tool_input, "tool_output": step.tool_output}
+            told = {name: text and at_usual_place(text) for name, text in texts.items()}
+            return step.model_copy(update=told | {"inner": self.steps(step.inner)})
+
+        return tuple(map(usual, steps))
 
     def records(self, store: Store) -> tuple[ChangedFile, ...]:
         """Keep what became of the files, and return the records."""

@@ -16,6 +16,7 @@ from harness.pipeline.plan import prepare
 from harness.rollouts.loading import load_agent
 from harness.rollouts.sandbox_watcher import processes_in
 from harness.rollouts.sandboxes import _folder
+from harness.transcripts.transcript import path_text, plain_steps
 from tests.agents_config.exchanges import tools_in
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
@@ -78,6 +79,14 @@ async def test_eight_at_once_see_no_file_of_another_and_leave_nothing(kind: str,
     assert {r.capture for r in rollouts} == {"full"}
     assert len({r.fingerprint for r in rollouts}) == 1
     assert nothing_left()
+
+
+@pytest.mark.parametrize("kind", ["itself", pytest.param("as_tool", marks=pytest.mark.nightly)])
+async def test_rollouts_that_do_the_same_are_equal_for_the_judge(kind: str, tmp_path: Path):
+    rollouts, _ = await roll_out(written(tmp_path, kind), working('echo "at $PWD" | tee a.txt'), n=3)
+    (path,) = {path_text(plain_steps(rollout.trajectory.path), {}) for rollout in rollouts}
+    assert "| Process exited with code 0" in path
+    assert "at /workspace" in path
 
 
 async def test_a_rollout_that_is_out_of_time_leaves_nothing(tmp_path: Path):
