@@ -32,6 +32,7 @@ from harness.rollouts.app_parts import RUN_PARTS
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.graph import reachable
 from harness.rollouts.loading import AgentEnv, LoadedAgent, NoSuchAgent, load_agent
+from harness.rollouts.sandbox_watcher import left_running
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ async def _app_checks(spec: AgentSpec, settings: Settings) -> list[Check]:
     if not spec.sandboxed:
         return [Check(name, "ok", f"gives each rollout its {', '.join(given)}")] if given else []
     finding = "a workspace of its own for each rollout; the SDK's local client confines nothing else on Linux: commands"
-    return [Check(name, "ok", f"{finding} have all the rights that you have")]
+    finding += " have all the rights that you have"
+    left = left_running()
+    return [Check(name, "warn" if left else "ok", f"{finding}; {left}" if left else finding)]
 
 
 def _tools_check(checked: CheckedAgent) -> Check:

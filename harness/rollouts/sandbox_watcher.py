@@ -13,11 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROUNDS, _PAUSE_S = 20, 0.1
+_PROC = Path("/proc")
 
 
-def processes_in(folder: str) -> Iterator[int]:
-    """Yield the processes whose home, or working folder, is in a folder; none where there is no /proc."""
-    for process in Path("/proc").glob("[0-9]*"):
+def left_running(proc: Path = _PROC) -> str | None:
+    """Return in words what is left running on a system that does not tell of its processes as Linux does, else None."""
+    if (proc / "self" / "environ").exists():
+        return None
+    return "this system has no /proc, so what a command leaves running outlives its rollout"
+
+
+def processes_in(folder: str, proc: Path = _PROC) -> Iterator[int]:
+    """Yield the processes whose home, or working folder, is in a folder; none where `left_running` has words."""
+    for process in proc.glob("[0-9]*"):
         try:
             variables = (process / "environ").read_bytes().split(b"\0")
             places = [os.fsdecode(v.removeprefix(b"HOME=")) for v in variables if v.startswith(b"HOME=")]
@@ -46,7 +54,8 @@ def watch(folder: str) -> None:
     """Wait until whoever holds the other end of the input is gone; then leave nothing in the folder, nor of it."""
     sys.stdin.buffer.read()
     kill_in(folder)
-    subprocess.run(["rm", "-rf", "--one-file-system", "--", folder], check=False)  # noqa: S603, S607 - as POSIX has it
+    for options in (("-rf", "--one-file-system"), ("-rfx",)):  # GNU's, and BSD's as on macOS: no other file system
+        subprocess.run(["rm", *options, "--", folder], check=False)  # noqa: S603, S607 - as POSIX has it
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
 from harness.rollouts.loading import load_agent
-from harness.rollouts.sandbox_watcher import processes_in
+from harness.rollouts.sandbox_watcher import left_running, processes_in
 from harness.rollouts.sandboxes import _folder
 from harness.transcripts.transcript import path_text, plain_steps
 from tests.agents_config.exchanges import tools_in
@@ -152,6 +152,12 @@ def test_a_kill_of_the_command_leaves_no_process_and_no_folder(nursery: Nursery,
             time.sleep(0.02)
         assert not folder.exists()
         assert not [*processes_in(str(folder))]
+
+
+def test_a_system_without_proc_is_told_what_is_left_running_and_stops_nothing(tmp_path: Path):
+    assert "outlives its rollout" in str(left_running(tmp_path / "none"))
+    assert [*processes_in(str(tmp_path), tmp_path / "none")] == []
+    assert (left_running() is None) == Path("/proc/self").exists()
 
 
 def test_doctor_says_what_the_local_client_leaves_open_and_what_would_stop_a_run(harness: Harness, tmp_path: Path):
