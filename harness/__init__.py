@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.api.best_answer import Best
     from harness.api.comparing import compare, compare_sync, open_comparison
     from harness.api.comparing import list_of_comparisons as comparisons
+    from harness.api.judge_watch import JudgeWatch
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
     from harness.api.one_group import best_of, best_of_sync, preload, rank, rank_sync, rollout, rollout_sync
@@ -126,6 +127,7 @@ __all__ = [
     "Judge",
     "JudgeFailed",
     "JudgeProfile",
+    "JudgeWatch",
     "Judged",
     "Match",
     "MemoryStore",
@@ -255,6 +257,7 @@ _HOMES = {
     "Judge": "harness.judging.judges:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
     "JudgeProfile": "harness.core.judge_profile:JudgeProfile",
+    "JudgeWatch": "harness.api.judge_watch:JudgeWatch",
     "Judged": "harness.core.rankings:Judged",
     "Match": "harness.core.rankings:Match",
     "MemoryStore": "harness.archive.store:MemoryStore",

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
+import harness
+from tests.builders import a_group, a_rollout
 from tests.conftest import ROOT
 from tests.fake_endpoint import FakeEndpoint
 from tests.integrations.conftest import TrlTrainer
@@ -127,3 +129,26 @@ async def test_the_block_for_tinker_makes_a_builder_that_compares_its_group(
     await executed(block.replace("max_cost=50", PRICED), names)
     judged = await names["Builder"]().compute_group_rewards([spoken("one"), spoken("another")], [problem()] * 2)
     assert sum(reward for reward, _ in judged) == 1
+
+
+async def test_the_block_of_the_watch_logs_what_the_page_explains(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+):
+    (block,) = [block for block in BLOCKS if "JudgeWatch" in block]
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    rollouts = tuple(a_rollout(index, f"Number {index}.") for index in range(2))
+    ranking = await harness.rank(a_group(rollouts), "your-judge", order="both", topology="cyclic")
+    group = harness.PolicyGroup(
+        query=a_group(rollouts).query, rollouts=(), version=3, ranking=ranking, recorded=a_group(rollouts)
+    )
+    logged: dict[str, float] = {}
+
+    async def groups() -> Any:
+        yield group
+
+    wandb = SimpleNamespace(log=lambda figures, step: logged.update(figures, step=step))
+    await executed(block, {"harness": harness, "groups": groups(), "wandb": wandb})
+    assert logged.pop("step") == 3
+    told = {name.removesuffix("_low").removesuffix("_high").rpartition("/")[2] for name in logged}
+    assert {"agreement", "flips", "alarm"} <= told
+    assert [name for name in told - {"groups"} if name not in PAGE] == []
