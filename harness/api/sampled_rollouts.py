@@ -61,8 +61,10 @@ class SampledRollout:
             return f"not all of its calls are recorded ({'; '.join(rollout.capture_gaps)})"
         if not rollout.effective.uniform:
             return f"it was not sampled as asked ({'; '.join(rollout.effective.exceptions) or 'there is no call'})"
-        if not self.turns or not all("logprobs" in sequence for sequence in self.sequences):
+        if not self.turns or "logprobs" not in self.sequences[self.first]:
             return "the server told no token ids and logprobs of a call"
+        if 1 not in self.sequences[self.first]["token_mask"]:
+            return "the model said nothing, not even its end"
         return None
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,10 @@ from agents import Agent, ModelSettings, function_tool
 
 import harness
 from harness.integrations import trl
+from harness.integrations.ranks import Ranks
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.integrations.conftest import TrlTrainer
+from tests.integrations.test_ranks import Distributed, World
 from tests.token_server import Kind, TokenServer, ids, rendered
 
 SKY, NIGHT = "Why is the sky blue?", "Why is it dark at night?"
@@ -188,6 +191,22 @@ def test_a_judge_that_is_out_leaves_whole_groups_without_rewards(judge: FakeEndp
     assert stepped(trainer, rollout_func, [SKY] * 3)[1] == [None] * 3
     with pytest.raises(harness.JudgeFailed, match="the training stops"):
         stepped(trainer_of(trl.reward("j", outage="stop", **named)), rollout_func, [SKY] * 3)
+
+
+def test_a_group_that_is_spread_over_two_processes_is_judged_once(judge: FakeEndpoint):
+    serving(judge)
+    world, functions = World(), [trl.reward("j", judge_base_url=judge.base_url) for _ in range(2)]
+    trainers = [trainer_of(function, members=3, processes=2) for function in functions]
+    for rank, function in enumerate(functions):
+        function._ranks = Ranks(Distributed(rank, world))
+        trainers[rank].accelerator.process_index = rank
+    rollout_func = trl.rollouts(AGENTS["plain"], base_url=judge.base_url, model="m")
+    with ThreadPoolExecutor(2) as threads:
+        given = list(threads.map(lambda rank: stepped(trainers[rank], rollout_func, [SKY] * (2 - rank)), (0, 1)))
+    assert sorted(reward for _, rewards in given for reward in rewards if reward is not None) == [0, 0.5, 1]
+    assert trainers[0].metrics["judge/calls"] == [len(judge.of_judge)]
+    assert not trainers[1].metrics
+    assert len({seen.body["seed"] for seen in judge.requests if not seen.is_judge}) == 3
 
 
 @pytest.mark.parametrize(
