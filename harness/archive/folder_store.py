@@ -143,6 +143,10 @@ class FolderStore(Generic[ReaderT]):
             stored.add_place(name, place, self._appenders["blobs"].size)
         return name
 
+    def get_blob(self, name: str) -> str:
+        """Return a text that was kept. Raises ArchiveDamaged where there is none of that name."""
+        return self.reader.blobs.get(name)
+
     def expect_verdict(self) -> None:
         """Note that a judge is about to be asked: a kill from here on leaves a trace of what it was asked for."""
         if self._results:

@@ -25,6 +25,7 @@ from harness.archive.run_info import COMPARISON_FILE, RUN_FILE, RunInfo
 from harness.archive.run_state import CUT_SHORT
 from harness.archive.typed_records import RankingHead
 from harness.core.comparisons import ComparedQuery
+from harness.core.errors import ArchiveDamaged
 from harness.core.judge_profile import JudgeProfile, ProbedJudge
 from harness.core.rankings import AnyVerdict, GroupRanking, Judged, PairJudgment, Scored
 from harness.core.records import Query, Rollout, to_json
@@ -44,6 +45,10 @@ class VerdictStore(Protocol):
 
         A text is kept `as_is` if it has been redacted, or is packed numbers, which a pattern could only break.
         """
+        ...
+
+    def get_blob(self, name: str) -> str:
+        """Return a text that was kept. Raises ArchiveDamaged where there is none of that name."""
         ...
 
     def settle(self) -> None:
@@ -108,6 +113,12 @@ class MemoryStore:
         name = blob_name(text)
         self.blobs[name] = text
         return name
+
+    def get_blob(self, name: str) -> str:
+        """Return a text that was kept. Raises ArchiveDamaged where there is none of that name."""
+        if name not in self.blobs:
+            raise ArchiveDamaged(f"missing blob {name}")
+        return self.blobs[name]
 
     def settle(self) -> None:
         """Do nothing: memory is as safe as it gets."""

@@ -3,10 +3,10 @@
 import hashlib
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from types import NoneType
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, get_origin
 
 T = TypeVar("T")
 _LONGEST_PATTERN = 10_000
@@ -130,6 +130,14 @@ def profile_text(value: Any) -> Any:
     """Return a judge's profile, as any record, as the text that is kept of it; anything else as it is."""
     as_text = getattr(value, "model_dump_json", None)  # the class itself would load pydantic for every `--help`
     return as_text() if callable(as_text) and not isinstance(value, type) else value
+
+
+def agent_words(value: Any) -> Any:
+    """Return words for agents: those given, and the names of those that are given as objects."""
+    if isinstance(value, list | tuple):
+        return [agent_words(each) for each in cast("Sequence[Any]", value)]
+    named = getattr(value, "name", None) or getattr(value, "__name__", None)
+    return named if named and not isinstance(value, str) else value
 
 
 _WRITTEN = re.compile(r"([0-9]{1,7})/([0-9]{1,7})")

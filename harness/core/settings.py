@@ -14,7 +14,16 @@ from typing import Any, Literal, cast
 from harness.core.prices import price_word, price_words
 from harness.core.recipes import vary_text, vary_word
 from harness.core.sampled_tokens import TokenPolicy
-from harness.core.setting import Setting, declare, enough_tokens, pattern_word, profile_text, rollout_word, shard_word
+from harness.core.setting import (
+    Setting,
+    agent_words,
+    declare,
+    enough_tokens,
+    pattern_word,
+    profile_text,
+    rollout_word,
+    shard_word,
+)
 from harness.core.unicode import without_credentials
 
 Api = Literal["responses", "chat"]
@@ -79,6 +88,16 @@ class Settings:
         default_text="the agent's",
         metavar="URL",
     )
+    judge_agent: str | tuple[str, ...] | None = declare(
+        None,
+        "An agent that judges, named as for --agent: it looks into the whole record and the files of both sides. "
+        "Repeatable; with --judge-model a jury of both.",
+        default_text="a model judges",
+        metavar="AGENT",
+        words=agent_words,
+        also="object",
+    )
+    judge_max_turns: int = declare(20, "Model turns that a judge agent may take for a verdict.", at_least=1)
     jury: Literal["mean", "median"] = declare("mean", "How the scores of a jury are averaged.")
     judge_api: Api | None = declare(None, "Which of OpenAI's APIs to call for the judge.", default_text="as --api")
     judge_label: str | None = declare(None, "The judge's name in verdict keys.", default_text="model@host")
@@ -330,6 +349,7 @@ _OF_ONE_COMMAND = ("engine", "ray_address", "ship", "isolate", "memory")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
 _ADDED_LATER = (
     *("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch", "vary", "anchor_temperature"),
+    *("judge_agent", "judge_max_turns"),
 )
 """Settings that are written down only where they are used."""
 

@@ -146,6 +146,11 @@ class CommonSettings(ComparedSettings, ResumeSettings, total=False):
 
     anchor_failed: Literal["rank", "stop"]
     """If the anchor failed: rank the other rollouts, or stop. [default: rank]"""
+    judge_agent: str | Sequence[str] | object | None
+    """An agent that judges, named as for agent: it looks into the whole record and the files of both sides.
+    Repeatable; with judge_model a jury of both. [default: a model judges]"""
+    judge_max_turns: int
+    """Model turns that a judge agent may take for a verdict. [default: 20; at least 1]"""
     judge_batch: bool
     """Judge by the provider's batches, at half the list price: the command ends when they are handed in, and `resume`
     goes on with what came back. [default: judge now]"""

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import anyio
 
-from harness.core.cost import UNKNOWN, total_cost
+from harness.core.cost import UNKNOWN, Cost, total_cost
 from harness.core.progress import Clock
 from harness.core.records import BEGUN, Bill, Failure, PaidCall, Usage
 from harness.core.settings import Api
@@ -39,6 +39,8 @@ class ModelReply:
     """Why the reply, though paid for, says nothing: a refusal or a filter."""
     tier: str | None = None
     """The service tier that gave it, where another than the ordinary was asked for and the endpoint says."""
+    cost: Cost | None = None
+    """What it cost, where that does not follow from the bill."""
 
 
 class AskFailed(Exception):
@@ -136,6 +138,8 @@ class JudgeModel:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Parameters that `ask` adds to every request."""
     patience: JudgePatience = JudgePatience()
+    reads_records: bool = False
+    """Whether it may look into the records behind the transcripts."""
 
     @property
     def given_up(self) -> str | None:
@@ -189,7 +193,7 @@ class JudgeModel:
         )
 
     def _paid(self, reply: ModelReply, asked_at: datetime, asked_s: float) -> PaidCall:
-        bill, cost = reply.bill, self.pricing.cost(reply.bill)
+        bill, cost = reply.bill, reply.cost or self.pricing.cost(reply.bill)
         return PaidCall(
             started_at=asked_at,
             duration_s=anyio.current_time() - asked_s,

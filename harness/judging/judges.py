@@ -102,13 +102,17 @@ class PairwiseJudge(_ModelJudge[Rubric]):
 
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
-        first, second = self._rubric.shown(first), self._rubric.shown(second)
+        first, second = self._shown(first), self._shown(second)
         prompt = prompt_fingerprint(self._rubric)
         return verdict_key(prompt, self.identity, self._sampling, task, first.hash, second.hash)
 
+    def _shown(self, transcript: Transcript) -> Transcript:
+        shown = self._rubric.shown(transcript)
+        return shown if shown.record is None or self._model.reads_records else replace(shown, record=None)
+
     async def __call__(self, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
-        key, shown = self.key(task, first, second), (self._rubric.shown(first), self._rubric.shown(second))
+        key, shown = self.key(task, first, second), (self._shown(first), self._shown(second))
         prompt = replace(make_pair_prompt(self._rubric, task, *shown), key=key)
         exchange = await self._model.exchange(prompt, partial(read_reply, rubric=self._rubric))
         reply = exchange.result

@@ -32,6 +32,8 @@ class TranscriptForm:
     """Whether what became of the files in its workspace is a part of the answer."""
     evidence: bool = False
     """Whether what became of the answer's claims stands behind it."""
+    records: bool = False
+    """Whether a judge may look into the trajectory itself."""
 
     @property
     def rendering(self) -> int:
@@ -40,6 +42,10 @@ class TranscriptForm:
 
     def __call__(self, trajectory: Trajectory, reference: str | None = None) -> Transcript:
         """Write a trajectory out; its claims may stand in the `reference` of its query, too."""
+        shown = self._write(trajectory, reference)
+        return replace(shown, record=trajectory) if self.records else shown
+
+    def _write(self, trajectory: Trajectory, reference: str | None) -> Transcript:
         files = trajectory.files if self.files else ()
         if not self.evidence:
             return transcribe(trajectory, self.budget, files)
@@ -50,17 +56,18 @@ class TranscriptForm:
         return replace(shown, answer=(shown.answer + words).strip())
 
 
-def form_of_rendering(number: int, budget: TokenBudget | None = None) -> TranscriptForm:
+def form_of_rendering(number: int, budget: TokenBudget | None = None, *, records: bool = False) -> TranscriptForm:
     """Return the form that a rendering's number stands for. Raises as `check_rendering`."""
     check_rendering(number)
-    return TranscriptForm(budget, *(bool(number - RENDERING & bit) for bit in (1, 2)))
+    return TranscriptForm(budget, *(bool(number - RENDERING & bit) for bit in (1, 2)), records)
 
 
 def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:
     """Return how transcripts were made for a ranking, by what its header states. Raises as `check_rendering`."""
     both = settings.get("judge_budget")  # a stranger's header may hold anything
     counter = str(judge.get("counter", ESTIMATE))
-    return form_of_rendering(rendering, transcript_budget(both if isinstance(both, int) else 0, counter))
+    budget = transcript_budget(both if isinstance(both, int) else 0, counter)
+    return form_of_rendering(rendering, budget, records=bool(settings.get("judge_agent")))
 
 
 def split_checked(answer: str) -> tuple[str, str]:

@@ -55,6 +55,8 @@ class JudgingPlan:
     """The keys of the judges, and where they may go."""
     leanings: JudgeLeanings | None = field(default=None, kw_only=True)
     """What probes show of the judge: the run's own, or those of a profile that is lent."""
+    judge_agents: Mapping[str, LoadedAgent] = field(default_factory=dict[str, LoadedAgent], kw_only=True)
+    """The agents that judge, by the identities of their judges, as far as they are at hand."""
     judge_may_fail: bool = field(default=False, kw_only=True)
     """A judge that turns the first call down, or gives no reply to it, leaves a group unranked, and is no error."""
 
@@ -98,11 +100,15 @@ class Prepared(JudgingPlan):
 
 
 async def prepare(
-    loaded: LoadedAgent, settings: Settings, environ: Mapping[str, str], queries: Iterable[Query] = ()
+    loaded: LoadedAgent,
+    settings: Settings,
+    environ: Mapping[str, str],
+    queries: Iterable[Query] = (),
+    judge_agents: Sequence[LoadedAgent] = (),
 ) -> Prepared:
     """Check everything that can be checked for free, also what the agent's app gives runs of the first `queries`.
 
-    `settings` are those of today's user. Raises UsageError.
+    `settings` are those of today's user; `judge_agents` are what these name, where they are objects. Raises UsageError.
     """
     check_engine(settings)
     settings, rubric = rubric_for_run(loaded, settings)
@@ -111,12 +117,28 @@ async def prepare(
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
     agent = await resolve.resolve_agent(loaded, settings, credentials)
     settings = settle_vary(settings, agent, redact, environ)
-    judge = resolve.resolve_judge(settings, credentials, agent.model, offline=agent.offline)
+    judge, agents = await named_judge(settings, credentials, judge_agents, agent.model, offline=agent.offline)
     resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
     await check_app(agent, settings, queries)
     leanings = leanings_for(settings, judge, rubric)
-    return Prepared(judge, rubric, settings, credentials, leanings=leanings, agent=agent)
+    return Prepared(judge, rubric, settings, credentials, leanings=leanings, agent=agent, judge_agents=agents)
+
+
+async def named_judge(
+    settings: Settings,
+    credentials: Credentials,
+    loaded: Sequence[LoadedAgent],
+    agent_model: str | None,
+    *,
+    offline: bool,
+) -> tuple[resolve.JudgeSpec, Mapping[str, LoadedAgent]]:
+    """Return the judge that settings name, and the agents in it by identity. Raises UsageError."""
+    if settings.judge_agent is None:
+        return resolve.resolve_judge(settings, credentials, agent_model, offline=offline), {}
+    from harness.pipeline.judge_agents import resolve_jury  # noqa: PLC0415 - only where an agent judges
+
+    return await resolve_jury(settings, credentials, agent_model, offline=offline, loaded=loaded)
 
 
 def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
@@ -154,23 +176,61 @@ class RescoreOptions:
     free: bool = False
     trust_archive: bool = False
     """Whether keys may go wherever the run says."""
+    judge_agents: Sequence[LoadedAgent] = ()
+    """The agents that judge, where they are given as objects."""
+
+
+async def rescoring_by_agents(
+    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], options: RescoreOptions
+) -> tuple[Trust, JudgingPlan]:
+    """Do as `rescoring`, also where agents judge: those that `changes` name, or those of a run that was made here."""
+    if changes.get("judge_agent") is None:
+        trust, plan = rescoring(reader, changes, environ, options)
+        return trust, plan if options.free else await with_agents(plan, reader, trust)
+    urls = changes.get("base_url"), changes.get("judge_base_url")
+    trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
+    before, by_models = _recorded_in(reader), {"judge_model": None, **changes}
+    aimed = changed_settings(reader, by_models)
+    aimed = _aimed(aimed, before, by_models) if before else aimed
+    jury = await named_judge(aimed, trust.credentials, options.judge_agents, before and before.model, offline=False)
+    return rescoring(reader, by_models, environ, options, jury)
+
+
+async def with_agents(plan: JudgingPlan, reader: RunReader, trust: Trust) -> JudgingPlan:
+    """Return a plan of a recorded judge with those of its agents that this machine's own record lets it load."""
+    if not any(member.agent for member in plan.judge.members):
+        return plan
+    from harness.pipeline.judge_agents import agents_made_here  # noqa: PLC0415 - only where an agent judges
+
+    return replace(plan, judge_agents=await agents_made_here(plan.judge, reader, trust, plan.settings))
+
+
+def _recorded_in(reader: RunReader) -> resolve.JudgeSpec | None:
+    """Return the judge of a run; None for an imported one, of which nothing was judged yet."""
+    return recorded_judge(reader.info.judge, reader.folder / "run.json") if reader.info.judge else None
 
 
 def rescoring(
-    reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], options: RescoreOptions
+    reader: RunReader,
+    changes: Mapping[str, Any],
+    environ: Mapping[str, str],
+    options: RescoreOptions,
+    jury: tuple[resolve.JudgeSpec, Mapping[str, LoadedAgent]] | None = None,
 ) -> tuple[Trust, JudgingPlan]:
-    """Return how an archived run is to be judged under `changes`, and what it may decide. Raises UsageError."""
+    """Return how an archived run is to be judged under `changes`, and what it may decide. Raises UsageError.
+
+    A `jury` with agents is found out before. A model that is named judges in the place of the run's own agents.
+    """
     urls = changes.get("base_url"), changes.get("judge_base_url")
     trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
     changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
+    changes |= {"judge_agent": None} if "judge_model" in changes and not jury else {}
     settings, credentials = changed_settings(reader, changes), trust.credentials
-    if not reader.info.judge:  # imported: nothing was judged yet
-        judge = resolve.resolve_judge(settings, credentials, None, offline=False)
-    else:
-        judge = recorded_judge(reader.info.judge, reader.folder / "run.json")
-        if _JUDGING & changes.keys():
-            aimed = _aimed(settings, judge, changes)
-            judge = resolve.resolve_judge(aimed, credentials, judge.model, offline=judge.offline)
+    if jury or (judge := _recorded_in(reader)) is None:
+        judge = jury[0] if jury else resolve.resolve_judge(settings, credentials, None, offline=False)
+    elif _JUDGING & changes.keys():
+        aimed = _aimed(settings, judge, changes)
+        judge = resolve.resolve_judge(aimed, credentials, judge.model, offline=judge.offline)
     for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
         for word in words:
             _check_part(reader, option(flag, word), word)
@@ -182,7 +242,8 @@ def rescoring(
     if options.free:
         credentials = credentials.without_calls()
     leanings = leanings_for(settings, judge, rubric, reader)
-    return trust, JudgingPlan(judge, rubric, settings, credentials, leanings=leanings)
+    agents: Mapping[str, LoadedAgent] = jury[1] if jury else {}
+    return trust, JudgingPlan(judge, rubric, settings, credentials, leanings=leanings, judge_agents=agents)
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
@@ -312,11 +373,12 @@ def _aimed(settings: Settings, before: resolve.JudgeSpec, changes: Mapping[str, 
     """Keep of the run's own judge what the changes leave alone: its model and its address."""
     if before.offline:
         return settings
-    if "judge_model" not in changes:
-        settings = replace(settings, judge_model=_each([j.model for j in before.members]))
+    models = [j for j in before.members if not j.agent]
+    if "judge_model" not in changes and models:
+        settings = replace(settings, judge_model=_each([j.model for j in models]))
     if "judge_base_url" in changes:
         return settings
-    urls = [j.base_url or "" for j in before.members]
+    urls = [j.base_url or "" for j in models or before.members]
     settings = replace(settings, judge_base_url=(urls[0] if "judge_model" in changes else _each(urls)) or None)
     return settings if before.jurors else replace(settings, judge_api=settings.judge_api or before.api)
 

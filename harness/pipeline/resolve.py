@@ -2,16 +2,17 @@
 
 import random
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from agents.models import get_default_model
+from pydantic import Field
 
 from harness.core.errors import UsageError, before_colon, on_a_line, option, switch
 from harness.core.progress import Progress
 from harness.core.rankings import GroupRanking
-from harness.core.records import Bill, Group, Record
+from harness.core.records import Bill, Group, Record, is_none
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.unicode import without_credentials
@@ -33,6 +34,18 @@ from harness.transcripts.tokens import ESTIMATE, counter_for
 _MOST = 1_000_000
 
 
+class JudgeAgent(Record):
+    """An agent that judges, as it was found."""
+
+    name: str
+    word: str | None = None
+    """What it was named by; None for an object."""
+    fingerprint: str
+    """Of its instructions, tools, model and settings: it is a part of the keys of its verdicts."""
+    own_models: bool = False
+    """Whether it brings its models, so that no endpoint is asked."""
+
+
 class JudgeSpec(Record):
     """The judge as resolved: enough, with a key from the environment, to ask the same judge again."""
 
@@ -42,6 +55,8 @@ class JudgeSpec(Record):
     label: str | None = None
     jurors: tuple["JudgeSpec", ...] = ()
     """The members where it is a jury; `model` then names them all."""
+    agent: JudgeAgent | None = Field(default=None, exclude_if=is_none)
+    """The agent that judges; `model` is then its model."""
 
     @property
     def offline(self) -> bool:
@@ -58,13 +73,19 @@ class JudgeSpec(Record):
         """Who judges: the label, else model@host; of a jury all of them."""
         if self.jurors:
             return ", ".join(juror.identity for juror in self.jurors)
-        host = "offline" if self.offline else host_of(self.base_url)
-        return self.label or f"{self.model}@{host}"
+        host = "offline" if self.offline else self.host
+        name = f"{self.agent.name}-{self.agent.fingerprint[:8]}" if self.agent else self.model
+        return self.label or f"{name}@{host}"
+
+    @property
+    def host(self) -> str:
+        """The server that is asked; in words where an agent brings its models."""
+        return "own-models" if self.agent and self.agent.own_models else host_of(self.base_url)
 
     @property
     def places(self) -> str:
         """Where it is asked, whatever its label: model@host of each member; the embedded judge's name alone."""
-        return ", ".join(m.model if m.offline else f"{m.model}@{host_of(m.base_url)}" for m in self.members)
+        return ", ".join(m.model if m.offline else f"{m.model}@{m.host}" for m in self.members)
 
     @property
     def counter(self) -> str:
@@ -178,14 +199,19 @@ def _no_model(loaded: LoadedAgent) -> UsageError:
 def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool) -> JudgeSpec:
     """Decide who judges: --judge-model, several a jury, else the agent's or the embedded model. Raises UsageError."""
     seats = jurors(settings, credentials.without_calls())  # keys are handed over when the judge is opened
-    specs = [_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats]
+    return as_jury([_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats], settings)
+
+
+def as_jury(specs: Sequence[JudgeSpec], settings: Settings) -> JudgeSpec:
+    """Return the only judge, or a jury of several. Raises UsageError for one that sits in it twice."""
     if len(specs) == 1:
         return specs[0]
     if settings.judge_label:
         raise UsageError(f"{option('judge_label')} names one judge; the members of a jury are told apart as model@host")
     identities = [spec.identity for spec in specs]
-    if twice := next((name for name in identities if identities.count(name) > 1), None):
-        raise UsageError(f"{before_colon('judge_model')}: {twice} sits in the jury twice, and would be asked only once")
+    if twice := next((spec for spec in specs if identities.count(spec.identity) > 1), None):
+        flag = before_colon("judge_agent" if twice.agent else "judge_model")
+        raise UsageError(f"{flag}: {twice.identity} sits in the jury twice, and would be asked only once")
     return JudgeSpec(model=", ".join(spec.model for spec in specs), jurors=tuple(specs))
 
 
@@ -229,8 +255,12 @@ def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> 
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = costs.judge_tokens(settings.judge_budget)
     dearest, bounds = _dearest_tier(settings), list[float]()
-    for tokens, tier in ((least, "flex" if settings.judge_tier != "default" else dearest), (most, dearest)):
-        prices = [priced.cost(Bill(tokens.usage(), tier)).usd for priced in _jurors(settings, judge)]
+    of_agent = costs.agent_tokens(settings.judge_max_turns)
+    for at, tokens, tier in ((0, least, "flex" if settings.judge_tier != "default" else dearest), (1, most, dearest)):
+        prices = [
+            priced.cost(Bill(of_agent[at].usage()) if member.agent else Bill(tokens.usage(), tier)).usd
+            for member, priced in zip(judge.members, _jurors(settings, judge), strict=True)
+        ]
         if None in prices:
             return None
         bounds.append(fmean(price for price in prices if price is not None))
@@ -245,7 +275,15 @@ def _dearest_tier(settings: Settings) -> str | None:
 
 def _jurors(settings: Settings, judge: JudgeSpec) -> list[costs.Priced]:
     prices = costs.price_list(settings)
-    return [costs.Priced(member.model, member.base_url, member.offline, prices) for member in judge.members]
+    return [
+        costs.Priced(
+            member.model,
+            costs.UNKNOWN_ADDRESS if member.agent and member.agent.own_models else member.base_url,
+            member.offline,
+            prices,
+        )
+        for member in judge.members
+    ]
 
 
 def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> None:

@@ -27,7 +27,16 @@ from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.model_names import models_looked_up, models_of_agent, models_of_judge
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
-from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
+from harness.pipeline.plan import (
+    JudgingPlan,
+    NamedAddresses,
+    Prepared,
+    RescoreOptions,
+    as_begun,
+    new_run,
+    rescoring_by_agents,
+    with_agents,
+)
 from harness.pipeline.rank_groups import OpenRanking, open_ranking, rank_for_free
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, Size, check_prices, make_ceiling, make_redactor, resolve_agent
@@ -154,6 +163,8 @@ async def resume_run(
         if missing.rollouts and not goes_on:
             trust.check_queries(before)
     plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
+    with RunReader(folder) as before:
+        plan = await with_agents(plan, before, trust)
     check_engine(plan.settings)
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
@@ -292,7 +303,7 @@ async def rescore_run(
     """Judge an archived run again under `changes`, buying only verdicts that it does not hold. Raises UsageError."""
     with open_reuse_sources(options.reuse) as reuse_sources:
         with RunReader(folder) as reader:
-            trust, plan = rescoring(reader, changes, run_env.environ, options)
+            trust, plan = await rescoring_by_agents(reader, changes, run_env.environ, options)
         if judge_fault(plan):  # raises if anything is to be bought
             await quote_rescoring(folder, changes, run_env, options)
             plan = replace(plan, credentials=plan.credentials.without_calls())

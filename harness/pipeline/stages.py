@@ -1,5 +1,6 @@
 """The stages of a run, opened with their connections: an engine that rolls out, a ranker, its judges' batches."""
 
+import math
 import random
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,7 +10,7 @@ from typing import Any
 
 from harness.archive.batch_log import BatchLog
 from harness.archive.store import RunStore, VerdictStore
-from harness.core.errors import UsageError, option, switch
+from harness.core.errors import UsageError, option, quoted, switch
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.batch_files import BatchFiles
@@ -26,6 +27,7 @@ from harness.pipeline.plan import JudgingPlan
 from harness.pipeline.resolve import JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.ranking.topologies import Entry, make_topology
+from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import rules_of
 from harness.tournament.ranker import METHODS, Ranker
 
@@ -51,7 +53,8 @@ async def open_ranker(
     rules = rules_of(plan.settings, plan.judge.counter, plan.rubric.rendering)
     rules = replace(rules, one_of_many=one_of_many, leanings=plan.leanings)
     parts = plan.judge, plan.settings, plan.credentials, cache.store, run_env
-    judges = open_judge_models(*parts, batches=cache.batches, may_fail=plan.judge_may_fail)
+    agents = None if cache.free else plan.judge_agents
+    judges = open_judge_models(*parts, batches=cache.batches, may_fail=plan.judge_may_fail, agents=agents)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
 
@@ -67,12 +70,21 @@ async def open_judge_models(
     *,
     batches: BatchDesk | None = None,
     may_fail: bool = False,
+    agents: Mapping[str, LoadedAgent] | None = None,
 ) -> AsyncGenerator[list[JudgeModel]]:
-    """Give the models that `spec` names; their replies are kept in `store`. Raises UsageError as `Credentials.key`."""
+    """Give the models that `spec` names; their replies are kept in `store`. Raises UsageError as `Credentials.key`.
+
+    `agents` are those of its members that are agents, by identity; None: nothing will be asked.
+    """
     async with AsyncExitStack() as connections:
         models: list[JudgeModel] = []
-        for member, endpoint in judge_endpoints(spec, settings, credentials):
-            if batches and endpoint:
+        for member, endpoint in judge_endpoints(spec, settings, credentials, agents):
+            patience, more = JudgePatience(settings.judge_timeout, settings.repairs), extra or {}
+            if member.agent:
+                ask = await _ask_agent(member, endpoint, settings, store, run_env, connections, agents or {})
+                pricing = Priced(member.model, member.base_url, prices=price_list(settings))
+                patience, more = JudgePatience(math.inf, 0), {**more, "judge_agent": member.agent.fingerprint}
+            elif batches and endpoint:
                 ask = BatchAsk(batches, member.identity, member.model, endpoint.api, extra or {})
                 pricing = Priced(member.model, endpoint.base_url, prices=price_list(settings))
             else:
@@ -85,21 +97,49 @@ async def open_judge_models(
                     keep=store.put_blob,
                     clock=run_env.clock,
                     settle=store.settle,
-                    extra=extra or {},
-                    patience=JudgePatience(settings.judge_timeout, settings.repairs),
+                    extra=more,
+                    patience=patience,
+                    reads_records=member.agent is not None,
                 )
             )
         yield models
 
 
+async def _ask_agent(
+    member: JudgeSpec,
+    endpoint: Endpoint | None,
+    settings: Settings,
+    store: VerdictStore,
+    run_env: RunEnvironment,
+    connections: AsyncExitStack,
+    agents: Mapping[str, LoadedAgent],
+) -> Ask:
+    if (loaded := agents.get(member.identity)) is None:
+        return EmbeddedAsk()  # never asked: whoever may ask has the agent
+    from harness.pipeline.judge_agents import open_judge_agent  # noqa: PLC0415 - only where an agent judges
+
+    return await connections.enter_async_context(open_judge_agent(member, loaded, endpoint, settings, store, run_env))
+
+
 def judge_endpoints(
-    spec: JudgeSpec, settings: Settings, credentials: Credentials
+    spec: JudgeSpec,
+    settings: Settings,
+    credentials: Credentials,
+    agents: Mapping[str, LoadedAgent] | None = None,
 ) -> list[tuple[JudgeSpec, Endpoint | None]]:
-    """Return a jury's members, and where each is asked (None: embedded). Raises UsageError as `Credentials.key`."""
+    """Return a jury's members, and where each is asked (None: embedded, or by models of its own).
+
+    Raises UsageError as `Credentials.key`, and for an agent that is not at hand where `agents` are given.
+    """
     endpoints = list[tuple[JudgeSpec, Endpoint | None]]()
     for member, keys in member_keys(spec, settings, credentials):
         endpoint = None
-        if not member.offline:
+        if member.agent and agents is not None and member.identity not in agents and not credentials.withheld:
+            raise UsageError(
+                f"the judge is the agent {quoted(member.agent.name)}, and no code is loaded because an archive names "
+                f"it: name it with {option('judge_agent')}"
+            )
+        if not (member.offline or (member.agent and member.agent.own_models)):
             at_judge = replace(settings, judge_base_url=member.base_url, judge_api=member.api)
             # a judge recorded at OpenAI's own address stays there, wherever OPENAI_BASE_URL points now
             its_keys = keys if member.base_url else keys.with_variables(OPENAI_BASE_URL="")
@@ -114,7 +154,7 @@ def judge_endpoints(
 def judge_fault(plan: JudgingPlan) -> UsageError | None:
     """Return why a judge of a plan cannot be asked: a key may not go there, or is missing. None where each can."""
     try:
-        judge_endpoints(plan.judge, plan.settings, plan.credentials)
+        judge_endpoints(plan.judge, plan.settings, plan.credentials, plan.judge_agents)
     except UsageError as exc:
         return exc
     return None

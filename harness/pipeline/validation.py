@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -40,8 +41,9 @@ from harness.transcripts.transcript import NEWEST_RENDERING, Transcript
 
 _TEXTS = 64
 """Long texts that are kept at hand: the rollouts of a group have system prompts and tools in common."""
-_HIDDEN: tuple[dict[str, str], ...] = ({}, {"path": ""}, {"answer": ""})
-"""What a rubric may keep from the judge: a block that it does not mark (`Rubric.shown`)."""
+_BLOCKS: tuple[dict[str, Any], ...] = ({}, {"path": ""}, {"answer": ""})
+_HIDDEN = (*_BLOCKS, *({"record": None, **block} for block in _BLOCKS))
+"""What is kept from a judge: a block that the rubric does not mark (`Rubric.shown`), the record from a model."""
 _FEWEST = 2
 """Only a jury's ranking names its judges' seats."""
 _OF_ROUNDING = 1e-6

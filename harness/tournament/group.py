@@ -108,7 +108,9 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         show_instructions=settings.show_instructions,
         judge_when=settings.judge_when,
         confidence=settings.confidence,
-        form=form_of_rendering(rendering, transcript_budget(settings.judge_budget, counter)),
+        form=form_of_rendering(
+            rendering, transcript_budget(settings.judge_budget, counter), records=settings.judge_agent is not None
+        ),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
         profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,

@@ -319,7 +319,7 @@ class _Tournament:
         """Record the result of a match whose verdicts are there, or leave it open."""
         verdicts: PairVerdicts = {order: self.verdicts[order] for order in pairing.orders}
         for (first, second), repeats in list(verdicts.items()):
-            if any(v.identical for v in repeats[0]):
+            if all(v.identical for v in repeats[0] if not v.failed) and not all(v.failed for v in repeats[0]):
                 verdicts[second, first] = self.verdicts[second, first] = repeats
         counted = complete_jurors(verdicts)
         if scores := score_sides(pairing.a, counted, self.source.averaging):

@@ -187,11 +187,20 @@ class Transcript:
     """Something was cut to fit a budget; the text says where."""
     answer_cut: bool = field(default=False, compare=False)
     """The answer was cut, so that a verdict on the answer holds only for what is left of it."""
+    record: Trajectory | None = field(default=None, compare=False, repr=False)
+    """What it was made of, uncut, where a judge may look into that."""
 
     @cached_property
     def hash(self) -> str:
-        """The sha256 (hex) of path and answer, each preceded by its length, so that no text can pose as the other."""
-        whole = f"{len(self.path)}\n{self.path}\n{len(self.answer)}\n{self.answer}"
+        """The sha256 (hex) of path and answer, each preceded by its length, so that no text can pose as the other.
+
+        Where there is a `record`, all that a judge finds in it counts as well.
+        """
+        parts = [self.path, self.answer]
+        if self.record:
+            files = "\n".join(file.model_dump_json() for file in self.record.files)
+            parts += [path_text(plain_steps(self.record.path), {}), plain_text(self.record.answer), files]
+        whole = "\n".join(f"{len(part)}\n{part}" for part in parts)
         return hashlib.sha256(whole.encode()).hexdigest()
 
 

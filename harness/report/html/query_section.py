@@ -85,6 +85,7 @@ def failed_verdicts(
     for rollout in group.rollouts:
         whole = form(rollout.trajectory, group.query.reference)
         parts = (whole, replace(whole, path=""), replace(whole, answer=""))  # a rubric may mark one block only
+        parts += tuple(replace(part, record=None) for part in parts)  # as plain models see it
         for transcript in {part.hash for part in parts}:
             indexes.setdefault(transcript, []).append(str(rollout.index))
     labels = {transcript: f"rollout {' or '.join(names)}" for transcript, names in indexes.items()}
