@@ -3,7 +3,7 @@
 import logging
 import random
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
@@ -157,6 +157,13 @@ def loaded_agent(agent: AnyAgent, **parts: Any) -> LoadedAgent:
             raise UsageError(f"{option(name)}: {loaded.name!r} is a function, which gives that to its runs itself")
     makers: dict[str, Any] = {name: part_maker(part) for name, part in given.items()}
     return replace(loaded, word=None, **makers) if makers else loaded
+
+
+def judge_objects(settings: Mapping[str, Any]) -> Sequence[LoadedAgent]:
+    """Return the agents that judge where settings give objects; none where they give names. Raises UsageError."""
+    given = settings.get("judge_agent")
+    several: Sequence[Any] = given if isinstance(given, list | tuple) else () if given is None else (given,)
+    return () if all(isinstance(each, str) for each in several) else [loaded_agent(each) for each in several]
 
 
 class OpenVerdicts:

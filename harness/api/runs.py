@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import anyio.to_thread
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, door_at_once, judge_objects, loaded_agent, read_run_env
 from harness.archive.reader import RunReader
 from harness.archive.run_info import find_archived
 from harness.archive.run_state import last_unfinished
@@ -94,10 +94,10 @@ async def run(
         refuse_idle_wait(by_batch=chosen.judge_batch)
     loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
     first, asked = _looked_ahead(loaded, _asked(loaded, queries, chosen))
-    prepared = await prepare(loaded, chosen, run_env.environ, first)
+    prepared = await prepare(loaded, chosen, run_env.environ, first, judge_objects(settings))
     if prepared.offline and not prepared.settings.offline:
         run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
-    elif prepared.settings.judge_model is None and prepared.settings.topology != "none" and not prepared.offline:
+    elif not (prepared.settings.judge_model or prepared.judge_agents or prepared.offline) and chosen.topology != "none":
         run_env.progress.note(
             f"the judge is the agent's own model, {prepared.judge.model}; judges favour their own: name another with "
             f"{option('judge_model')}"
@@ -120,7 +120,8 @@ async def plan(
     loaded = loaded_agent(agent)
     chosen = load(settings)
     asked = list(_asked(loaded, queries, chosen))
-    prepared, count = await prepare(loaded, chosen, environment(), asked), len(asked)
+    prepared = await prepare(loaded, chosen, environment(), asked, judge_objects(settings))
+    count = len(asked)
     return RunPlan(
         queries=count,
         agent_runs=prepared.settings.n * count,
@@ -208,7 +209,8 @@ async def rescore(
     """
     runs_dir = settings.pop("runs_dir", None)
     reuse_sources = [find_folder(source, runs_dir) for source in reuse]
-    options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
+    agents = judge_objects(settings)
+    options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive, judge_agents=agents)
     run_env = read_run_env(progress, clock)
     folder = find_folder(run, runs_dir)
     if wait:
@@ -231,7 +233,8 @@ async def quote(
     """Return what `rescore` would reuse and buy, as `harness rescore --dry-run` does. Raises as `rescore`."""
     runs_dir = settings.pop("runs_dir", None)
     reuse_sources = [find_folder(source, runs_dir) for source in reuse]
-    options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive)
+    agents = judge_objects(settings)
+    options = RescoreOptions(reuse_sources, free=free, trust_archive=trust_archive, judge_agents=agents)
     return await quote_rescoring(find_folder(run, runs_dir), settings, read_run_env(None), options)
 
 

@@ -59,7 +59,7 @@ def warn(console: Console, prepared: Prepared, environ: Mapping[str, str]) -> No
         why = " No OPENAI_API_KEY and no address is set." if by_default else ""
         text = f"This run uses the embedded {' and '.join(parts)}.{why}\nIt shows that everything works; "
         _print_offline_notice(console, text + "its ranks say nothing of any LLM.")
-    elif prepared.settings.judge_model is None and prepared.settings.topology != "none":
+    elif prepared.settings.judge_model is None and not prepared.judge_agents and prepared.settings.topology != "none":
         console.print(
             f"note: the judge is the agent's own model, {prepared.judge.model}; judges favour their own. "
             "Name another with --judge-model."

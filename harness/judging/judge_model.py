@@ -41,6 +41,8 @@ class ModelReply:
     """The service tier that gave it, where another than the ordinary was asked for and the endpoint says."""
     cost: Cost | None = None
     """What it cost, where that does not follow from the bill."""
+    looked_at: str = ""
+    """What an agent did before it gave it, a line a step."""
 
 
 class AskFailed(Exception):

@@ -26,6 +26,8 @@ from harness.judging.rubric import ListRubric, Rubric
 from harness.offline.judge import judge_list, judge_pair
 from harness.transcripts.transcript import Transcript
 
+LOOKED_AT = "looked at"
+"""Under this name a verdict's analysis says what an agent did before it gave the verdict."""
 _NEVER = datetime.fromtimestamp(0, UTC)
 _Record = TypeVar("_Record", bound=AnyVerdict)
 _RubricT = TypeVar("_RubricT", Rubric, ListRubric)
@@ -125,7 +127,9 @@ class PairwiseJudge(_ModelJudge[Rubric]):
             rubric.capped(scores, transcript_flags(assignment, side, **blocks))
             for side, scores in zip(shown, (reply.a, reply.b), strict=True)
         )
-        marks = {"a": a, "b": b, "winner": winning_side(a, b), "analysis": reply.analysis, "claims": reply.claims}
+        looked_at = exchange.replies[-1].looked_at
+        analysis = {**reply.analysis, **({LOOKED_AT: looked_at} if looked_at else {})}
+        marks = {"a": a, "b": b, "winner": winning_side(a, b), "analysis": analysis, "claims": reply.claims}
         return verdict_record(Judged, self, key, task, shown, exchange, **marks, repaired=exchange.repaired)
 
 

@@ -104,7 +104,7 @@ class RecordTools:
         """Return in which lines two texts differ.
 
         Args:
-            a: A file as SIDE:PATH, such as A:report.md; the side alone is its answer.
+            a: A file as SIDE:PATH, such as A:table.csv; the side alone is its answer.
             b: The other, written alike.
         """
         texts = list[Sequence[str]]()

@@ -41,10 +41,13 @@ from harness.rollouts.maker import BegunRollout, FirstCall, RolloutsHere
 from harness.rollouts.model_request import check_tools
 from harness.rollouts.models import has_own_model
 from harness.rollouts.recorder import Recorder
+from harness.transcripts.transcript import middle_out
 
 AgentsByName = Mapping[str, LoadedAgent]
 """The agents that judge, by the identities of their judges."""
 
+_SHOWN = 300
+"""Characters that a verdict shows of each call of its judge; the raw reply has all."""
 _BRIEF = """
 You can look further than these transcripts, which may be cut: tools give you every step whole (read_step,
 search_path), the files that a side left (list_files, read_file, diff), and the task. The sides are called {names}.
@@ -159,13 +162,13 @@ async def _resolve(loaded: LoadedAgent, settings: Settings, credentials: Credent
         ]
     spec = AgentSpec(loaded, None if is_object else endpoint, offline=False, model=str(model or "models"))
     judge = JudgeAgent(
-        name=loaded.name,
         word=loaded.word,
         fingerprint=digest([await _fingerprint(spec, own, credentials), about]),
+        model=str(spec.model),
         own_models=spec.endpoint is None,
     )
     base_url, api = (endpoint.base_url, endpoint.api) if endpoint and not judge.own_models else (None, "chat")
-    return JudgeSpec(model=str(spec.model), base_url=base_url, api=api, agent=judge)
+    return JudgeSpec(model=loaded.name, base_url=base_url, api=api, agent=judge)
 
 
 async def _fingerprint(spec: AgentSpec, settings: Settings, credentials: Credentials) -> str:
@@ -245,7 +248,10 @@ class AgentAsk:
                     self.first_call.over()
         rollout = done[0]
         raw = json.dumps({"rollout": rollout.model_dump(mode="json"), "texts": store.blobs})
-        reply = ModelReply(rollout.trajectory.answer, Bill(rollout.usage), "agent", raw, cost=rollout.cost)
+        steps = (f"{step.tool_name or step.kind} {step.tool_input or ''}" for step in rollout.trajectory.path)
+        looked_at = "\n".join(f"{n}. {middle_out(step, _SHOWN).strip()}" for n, step in enumerate(steps, 1))
+        answer, bill = rollout.trajectory.answer, Bill(rollout.usage)
+        reply = ModelReply(answer, bill, "agent", raw, cost=rollout.cost, looked_at=looked_at)
         if rollout.failure:
             raise AskFailed(rollout.failure, reply)
         return reply
@@ -267,7 +273,7 @@ async def open_judge_agent(
     run_env: RunEnvironment,
 ) -> AsyncGenerator[AgentAsk]:
     """Give what asks an agent; the texts of the sides' files are those of `store`."""
-    spec, own = AgentSpec(loaded, endpoint, offline=False, model=member.model), _own_settings(settings)
+    spec, own = AgentSpec(loaded, endpoint, offline=False, model=member.asked), _own_settings(settings)
     async with open_run_context(spec, own, MemoryStore(store.redact), run_env) as run_context:
         places = anyio.CapacityLimiter(settings.judge_concurrency)
         own_context = replace(run_context, progress=_Notes(run_env.progress))

@@ -53,7 +53,7 @@ def models_of_judge(judge: JudgeSpec, settings: Settings, credentials: Credentia
         places = judge_endpoints(judge, settings, credentials)
     except UsageError:
         return []
-    return [NamedModel(member.model, at, before_colon("judge_model")) for member, at in places if at]
+    return [NamedModel(member.asked, at, before_colon("judge_model")) for member, at in places if at]
 
 
 async def read_lists(models: Iterable[NamedModel]) -> Mapping[AddressAndKey, ModelList | None]:

@@ -21,9 +21,9 @@ from harness.core.rankings import FIT_VERSION, GroupRanking, Ranked
 from harness.core.records import Group, digest
 from harness.core.settings import Settings, as_written
 from harness.judging.verdict_cache import PairLedger, VerdictCache
+from harness.pipeline.judge_calls import JudgeCalls, Size
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import JudgingPlan
-from harness.pipeline.resolve import JudgeCalls, Size
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_ranker
 from harness.ranking.comparisons import Comparisons

@@ -10,9 +10,7 @@ from agents.models import get_default_model
 from pydantic import Field
 
 from harness.core.errors import UsageError, before_colon, on_a_line, option, switch
-from harness.core.progress import Progress
-from harness.core.rankings import GroupRanking
-from harness.core.records import Bill, Group, Record, is_none
+from harness.core.records import Bill, Record, is_none
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
 from harness.core.unicode import without_credentials
@@ -28,20 +26,18 @@ from harness.rollouts.models import has_own_model
 from harness.rollouts.run_options import as_config, brings_models
 from harness.rollouts.sandboxes import sandbox_agents
 from harness.rollouts.variation import vary_in
-from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import ESTIMATE, counter_for
 
 _MOST = 1_000_000
 
 
 class JudgeAgent(Record):
-    """An agent that judges, as it was found."""
+    """An agent that judges: `word` named it, unless it is an object."""
 
-    name: str
     word: str | None = None
-    """What it was named by; None for an object."""
     fingerprint: str
     """Of its instructions, tools, model and settings: it is a part of the keys of its verdicts."""
+    model: str
     own_models: bool = False
     """Whether it brings its models, so that no endpoint is asked."""
 
@@ -56,12 +52,12 @@ class JudgeSpec(Record):
     jurors: tuple["JudgeSpec", ...] = ()
     """The members where it is a jury; `model` then names them all."""
     agent: JudgeAgent | None = Field(default=None, exclude_if=is_none)
-    """The agent that judges; `model` is then its model."""
+    """The agent that judges; `model` is then its name."""
 
     @property
     def offline(self) -> bool:
         """Whether it is the embedded judge, or a jury with it."""
-        return self.model == OFFLINE_JUDGE or any(juror.offline for juror in self.jurors)
+        return (self.model == OFFLINE_JUDGE and not self.agent) or any(juror.offline for juror in self.jurors)
 
     @property
     def members(self) -> tuple["JudgeSpec", ...]:
@@ -73,14 +69,29 @@ class JudgeSpec(Record):
         """Who judges: the label, else model@host; of a jury all of them."""
         if self.jurors:
             return ", ".join(juror.identity for juror in self.jurors)
-        host = "offline" if self.offline else self.host
-        name = f"{self.agent.name}-{self.agent.fingerprint[:8]}" if self.agent else self.model
-        return self.label or f"{name}@{host}"
+        name = f"{self.model}-{self.agent.fingerprint[:8]}" if self.agent else self.model
+        return self.label or f"{name}@{self.host}"
+
+    @property
+    def asked(self) -> str:
+        """The name of the model that is asked."""
+        return self.agent.model if self.agent else self.model
+
+    @property
+    def priced_at(self) -> str | None:
+        """The address by which it is priced."""
+        return costs.UNKNOWN_ADDRESS if self.agent and self.agent.own_models else self.base_url
 
     @property
     def host(self) -> str:
-        """The server that is asked; in words where an agent brings its models."""
-        return "own-models" if self.agent and self.agent.own_models else host_of(self.base_url)
+        """The server that is asked; in words where there is none."""
+        return (
+            "offline"
+            if self.offline
+            else "own-models"
+            if self.agent and self.agent.own_models
+            else host_of(self.base_url)
+        )
 
     @property
     def places(self) -> str:
@@ -90,7 +101,7 @@ class JudgeSpec(Record):
     @property
     def counter(self) -> str:
         """How transcripts are counted for it, for a jury as for its first; it stands in a ranking's header."""
-        return ESTIMATE if self.offline else counter_for(self.members[0].model)
+        return ESTIMATE if self.offline else counter_for(self.members[0].asked)
 
 
 @dataclass(frozen=True)
@@ -211,7 +222,7 @@ def as_jury(specs: Sequence[JudgeSpec], settings: Settings) -> JudgeSpec:
     identities = [spec.identity for spec in specs]
     if twice := next((spec for spec in specs if identities.count(spec.identity) > 1), None):
         flag = before_colon("judge_agent" if twice.agent else "judge_model")
-        raise UsageError(f"{flag}: {twice.identity} sits in the jury twice, and would be asked only once")
+        raise UsageError(f"{flag}: {twice.identity} sits in the jury twice, and would be asked only once: name it once")
     return JudgeSpec(model=", ".join(spec.model for spec in specs), jurors=tuple(specs))
 
 
@@ -255,10 +266,10 @@ def judge_cost(settings: Settings, judge: JudgeSpec, calls: tuple[int, int]) -> 
     """Return what calls cost that are shared out evenly among the jurors."""
     least, most = costs.judge_tokens(settings.judge_budget)
     dearest, bounds = _dearest_tier(settings), list[float]()
-    of_agent = costs.agent_tokens(settings.judge_max_turns)
     for at, tokens, tier in ((0, least, "flex" if settings.judge_tier != "default" else dearest), (1, most, dearest)):
+        of_agent = costs.agent_tokens(settings.judge_max_turns)[at].usage()
         prices = [
-            priced.cost(Bill(of_agent[at].usage()) if member.agent else Bill(tokens.usage(), tier)).usd
+            priced.cost(Bill(of_agent) if member.agent else Bill(tokens.usage(), tier)).usd
             for member, priced in zip(judge.members, _jurors(settings, judge), strict=True)
         ]
         if None in prices:
@@ -275,15 +286,7 @@ def _dearest_tier(settings: Settings) -> str | None:
 
 def _jurors(settings: Settings, judge: JudgeSpec) -> list[costs.Priced]:
     prices = costs.price_list(settings)
-    return [
-        costs.Priced(
-            member.model,
-            costs.UNKNOWN_ADDRESS if member.agent and member.agent.own_models else member.base_url,
-            member.offline,
-            prices,
-        )
-        for member in judge.members
-    ]
+    return [costs.Priced(member.asked, member.priced_at, member.offline, prices) for member in judge.members]
 
 
 def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> None:
@@ -336,66 +339,3 @@ def prices_by_name(settings: Settings, judge: JudgeSpec, agent: AgentSpec | None
     priced = [*(agent.priced(prices)[:1] if agent else []), *_jurors(settings, judge)]
     named = [(at.model, like) for at in priced if (like := at.list_price)]
     return list(dict.fromkeys(f"{model}: {like.provider_name}'s list price of {like.model}" for model, like in named))
-
-
-@dataclass(frozen=True)
-class Size:
-    """How many queries are ranked (None: nobody knows yet), and how many rollouts of one may have ended well."""
-
-    queries: int | None
-    rollouts: int
-
-
-@dataclass
-class JudgeCalls:
-    """The judge calls of a ranking: those of the queries that are ranked, and at most so many for the others."""
-
-    progress: Progress
-    ranker: Ranker
-    size: Size
-    free: bool = False
-    begun: int = 0
-    made: int = 0
-    under_way: int = 0
-    """At most so many for the queries that are being ranked."""
-
-    def report(self) -> None:
-        """Report the bounds to the watcher."""
-        if self.free:
-            self.progress.total("judging", 0, 0)
-        elif self.size.queries is None:
-            self.progress.total("judging", self.made, None)
-        else:
-            open_calls = (self.size.queries - self.begun) * self._most(self.size.rollouts)
-            self.progress.total("judging", self.made, self.made + self.under_way + open_calls)
-
-    def begin(self, group: Group) -> int:
-        """Count a query whose rollouts are there; return how many calls it takes at most."""
-        self.begun += 1
-        ok = sum(rollout.status == "ok" for rollout in group.rollouts)
-        most = min(self._most(ok), self._most(self.size.rollouts))
-        self.under_way += most
-        self.report()
-        return most
-
-    def end(self, most: int, ranking: GroupRanking | None = None) -> None:
-        """Count what the ranking of a query took, for which `begin` gave `most`; None if the judge turned it down."""
-        self.under_way -= most
-        if ranking:
-            failed = len(ranking.failed_verdicts) + len(ranking.absent_verdicts)
-            self.made += min(most, ranking.judged + failed)
-        self.report()
-
-    def leave(self, made: int) -> None:
-        """Count a query that is not ranked, for which so many calls were made."""
-        self.begun += 1
-        self.made += made
-        self.report()
-
-    def learn(self, queries: int) -> None:
-        """Learn how many queries there are."""
-        self.size = Size(queries, self.size.rollouts)
-        self.report()
-
-    def _most(self, rollouts: int) -> int:
-        return self.ranker.call_bounds(rollouts)[1] if rollouts else 0

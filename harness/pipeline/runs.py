@@ -24,6 +24,7 @@ from harness.judging.batch_desk import MOST_MISSES, BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.app_checks import check_app
 from harness.pipeline.engines import open_engine
+from harness.pipeline.judge_calls import Size
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.model_names import models_looked_up, models_of_agent, models_of_judge
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
@@ -39,7 +40,7 @@ from harness.pipeline.plan import (
 )
 from harness.pipeline.rank_groups import OpenRanking, open_ranking, rank_for_free
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import AgentSpec, Size, check_prices, make_ceiling, make_redactor, resolve_agent
+from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
 from harness.pipeline.trust import attempts_before, attest_judge, attested, one_error, trust_in

@@ -82,7 +82,7 @@ async def open_judge_models(
             patience, more = JudgePatience(settings.judge_timeout, settings.repairs), extra or {}
             if member.agent:
                 ask = await _ask_agent(member, endpoint, settings, store, run_env, connections, agents or {})
-                pricing = Priced(member.model, member.base_url, prices=price_list(settings))
+                pricing = Priced(member.asked, member.priced_at, prices=price_list(settings))
                 patience, more = JudgePatience(math.inf, 0), {**more, "judge_agent": member.agent.fingerprint}
             elif batches and endpoint:
                 ask = BatchAsk(batches, member.identity, member.model, endpoint.api, extra or {})
@@ -136,7 +136,7 @@ def judge_endpoints(
         endpoint = None
         if member.agent and agents is not None and member.identity not in agents and not credentials.withheld:
             raise UsageError(
-                f"the judge is the agent {quoted(member.agent.name)}, and no code is loaded because an archive names "
+                f"the judge is the agent {quoted(member.model)}, and no code is loaded because an archive names "
                 f"it: name it with {option('judge_agent')}"
             )
         if not (member.offline or (member.agent and member.agent.own_models)):

@@ -130,6 +130,7 @@ def match_lines(
         said.append(visible_text(f"{shown_first}: {winner}, says {order.verdict.judge}", style="bold"))
         remarks = [(title, s, remark) for title, pair in order.remarks for s, remark in zip((a, b), pair, strict=True)]
         said += [visible_text(f"{title} of {s.rollout.index}: {remark}") for title, s, remark in remarks if remark]
+        said += [visible_text(f"{title}: {remark}") for title, remark in order.other_remarks]
         for flag in order.flags:
             lowered = f" ({flag.lowered})" if flag.lowered else ""
             said.append(visible_text(f"flag on rollout {flag.side}: {flag.words}{lowered}"))

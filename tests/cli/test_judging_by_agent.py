@@ -1,0 +1,191 @@
+"""--judge-agent through real processes: nothing is bought twice, and no code of a stranger's runs."""
+
+import os
+import random
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_endpoint_run import lines
+from tests.conftest import Harness
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge, list_judge, verdict
+from tests.nursery import Born, Nursery
+
+JUDGE = """
+from pathlib import Path
+from agents import Agent
+Path({mark!r}).touch()
+judge = Agent(name="checker", model="judge-m", instructions="Mark LLM_A and LLM_B. {more}")
+"""
+RUN = ("run", "Why?", "--model", "m", "-n", "4", "--judge-agent", "checks.py:judge")
+
+
+def looking_judge(answer: Any = None) -> Any:
+    """Read a step of each side, then judge."""
+
+    def reply(seen: Seen) -> Any:
+        if not seen.tool_outputs and any("read_step" in str(tool) for tool in seen.body.get("tools", ())):
+            return Say(calls=tuple(("read_step", {"side": side, "n": 1, "start": 0}) for side in "AB"), usage=(500, 20))
+        return (answer or fair_judge())(seen)
+
+    return reply
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """A file that is there once the judge's file was loaded."""
+    mark = tmp_path / "mark"
+    (tmp_path / "checks.py").write_text(JUDGE.format(mark=str(mark), more=""))
+    return mark
+
+
+def test_what_an_agent_judged_is_ranked_again_without_a_call_and_is_whole(harness: Harness, mark: Path, tmp_path: Path):
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        first = harness(*RUN, "--json", env=env)
+        assert first.code == 0, first.err
+        before, (group,) = len(endpoint.requests), first.json["groups"]
+        assert len(endpoint.of_judge) == 2 * group["judged"]
+        mark.unlink()
+        for again in (("rescore", "--json"), ("rescore", "--free", "--json")):
+            done = harness(*again, env=env)
+            assert done.code == 0, done.err
+            (now,) = done.json["groups"]
+            assert (now["judged"], now["rollouts"]) == (0, group["rollouts"])
+        assert len(endpoint.requests) == before
+        shown = harness("show", "--match", "1", "--brief", env=env)
+        whole = harness("validate", env=env)
+    assert 'looked at: 1. read_step {"side": "A", "n": 1, "start": 0}' in shown.out
+    assert "looked at" in (tmp_path / first.json["path"] / "report.html").read_text().lower()
+    assert (whole.code, whole.out.split()[-1]) == (0, "whole"), whole.out
+    assert {v["form"] for v in lines(tmp_path / first.json["path"], "verdicts")} == {"agent"}
+
+
+def test_both_orders_are_asked_and_an_agent_that_likes_the_first_side_flips(harness: Harness, mark: Path):
+    del mark
+    with FakeEndpoint(judge=looking_judge(lambda _: Say(verdict(8, 4)))).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        assert harness(*RUN, env=env).code == 0
+        matches = harness("show", "--matches", "--json", env=env).json
+    assert matches
+    assert all(match["flipped"] and len(match["verdicts"]) == 2 for match in matches)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_after_a_kill_resume_buys_only_what_never_reached_the_disk(
+    harness: Harness, nursery: Nursery, mark: Path, tmp_path: Path, seed: int
+) -> None:
+    del mark
+    rng, answer = random.Random(seed), fair_judge()
+    running: list[Born] = []
+    fatal = rng.randint(3, 9)
+
+    def judge(seen: Seen) -> Any:
+        if len(endpoint.of_judge) == fatal:
+            threading.Timer(rng.uniform(0, 0.02), os.kill, [running[0].pid, signal.SIGKILL]).start()
+        return answer(seen)
+
+    endpoint = FakeEndpoint(judge=judge)
+    with endpoint.serving():
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        running.append(nursery.start([*RUN, "--judge-concurrency", "2"], tmp_path, env))
+        assert nursery.wait(running[0]).code == -signal.SIGKILL
+        (folder,) = (tmp_path / "runs").iterdir()
+        on_disk, asked = {v["key"] for v in lines(folder, "verdicts")}, len(endpoint.of_judge)
+        again = harness("resume", "--json", env=env)
+    assert again.code == 0, again.err
+    keys = [v["key"] for v in lines(folder, "verdicts")]
+    assert len(keys) == len(set(keys))
+    assert len(endpoint.of_judge) - asked == len(set(keys) - on_disk)
+
+
+def test_in_a_jury_the_plain_model_is_asked_as_it_is_alone_and_what_it_said_before_counts(harness: Harness, mark: Path):
+    del mark
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        alone = harness(*RUN[:-2], "--judge-model", "m2", "--topology", "round_robin", "--json", env=env)
+        assert alone.code == 0, alone.err
+        before = len(endpoint.of_judge)
+        both = harness("rescore", "--judge-agent", "checks.py:judge", "--judge-model", "m2", "--json", env=env)
+        assert both.code == 0, both.err
+        (old,), (new,) = alone.json["groups"], both.json["groups"]
+        assert (new["reused"], new["judged"]) == (old["judged"], old["judged"])
+        assert len(endpoint.of_judge) - before == 2 * new["judged"]
+        assert harness("validate", env=env).code == 0
+
+
+def test_a_listwise_agent_scores_a_group_at_once(harness: Harness, mark: Path):
+    del mark
+
+    def judge(seen: Seen) -> Say:
+        if not seen.tool_outputs:
+            return Say(calls=(("read_step", {"side": "2", "n": 1, "start": 0}),))
+        said = list_judge()(seen)
+        assert isinstance(said, Say)
+        return said
+
+    with FakeEndpoint(judge=judge).serving() as endpoint:
+        done = harness(*RUN, "--judge", "ruler", "--json", env={"OPENAI_BASE_URL": endpoint.base_url})
+        outputs = [seen.tool_outputs for seen in endpoint.of_judge if seen.tool_outputs]
+    assert done.code == 0, done.err
+    assert outputs
+    assert all(output[0].startswith("Step 1 ") for output in outputs)
+
+
+def test_no_code_of_the_judges_is_loaded_because_a_strangers_run_names_it(harness: Harness, mark: Path, tmp_path: Path):
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        first = harness(*RUN, "--json", env=env)
+        assert first.code == 0, first.err
+        mark.unlink()
+        elsewhere = env | {"XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+        again = harness("rescore", "--json", env=elsewhere)
+        assert (again.code, again.json["groups"][0]["judged"]) == (0, 0), again.err
+        more = harness("rescore", "--judge-repeats", "2", env=elsewhere)
+        assert (more.code, mark.exists()) == (2, False), more.err
+        assert "--judge-agent" in more.err
+        named = harness("rescore", "--judge-repeats", "2", "--judge-agent", "checks.py:judge", "--json", env=elsewhere)
+    assert named.code == 0, named.err
+    assert named.json["groups"][0]["judged"] == first.json["groups"][0]["judged"]
+
+
+def test_an_agent_that_has_changed_judges_anew_where_it_is_named_and_else_not(
+    harness: Harness, mark: Path, tmp_path: Path
+):
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        first = harness(*RUN, "--json", env=env)
+        (tmp_path / "checks.py").write_text(JUDGE.format(mark=str(mark), more="Look well."))
+        kept = harness("rescore", "--json", env=env)
+        assert (kept.code, kept.json["groups"][0]["judged"]) == (0, 0), kept.err
+        more = harness("rescore", "--judge-repeats", "2", env=env)
+        assert (more.code, "--judge-agent" in more.err) == (2, True), more.err
+        anew = harness("rescore", "--judge-agent", "checks.py:judge", "--json", env=env)
+    assert anew.json["groups"][0]["judged"] == first.json["groups"][0]["judged"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--judge-agent", "checks.py:judge", "--judge-agent", "checks.py:judge"), "sits in the jury twice"),
+        (("--judge-agent", "nothing.py:judge"), "--judge-agent nothing.py:judge: no file"),
+        (("--judge-agent", "checks.py:mark"), "--judge-agent checks.py:mark"),
+        (("--judge-agent", "checks.py:judge", "--judge-batch"), "--judge-batch"),
+        (("--judge-agent", "checks.py:judge", "--max-cost", "1"), "the price of the judge (judge-m"),
+    ],
+)
+def test_what_cannot_judge_is_one_error_before_anything_is_asked(
+    harness: Harness, mark: Path, tmp_path: Path, words: tuple[str, ...], told: str
+):
+    del mark
+    with FakeEndpoint().serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        done = harness("run", "Why?", "--model", "m", "--price", "m=1/2", *words, env=env)
+        assert (done.code, len(endpoint.requests)) == (2, 0), done.err
+    assert told in done.err
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,221 @@
+"""An agent judges: it finds what no transcript shows, and a run of it that goes wrong is a failed verdict."""
+
+import json
+import random
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent, CodeInterpreterTool, ModelBehaviorError, function_tool
+from agents.tool import CodeInterpreter
+
+import harness
+from harness.archive.store import MemoryStore
+from harness.core.errors import UsageError
+from harness.core.rankings import Judged, Unjudged
+from harness.core.records import Step, Trajectory
+from harness.core.workspace_files import ChangedFile
+from harness.judging.judges import LOOKED_AT
+from harness.judging.prompt import Task, make_pair_prompt
+from harness.transcripts.tokens import ESTIMATE, transcript_budget
+from harness.transcripts.transcript import Transcript, TranscriptForm
+from tests.judging.replies import WRITING, text_of
+from tests.pipeline.judging_agents import Noted, Says, ScriptedModel, seated
+
+pytestmark = pytest.mark.anyio
+
+TASK = Task("q", "When was the bridge closed?")
+FORM = TranscriptForm(transcript_budget(300, ESTIMATE), records=True)
+SIDES = "A", "B"
+
+
+def shown(output: str = "", answer: str = "In 1987.", files: tuple[ChangedFile, ...] = ()) -> Transcript:
+    step = Step(kind="tool", tool_name="search", tool_input="{}", tool_output=output, call_id="c")
+    return FORM(Trajectory(query="?", path=(step,), answer=answer, files=files))
+
+
+ONE, TWO = shown("one"), shown("two")
+
+
+def judging(says: Says, **more: Any) -> Agent[Any]:
+    return Agent(name="checker", instructions="Check.", model=ScriptedModel(says), **more)
+
+
+def looks_for(mark: str) -> Says:
+    """Search both sides for a mark, and prefer the one that has it."""
+
+    def says(_: str, outputs: list[str]) -> Any:
+        if not outputs:
+            return [("search_path", {"side": side, "text": mark}) for side in SIDES]
+        has = [mark in output for output in outputs]
+        return text_of(*(9 if found else 4 for found in has))
+
+    return says
+
+
+async def test_a_fact_beyond_the_budget_decides_for_the_agent_always_and_for_a_plain_judge_never():
+    rng, found, plain, mark = random.Random(1), 0, 0, "closed since 1987-03-02"
+    async with seated(judging(looks_for(mark))) as judge:
+        for number in range(100):
+            lines = [f"{n} {rng.random()}" for n in range(150)]
+            with_it = [*lines]
+            with_it.insert(rng.randrange(50, 100), mark)
+            good, other = shown("\n".join(with_it)), shown("\n".join(lines))
+            pair = (good, other) if number % 2 else (other, good)
+            verdict = await judge(TASK, *pair)
+            assert isinstance(verdict, Judged)
+            found += verdict.winner == ("A" if number % 2 else "B")
+            plain += mark in make_pair_prompt(WRITING, TASK, *pair).user
+    assert (found, plain) == (100, 0)
+
+
+async def test_what_the_agent_did_stands_behind_its_verdict_whole_and_in_short():
+    store = MemoryStore()
+    async with seated(judging(looks_for("one")), store) as judge:
+        verdict = await judge(TASK, ONE, TWO)
+    assert isinstance(verdict, Judged)
+    assert verdict.analysis[LOOKED_AT].splitlines()[0] == '1. search_path {"side": "A", "text": "one"}'
+    (name,) = verdict.raw_replies
+    kept = json.loads(store.blobs[name])
+    assert [step["tool_name"] for step in kept["rollout"]["trajectory"]["path"]] == ["search_path"] * 2
+    assert kept["rollout"]["raw_calls"] in kept["texts"]
+    assert (verdict.usage.requests, verdict.form) == (2, "agent")
+    assert store.rollouts == []
+
+
+async def test_equal_transcripts_with_other_records_are_judged_each_for_itself_by_agents_alone():
+    lines = "\n".join(str(n) for n in range(2000))
+    one, two = shown(lines), shown(lines.replace("\n900\n", "\n9oo\n"))
+    assert (one.path, one.answer) == (two.path, two.answer)
+    of_file = shown(files=(ChangedFile(path="a.md", change="added", blob="1"),))
+    other_file = shown(files=(ChangedFile(path="a.md", change="added", blob="2"),))
+    async with seated(judging(looks_for("9oo"))) as judge:
+        keys = {
+            judge.key(TASK, a, b) for a, b in ((one, two), (two, one), (one, one), (of_file, ONE), (other_file, ONE))
+        }
+    assert len(keys) == 5
+
+
+@pytest.mark.parametrize("change", ["instructions", "tools", "model"])
+async def test_another_agent_has_other_keys_and_the_same_agent_has_the_same(change: str):
+    @function_tool
+    def run_test() -> str:
+        """Run it."""
+        return "passed"
+
+    def made(**more: Any) -> Agent[Any]:
+        return judging(looks_for("x")).clone(**more)
+
+    other = {"instructions": "Look.", "tools": [run_test], "model": ScriptedModel(looks_for("x"))}
+    other["model"].model = "another"
+    keys = list[str]()
+    for agent in (made(), made(), made(**{change: other[change]})):
+        async with seated(agent) as judge:
+            keys.append(judge.key(TASK, ONE, TWO))
+    assert keys[0] == keys[1] != keys[2]
+
+
+async def test_an_output_type_of_the_agents_own_gives_way_and_that_is_said_once():
+    noted, agent = Noted(), judging(lambda _, __: text_of(8, 2), output_type=list[int])
+    async with seated(agent, progress=noted) as judge:
+        verdicts = [await judge(TASK, ONE, TWO), await judge(TASK, TWO, ONE)]
+    assert [verdict.status for verdict in verdicts] == ["ok", "ok"]
+    assert noted.notes == ["judge agent 'checker': its output type 'list' gives way to the rubric's verdict"]
+    assert agent.output_type == list[int]
+
+
+async def test_the_agent_keeps_its_own_tools_and_gets_six_for_the_records():
+    model = ScriptedModel(lambda _, __: text_of())
+    mine = function_tool(lambda: "ok", name_override="run_test", description_override="Run a test.")
+    async with seated(Agent(name="checker", model=model, tools=[mine])) as judge:
+        await judge(TASK, ONE, TWO)
+    assert model.tools == ["run_test", "read_step", "search_path", "list_files", "read_file", "diff", "task"]
+
+
+def crashes(_: str, outputs: list[str]) -> Any:
+    if outputs:
+        raise ModelBehaviorError("it broke")
+    return [("task", {})]
+
+
+def hangs(_: str, outputs: list[str]) -> Any:
+    return text_of() if outputs else [("wait", {})]
+
+
+def exits(_: str, outputs: list[str]) -> Any:
+    return text_of() if outputs else [("leave", {})]
+
+
+def wait() -> str:
+    """Wait."""
+    time.sleep(1.2)
+    return "done"
+
+
+def leave() -> str:
+    """Leave."""
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    ("says", "cause"),
+    [
+        (crashes, "it broke"),
+        (lambda _, __: [("task", {})], "Max turns"),
+        (hangs, "0.5 s"),
+        (exits, "SystemExit"),
+        (lambda _, outputs: "A is better." if outputs else [("task", {})], "no JSON object with the scores"),
+        (lambda _, outputs: text_of(11, 5) if outputs else [("task", {})], "must be an integer from 0 to 10"),
+    ],
+    ids=["crash", "loop", "hang", "exit", "off-schema", "marks out of range"],
+)
+async def test_a_run_that_goes_wrong_is_a_failed_verdict_with_its_cause_and_cost(says: Says, cause: str):
+    store = MemoryStore()
+    tools = [function_tool(wait), function_tool(leave)]
+    async with seated(judging(says, tools=tools), store, judge_max_turns=3, judge_timeout=0.5) as judge:
+        verdict = await judge(TASK, ONE, TWO)
+    assert isinstance(verdict, Unjudged)
+    assert cause in f"{verdict.failure.type}: {verdict.failure.message}"
+    assert verdict.usage.requests >= 1
+    assert verdict.usage.input
+    assert len(verdict.raw_replies) == 1
+
+
+def hosted() -> Agent[Any]:
+    code = CodeInterpreterTool(CodeInterpreter(type="code_interpreter", container={"type": "auto"}))
+    return Agent(name="checker", model="m", tools=[code])
+
+
+def needs_approval() -> Agent[Any]:
+    return Agent(name="checker", model="m", tools=[function_tool(wait, needs_approval=True)])
+
+
+def same_name() -> Agent[Any]:
+    return Agent(name="checker", model="m", tools=[function_tool(wait, name_override="read_file")])
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (hosted, ("--judge-agent", "code_interpreter", "--judge-api responses")),
+        (needs_approval, ("--judge-agent", "needs approval", "approve(item, context)")),
+        (same_name, ("--judge-agent", "'read_file'", "rename it")),
+    ],
+)
+async def test_an_agent_that_cannot_judge_is_refused_before_anything_is_asked(
+    made: Callable[[], Agent[Any]], told: tuple[str, ...]
+):
+    with pytest.raises(UsageError) as refused:
+        async with seated(made(), judge_base_url="http://127.0.0.1:9/v1"):
+            pass
+    assert all(word in str(refused.value) for word in told), refused.value
+
+
+def test_nothing_of_it_is_imported_before_an_agent_judges():
+    files = {path.name: path.read_text("utf-8") for path in Path(harness.__file__).parent.rglob("*.py")}
+    modules = r"^(from|import) harness\.(pipeline\.judge_agents|judging\.record_tools)"
+    assert {name for name, text in files.items() if re.search(modules, text, re.MULTILINE)} == {"judge_agents.py"}
