@@ -162,7 +162,7 @@ def loaded_agent(agent: AnyAgent, **parts: Any) -> LoadedAgent:
 def judge_objects(settings: Mapping[str, Any]) -> Sequence[LoadedAgent]:
     """Return the agents that judge where settings give objects; none where they give names. Raises UsageError."""
     given = settings.get("judge_agent")
-    several: Sequence[Any] = given if isinstance(given, list | tuple) else () if given is None else (given,)
+    several = cast("Sequence[Any]", given) if isinstance(given, list | tuple) else () if given is None else (given,)
     return () if all(isinstance(each, str) for each in several) else [loaded_agent(each) for each in several]
 
 

@@ -73,7 +73,8 @@ async def resolve_jury(
     words = (settings.judge_agent,) if isinstance(settings.judge_agent, str) else settings.judge_agent or ()
     found = loaded or [_load(word, Path.cwd()) for word in words]
     agents = [(await _resolve(each, settings, credentials), each) for each in found]
-    models = resolve_judge(settings, credentials, agent_model, offline=offline).members if settings.judge_model else ()
+    plain = replace(settings, judge_agent=None)
+    models = resolve_judge(plain, credentials, agent_model, offline=offline).members if plain.judge_model else ()
     named = settings.judge_label if len(agents) + len(models) == 1 else None
     spec = as_jury([spec.model_copy(update={"label": named}) for spec, _ in agents] + [*models], settings)
     return spec, {member.identity: agent for member, (_, agent) in zip(spec.members, agents, strict=False)}

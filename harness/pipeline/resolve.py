@@ -9,7 +9,7 @@ from statistics import fmean
 from agents.models import get_default_model
 from pydantic import Field
 
-from harness.core.errors import UsageError, before_colon, on_a_line, option, switch
+from harness.core.errors import UsageError, before_colon, call, on_a_line, option, switch
 from harness.core.records import Bill, Record, is_none
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
@@ -209,6 +209,11 @@ def _no_model(loaded: LoadedAgent) -> UsageError:
 
 def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str | None, *, offline: bool) -> JudgeSpec:
     """Decide who judges: --judge-model, several a jury, else the agent's or the embedded model. Raises UsageError."""
+    if settings.judge_agent is not None:
+        raise UsageError(
+            f"{before_colon('judge_agent')}: agents judge in {call('run')}, and in {call('rescore')} where they are "
+            f"named; here, name a model with {option('judge_model')}"
+        )
     seats = jurors(settings, credentials.without_calls())  # keys are handed over when the judge is opened
     return as_jury([_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats], settings)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.archive.batch_log import BatchLog
 from harness.archive.store import RunStore, VerdictStore
-from harness.core.errors import UsageError, option, quoted, switch
+from harness.core.errors import UsageError, call, option, quoted, switch
 from harness.core.settings import OFFLINE_JUDGE, Settings
 from harness.endpoints.address import Endpoint, judge_endpoint
 from harness.endpoints.batch_files import BatchFiles
@@ -136,8 +136,8 @@ def judge_endpoints(
         endpoint = None
         if member.agent and agents is not None and member.identity not in agents and not credentials.withheld:
             raise UsageError(
-                f"the judge is the agent {quoted(member.model)}, and no code is loaded because an archive names "
-                f"it: name it with {option('judge_agent')}"
+                f"the judge is the agent {quoted(member.model)}, and no code is loaded because an archive names it: "
+                f"name it with {call('rescore', judge_agent='AGENT')}, or another judge with {option('judge_model')}"
             )
         if not (member.offline or (member.agent and member.agent.own_models)):
             at_judge = replace(settings, judge_base_url=member.base_url, judge_api=member.api)

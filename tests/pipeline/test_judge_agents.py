@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from agents import Agent, CodeInterpreterTool, ModelBehaviorError, function_tool
-from agents.tool import CodeInterpreter
 
 import harness
 from harness.archive.store import MemoryStore
@@ -110,8 +109,9 @@ async def test_another_agent_has_other_keys_and_the_same_agent_has_the_same(chan
     def made(**more: Any) -> Agent[Any]:
         return judging(looks_for("x")).clone(**more)
 
-    other = {"instructions": "Look.", "tools": [run_test], "model": ScriptedModel(looks_for("x"))}
-    other["model"].model = "another"
+    another = ScriptedModel(looks_for("x"))
+    another.model = "another"
+    other: dict[str, Any] = {"instructions": "Look.", "tools": [run_test], "model": another}
     keys = list[str]()
     for agent in (made(), made(), made(**{change: other[change]})):
         async with seated(agent) as judge:
@@ -186,7 +186,7 @@ async def test_a_run_that_goes_wrong_is_a_failed_verdict_with_its_cause_and_cost
 
 
 def hosted() -> Agent[Any]:
-    code = CodeInterpreterTool(CodeInterpreter(type="code_interpreter", container={"type": "auto"}))
+    code = CodeInterpreterTool({"type": "code_interpreter", "container": {"type": "auto"}})
     return Agent(name="checker", model="m", tools=[code])
 
 
