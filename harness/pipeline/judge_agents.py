@@ -177,7 +177,7 @@ async def _fingerprint(spec: AgentSpec, settings: Settings, credentials: Credent
     run_env = RunEnvironment(credentials.environ)
     async with open_run_context(spec, settings, MemoryStore(), run_env) as run_context:
         recorder = Recorder(state=run_context.models.state, stop_before_first_call=True)
-        asked = replace(run_context, loaded=_dressed(spec.loaded, None, str, lambda _: None))
+        asked = replace(run_context, loaded=dressed(spec.loaded, None, str, lambda _: None))
         attempt = Attempt(asked, Query(id="judge", text="Which?"), 0, recorder, run_env.clock())
         outcome = await attempt.run()
         SPAN_LOG.take(attempt.trace_id)
@@ -187,7 +187,7 @@ async def _fingerprint(spec: AgentSpec, settings: Settings, credentials: Credent
     return recorder.fingerprint
 
 
-def _dressed(
+def dressed(
     loaded: LoadedAgent, question: Question | None, get: Callable[[str], str], note: Callable[[str], None]
 ) -> LoadedAgent:
     """Return an agent that is made, each time, with the tools for a question, and asked for its verdict."""
@@ -236,7 +236,7 @@ class AgentAsk:
         del clock
         check_tracing()
         store, done = MemoryStore(self.run_context.store.redact), dict[int, Rollout]()
-        loaded = _dressed(self.run_context.loaded, prompt, self.get, self.run_context.progress.note)
+        loaded = dressed(self.run_context.loaded, prompt, self.get, self.run_context.progress.note)
         context = replace(self.run_context, store=store, loaded=loaded, configs={})
         query = Query(id=prompt.key[:16], text=_question(prompt))
         async with self.places:

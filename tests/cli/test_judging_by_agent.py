@@ -45,10 +45,11 @@ def mark(tmp_path: Path) -> Path:
 def test_what_an_agent_judged_is_ranked_again_without_a_call_and_is_whole(harness: Harness, mark: Path, tmp_path: Path):
     with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        first = harness(*RUN, "--json", env=env)
+        first = harness(*RUN, "--price", "judge-m=10/100", "--json", env=env)
         assert first.code == 0, first.err
         before, (group,) = len(endpoint.requests), first.json["groups"]
         assert len(endpoint.of_judge) == 2 * group["judged"]
+        assert group["judge_usd"] == pytest.approx(group["judged"] * (1_500 * 10 + 220 * 100) / 1e6)
         mark.unlink()
         for again in (("rescore", "--json"), ("rescore", "--free", "--json")):
             done = harness(*again, env=env)

@@ -32,8 +32,10 @@ class ScriptedModel(Model):
     def __init__(self, says: Says) -> None:
         self._says = says
         self.tools: list[str] = []
+        self.calls = 0
 
     async def get_response(self, system: Any, input: Any, settings: Any, tools: Any, *_: Any, **__: Any) -> Any:  # noqa: A002
+        self.calls += 1
         self.tools = [tool.name for tool in tools]
         items: list[Any] = [{"role": "user", "content": input}] if isinstance(input, str) else input
         outputs = [str(item["output"]) for item in items if item.get("type") == "function_call_output"]

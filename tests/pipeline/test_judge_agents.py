@@ -16,10 +16,14 @@ import harness
 from harness.archive.store import MemoryStore
 from harness.core.errors import UsageError
 from harness.core.rankings import Judged, Unjudged
-from harness.core.records import Step, Trajectory
+from harness.core.records import Query, Rollout, Step, Trajectory
 from harness.core.workspace_files import ChangedFile
 from harness.judging.judges import LOOKED_AT
 from harness.judging.prompt import Task, make_pair_prompt
+from harness.pipeline.judge_agents import dressed
+from harness.rollouts.loading import AgentEnv, from_object
+from harness.rollouts.raw import unpack
+from harness.rollouts.replay import ReplayOptions, replay_rollout
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
 from harness.transcripts.transcript import Transcript, TranscriptForm
 from tests.judging.replies import WRITING, text_of
@@ -84,6 +88,26 @@ async def test_what_the_agent_did_stands_behind_its_verdict_whole_and_in_short()
     assert kept["rollout"]["raw_calls"] in kept["texts"]
     assert (verdict.usage.requests, verdict.form) == (2, "agent")
     assert store.rollouts == []
+
+
+async def test_the_agents_run_replays_from_the_raw_reply_without_a_call():
+    store, model = MemoryStore(), ScriptedModel(looks_for("one"))
+    agent, question = (
+        Agent(name="checker", instructions="Check.", model=model),
+        make_pair_prompt(WRITING, TASK, ONE, TWO),
+    )
+    async with seated(agent, store) as judge:
+        verdict = await judge(TASK, ONE, TWO)
+    kept, made = json.loads(store.blobs[verdict.raw_replies[0]]), model.calls
+    rollout, texts = Rollout.model_validate(kept["rollout"]), kept["texts"]
+    assert rollout.raw_calls
+    calls = unpack(texts[rollout.raw_calls], texts.__getitem__, "raw reply")
+    env = AgentEnv(api="chat", offline=False, corpus=None, model=None, rng=random.Random(0))
+    options = ReplayOptions(max_turns=20, timeout_s=60, scrub=str, get_text=texts.__getitem__)
+    loaded = dressed(from_object(agent), question, store.get_blob, pytest.fail)
+    query = Query(id=rollout.query, text=rollout.trajectory.query)
+    again = await replay_rollout(loaded, env, query, rollout, calls, options)
+    assert (again.divergence, again.replayed, model.calls - made) == (None, 2, 0)
 
 
 async def test_equal_transcripts_with_other_records_are_judged_each_for_itself_by_agents_alone():
