@@ -15,7 +15,7 @@ from harness.judging.judges import PairwiseJudge
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
 from harness.pipeline.open_groups import for_each
-from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
+from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring_by_jury
 from harness.pipeline.resolve import make_ceiling, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import judge_fault, open_judge_models
@@ -67,7 +67,7 @@ def plan_probes(
     an answer.
     """
     with RunReader(folder) as reader:
-        trust, plan = rescoring(reader, changes, environ, RescoreOptions(trust_archive=trust_archive))
+        trust, plan = rescoring_by_jury(reader, changes, environ, RescoreOptions(trust_archive=trust_archive))
         if plan.settings.judge != "pairwise" or not isinstance(plan.rubric, Rubric):
             raise UsageError(f"--probe with {option('judge', plan.settings.judge)}: probes are pairs")
         if len(plan.judge.members) > 1:

@@ -180,12 +180,12 @@ class RescoreOptions:
     """The agents that judge, where they are given as objects."""
 
 
-async def rescoring_by_agents(
+async def rescoring(
     reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], options: RescoreOptions
 ) -> tuple[Trust, JudgingPlan]:
-    """Do as `rescoring`, also where agents judge: those that `changes` name, or those of a run that was made here."""
+    """Do as `rescoring_by_jury`, with the agents that `changes` name, or else those of a run that was made here."""
     if changes.get("judge_agent") is None:
-        trust, plan = rescoring(reader, changes, environ, options)
+        trust, plan = rescoring_by_jury(reader, changes, environ, options)
         return trust, plan if options.free else await with_agents(plan, reader, trust)
     urls = changes.get("base_url"), changes.get("judge_base_url")
     trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
@@ -193,7 +193,7 @@ async def rescoring_by_agents(
     aimed = changed_settings(reader, by_models)
     aimed = _aimed(aimed, before, by_models) if before else aimed
     jury = await named_judge(aimed, trust.credentials, options.judge_agents, before and before.model, offline=False)
-    return rescoring(reader, by_models, environ, options, jury)
+    return rescoring_by_jury(reader, by_models, environ, options, jury)
 
 
 async def with_agents(plan: JudgingPlan, reader: RunReader, trust: Trust) -> JudgingPlan:
@@ -210,7 +210,7 @@ def _recorded_in(reader: RunReader) -> resolve.JudgeSpec | None:
     return recorded_judge(reader.info.judge, reader.folder / "run.json") if reader.info.judge else None
 
 
-def rescoring(
+def rescoring_by_jury(
     reader: RunReader,
     changes: Mapping[str, Any],
     environ: Mapping[str, str],
@@ -316,8 +316,8 @@ def _same_place(named: str, url: str | None) -> bool:
     return str(without_credentials(named)).rstrip("/") == (url or OPENAI_URL)
 
 
-def as_begun(
-    info: RunInfo,
+async def as_begun(
+    reader: RunReader,
     like: RankingHead | None,
     changes: Mapping[str, Any],
     trust: Trust,
@@ -329,6 +329,7 @@ def as_begun(
     The addresses and the rubric are those of then, `changes` are settings of today's user. Raises UsageError for other
     addresses or another rubric, and for transcripts that only a later version can write.
     """
+    info = reader.info
     where = f"rankings/{like.id}.jsonl:1" if like else f"{info.id}/run.json"
     settings = recorded_settings(like.settings if like else info.settings, where)
     settings = as_in_run_json(settings, recorded_settings(info.settings, f"{info.id}/run.json"))
@@ -350,7 +351,8 @@ def as_begun(
     rubric = rubric_as_begun(info, like, settings, rubric_word)
     check_rendering((like or info).rendering)
     leanings = like.leanings if like else leanings_for(settings, judge, rubric)
-    return JudgingPlan(judge, rubric, settings, trust.credentials, leanings=leanings)
+    plan = JudgingPlan(judge, rubric, settings, trust.credentials, leanings=leanings)
+    return await with_agents(plan, reader, trust)
 
 
 def describe_calls(settings: Settings) -> str | None:

@@ -16,7 +16,7 @@ from harness.endpoints.costs import CostBounds
 from harness.endpoints.credentials import OPENAI_URL, Credentials
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.judge_inputs import open_reuse_sources, rubric_as_begun
-from harness.pipeline.plan import JudgingPlan, RescoreOptions, changed_settings, recorded_judge, rescoring_by_agents
+from harness.pipeline.plan import JudgingPlan, RescoreOptions, changed_settings, recorded_judge, rescoring
 from harness.pipeline.rank_groups import rank_part, taking_part
 from harness.pipeline.resolve import JudgeSpec, judge_cost, prices_by_name
 from harness.pipeline.run_environment import RunEnvironment
@@ -110,7 +110,7 @@ async def quote_rescoring(
 ) -> Quote:
     """Tell what `rescore_run` would reuse and buy, without buying or writing anything. Raises as `rescore_run` does."""
     with RunReader(folder) as reader, open_reuse_sources(options.reuse) as reuse_sources:
-        _, plan = await rescoring_by_agents(reader, changes, run_env.environ, options)
+        _, plan = await rescoring(reader, changes, run_env.environ, options)
         refusal = judge_fault(plan)
         plan = replace(plan, credentials=plan.credentials.without_calls())
         cache, reused, low, high = VerdictCache(ReadStore([reader, *reuse_sources]), free=True), 0, 0, 0

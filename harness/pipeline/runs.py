@@ -28,16 +28,7 @@ from harness.pipeline.judge_calls import Size
 from harness.pipeline.judge_inputs import open_reuse_sources
 from harness.pipeline.model_names import models_looked_up, models_of_agent, models_of_judge
 from harness.pipeline.open_groups import OpenGroup, OpenGroups
-from harness.pipeline.plan import (
-    JudgingPlan,
-    NamedAddresses,
-    Prepared,
-    RescoreOptions,
-    as_begun,
-    new_run,
-    rescoring_by_agents,
-    with_agents,
-)
+from harness.pipeline.plan import JudgingPlan, NamedAddresses, Prepared, RescoreOptions, as_begun, new_run, rescoring
 from harness.pipeline.rank_groups import OpenRanking, open_ranking, rank_for_free
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent
@@ -163,9 +154,7 @@ async def resume_run(
         trust = trust_in(before, run_env.environ, *urls, trust_archive=trust_archive)
         if missing.rollouts and not goes_on:
             trust.check_queries(before)
-    plan = as_begun(info, missing.like, changes or {}, trust, named, rubric_word)
-    with RunReader(folder) as before:
-        plan = await with_agents(plan, before, trust)
+        plan = await as_begun(before, missing.like, changes or {}, trust, named, rubric_word)
     check_engine(plan.settings)
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
@@ -304,7 +293,7 @@ async def rescore_run(
     """Judge an archived run again under `changes`, buying only verdicts that it does not hold. Raises UsageError."""
     with open_reuse_sources(options.reuse) as reuse_sources:
         with RunReader(folder) as reader:
-            trust, plan = await rescoring_by_agents(reader, changes, run_env.environ, options)
+            trust, plan = await rescoring(reader, changes, run_env.environ, options)
         if judge_fault(plan):  # raises if anything is to be bought
             await quote_rescoring(folder, changes, run_env, options)
             plan = replace(plan, credentials=plan.credentials.without_calls())

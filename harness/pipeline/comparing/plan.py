@@ -31,7 +31,7 @@ from harness.pipeline.comparing.sides import (
     takes_part,
 )
 from harness.pipeline.judge_inputs import whole_text
-from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
+from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring_by_jury
 from harness.pipeline.resolve import JudgeSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import open_judge_models
@@ -118,7 +118,7 @@ def plan_judging(
     # that of the oldest run that has a judge, whichever side was named first
     base = min(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
     how = RescoreOptions(trust_archive=options.trust_archive)
-    return rescoring(base, {**options.changes, **_CROSS}, environ, how)
+    return rescoring_by_jury(base, {**options.changes, **_CROSS}, environ, how)
 
 
 def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -> None:
