@@ -59,7 +59,7 @@ class TranscriptForm:
 def form_of_rendering(number: int, budget: TokenBudget | None = None, *, records: bool = False) -> TranscriptForm:
     """Return the form that a rendering's number stands for. Raises as `check_rendering`."""
     check_rendering(number)
-    return TranscriptForm(budget, *(bool(number - RENDERING & bit) for bit in (1, 2)), records)
+    return TranscriptForm(budget, *(bool(number - RENDERING & bit) for bit in (1, 2)), records=records)
 
 
 def recorded_form(settings: Mapping[str, JsonValue], judge: Mapping[str, JsonValue], rendering: int) -> TranscriptForm:

@@ -20,12 +20,13 @@ from harness.core.records import Query, Rollout, Step, Trajectory
 from harness.core.workspace_files import ChangedFile
 from harness.judging.judges import LOOKED_AT
 from harness.judging.prompt import Task, make_pair_prompt
+from harness.judging.transcript_form import TranscriptForm
 from harness.pipeline.judge_agents import dressed
 from harness.rollouts.loading import AgentEnv, from_object
 from harness.rollouts.raw import unpack
 from harness.rollouts.replay import ReplayOptions, replay_rollout
 from harness.transcripts.tokens import ESTIMATE, transcript_budget
-from harness.transcripts.transcript import Transcript, TranscriptForm
+from harness.transcripts.transcript import Transcript
 from tests.judging.replies import WRITING, text_of
 from tests.pipeline.judging_agents import Noted, Says, ScriptedModel, seated
 
