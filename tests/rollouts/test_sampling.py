@@ -55,7 +55,7 @@ async def test_seed_and_top_p_are_left_out_alike():
 
 async def test_a_sampled_anchor_is_asked_for_as_the_samples_are():
     with FakeEndpoint(agent=lambda _: Say("Fine.")).serving() as endpoint:
-        sampled = {"temperature": 1.0, "anchor_temperature": 1.0, "top_p": 0.9}
+        sampled: dict[str, Any] = {"temperature": 1.0, "anchor_temperature": 1.0, "top_p": 0.9}
         group = await harness.rollout(Agent(name="a"), "Do it.", n=3, model="m", base_url=endpoint.base_url, **sampled)
     assert {(r.body["temperature"], r.body["top_p"]) for r in endpoint.requests} == {(1.0, 0.9)}
     assert anchor_is_greedy(group) is None
