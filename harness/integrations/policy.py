@@ -61,7 +61,7 @@ async def policy_rows(
         "policy_version": policy_version,
         "seed": int.from_bytes(hashlib.sha256(chance.encode()).digest()[:4]),
     }
-    texts = [json.dumps(prompt) for prompt in prompts]
+    texts = [json.dumps(prompt, sort_keys=True) for prompt in prompts]
     times = Counter(texts)
     asked = [(prompt_as_query(json.loads(text)), count) for text, count in times.items()]
     given = await sampled_rollouts(agent, asked, **settings, **sampling)
