@@ -159,20 +159,20 @@ def drawn_paths(graph: PathGraph, margins: GroupMargins, spread: float) -> list[
 
 def _posterior(graph: PathGraph, margins: GroupMargins, spread: float) -> _Posterior:
     n, precision = graph.n, np.linalg.inv(graph.covariance)
-    even = np.ones(int(graph.decisions.max()) + 1)
+    even = np.ones(int(graph.kin.max()) + 1)
     unit = _half_distance(_precision(graph, precision, even), n)
     size = max((_GROUP_DOF * spread + (n - 1) * margins.spread) / (_GROUP_DOF + n - 1) / unit, _LEAST)
-    dims, scales = np.bincount(graph.decisions), even
+    dims, scales = np.bincount(graph.kin), even
     for _ in range(_ROUNDS):
         at = _changes(graph, _field(_precision(graph, precision, scales * size), n), margins)
         squares = (precision * (at.covariance + np.outer(at.means, at.means))).sum(axis=1)
-        scales = (_STEP_DOF + np.bincount(graph.decisions, squares) / size) / (_STEP_DOF + dims)
+        scales = (_STEP_DOF + np.bincount(graph.kin, squares) / size) / (_STEP_DOF + dims)
     scales = scales * size
     field = _field(_precision(graph, precision, scales), n)
     return _Posterior(
         field.weights @ margins.means,
         field.weights @ margins.covariance @ field.weights.T + field.covariance * MISFIT,
-        np.diag(graph.covariance) * scales[graph.decisions] * MISFIT,
+        np.diag(graph.covariance) * scales[graph.kin] * MISFIT,
     )
 
 
@@ -195,7 +195,7 @@ def _siblings(graph: PathGraph, at: _Changes) -> Iterator[SiblingPair]:
 
 def _precision(graph: PathGraph, precision: Floats, scales: Floats) -> Floats:
     """Return the precision of the field at all nodes, with the variance of each decision so many times as large."""
-    roots = 1 / np.sqrt(scales[graph.decisions])
+    roots = 1 / np.sqrt(scales[graph.kin])
     scaled = graph.incidence * roots[:, None]
     return scaled.T @ precision @ scaled
 

@@ -48,6 +48,9 @@ class PathGraph:
     branches: tuple[Branch, ...]
     decisions: Ints
     """(B,): branches of one number begin at one state, and are one choice there."""
+    kin: Ints
+    """(B,): branches of one number are alike in how much they change: the choices at one state, and again what follows
+    them where nobody parts."""
     covariance: Floats
     """(B, B): by how much the value may change on each branch before any rollout is judged; a rollout's, as a whole, by
     about 1."""
@@ -99,12 +102,23 @@ def path_graph(paths: Sequence[Sequence[Hashable]], replayed: Sequence[int] = ()
             for row, own in zip(rows, variances, strict=True)
         ),
         decisions=starts,
+        kin=_kin(rows, starts),
         covariance=_covariance([made[row[0]] for row in rows], [sum(own) for own in variances], starts),
         steps=tuple(
             tuple(StepPlace(*place_of[edge], shared[edge[0]] - 1) for edge in pairwise(walk[not one_start :]))
             for walk in walks
         ),
     )
+
+
+def _kin(rows: Sequence[Sequence[_Edge]], decisions: Ints) -> Ints:
+    """Return what branches are kin by. A branch that is no choice follows one that is, or the root."""
+    ways, before = np.bincount(decisions), {row[-1][1]: at for at, row in enumerate(rows)}
+    kin = [
+        (int(decisions[before[row[0][0]]]), 1) if ways[own] == 1 and row[0][0] in before else (int(own), 0)
+        for row, own in zip(rows, decisions, strict=True)
+    ]
+    return np.unique(kin, axis=0, return_inverse=True)[1].ravel()
 
 
 def _told_apart(path: Iterable[Hashable]) -> list[tuple[Hashable, int]]:
