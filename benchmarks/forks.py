@@ -1,6 +1,6 @@
 """Which step it was, with forks: the agents of credit.py, of which one rollout is forked until its step is named.
 
-    python benchmarks/forks.py [--cases K] [--rng N] [--json FILE]
+    python benchmarks/forks.py [--groups K] [--rng N] [--json FILE]
 
 A case is a group of 8 rollouts of six calls, and one of them with a step worth 1.5 standard deviations of rollouts or
 more (`equal`: any; no step is worth anything). `auto`: branches where `auto_points` says, for 10 calls or a little more
@@ -92,18 +92,18 @@ def economics(forks: int) -> str:
 def main() -> None:
     """Simulate and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--rng", type=int, default=0)
     add_json_option(parser)
     options = parser.parse_args()
-    print(f"{options.cases:,} cases a line, rng {options.rng}")
+    print(f"{options.groups:,} groups a line, rng {options.rng}")
     print("".join(f"{name:>12}" for name in COLUMNS))
     rows: list[list[str]] = []
     for world in WORLDS:
         for judge in ERRORS:
             for policy in POLICIES:
                 rng, found = np.random.default_rng(options.rng), list[Floats]()
-                while len(found) < options.cases:
+                while len(found) < options.groups:
                     found += [told] if (told := case(world, judge, policy, rng)) is not None else []
                 named, right, calls, *covered = np.mean(found, axis=0)
                 shares = (f"{share:.1%}" for share in covered)

@@ -61,3 +61,17 @@ def test_calls_taken_from_a_record_do_not_make_their_choices_look_probable() -> 
     )
     assert known.value < counted.value - 0.2
     assert known.credit > counted.credit + 0.2
+
+
+def test_branches_that_end_alike_from_a_step_on_name_it() -> None:
+    """Rollout 0 is good: so is what begins after its second call; what begins before ends in all ways."""
+    rollouts = [["a", "b", "c", "d", "e"], *(["a", *(f"{at}/{place}" for place in range(4))] for at in range(7))]
+    replayed = [0, 1, 1, 1, 2, 2, 2, 3] * 2
+    forks = [
+        [*"abcde"[: calls + 1], *(f"fork {at}/{place}" for place in range(4 - calls))]
+        for at, calls in enumerate(replayed)
+    ]
+    ends = np.array([2, 1, -1, 0.5, -0.5, 0.8, -0.8, 0, *(-0.7, 0.6, -0.6, 0, 2.05, 1.95, 2, 2) * 2])
+    margins = GroupMargins(ends, 0.02 * (np.eye(24) - 1 / 24))
+    graph = path_graph([*rollouts, *forks], [*[0] * 8, *replayed])
+    assert [step.named for step in group_credit(graph, margins, 1.0).steps[0]] == [None, "won", None, None, None]
