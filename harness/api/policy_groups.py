@@ -22,7 +22,6 @@ from harness.api.policy_records import (
     GroupRules,
     PolicyGroup,
     PolicyRollout,
-    newest_version,
     policy_rollouts,
     refuse_other_sampling,
     why_not_whole,
@@ -53,6 +52,7 @@ from harness.pipeline.plan import NamedAddresses, prepare
 from harness.pipeline.rank_groups import OpenRanking
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import resume_run, run_queries
+from harness.report.summary.course import newest_version
 from harness.rollouts.loading import LoadedAgent
 
 _SAMPLED_ALIKE = 1.0

@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.core.errors import UsageError, option
 from harness.core.rankings import GroupRanking
-from harness.core.records import AGENT_FAILURES, Group, Query, Rollout
+from harness.core.records import AGENT_FAILURES, Group, Query
 from harness.core.settings import Settings
 from harness.formats.training.candidates import (
     Candidate,
@@ -192,8 +192,3 @@ def _sequence(
     logprobs = tuple(logprob or 0.0 for logprob in fields["logprobs"])
     first = sequence.turns[0]
     return PolicySequence(first.agent, within, fields["token_ids"], tuple(mask), logprobs, tuple(turns))
-
-
-def newest_version(rollouts: Sequence[Rollout]) -> int | None:
-    """Return the newest version of the policy behind some rollouts; None where none is known."""
-    return max((v for rollout in rollouts for call in rollout.calls for v in call.policy), default=None)

@@ -318,3 +318,16 @@ async def test_a_trainer_that_is_killed_had_whole_groups_alone_and_gets_no_group
     assert not {query for query, _ in had} & set(got)
     assert len(got) + len(had) in {7, 8}  # it may have had one more than it said
     assert all(len(group.rollouts) == 3 for group in after)
+
+
+async def test_the_page_of_a_training_draws_its_course_and_that_of_another_run_does_not(settings: dict[str, Any]):
+    now = [0]
+    async with roll(looker(), QUERIES[:6], **settings | {"policy_version": lambda: now[0]}) as groups:
+        async for _ in groups:
+            now[0] += 1
+    text = harness.open(groups.folder or "").write_page().read_text("utf-8")
+    assert "Course of the training" in text
+    assert text.count("<polyline") == 1
+    plain = {name: value for name, value in settings.items() if name not in {"policy_version", "rules"}}
+    run = await harness.run(looker(), QUERIES[:6], **plain)
+    assert "Course of the training" not in run.page.read_text("utf-8")

@@ -15,6 +15,7 @@ from harness.report.html.facts import page_template, query_page_facts, run_facts
 from harness.report.html.filtered_index import Filter, RowMetadata, index_filters, row_metadata, script_hash
 from harness.report.html.query_section import SectionMaker
 from harness.report.judge_quality import judge_qualities
+from harness.report.summary.course import CoursePoint, training_course
 from harness.report.summary.group import QueryLine
 from harness.report.summary.ranking import RankingSummary, is_offline, ranked_queries, summarize, winners_sentence
 from harness.report.summary.rankings import earlier_rounds
@@ -158,16 +159,29 @@ def render_page(
     if len(summary.lines) > _INDEX_ABOVE:
         filters = index_filters([line.metadata for line in summary.lines])
         rows = index_rows(summary.lines, filters)
-        index = page_template("index_page.html.j2")
+        index, course = page_template("index_page.html.j2"), training_course(reader, ranking)
         said = winners_sentence(summary.lines)
         return index.render(
-            **whole, headline=said, filters=filters, rows=rows, folder=folder, script_hash=script_hash()
+            **whole,
+            headline=said,
+            filters=filters,
+            rows=rows,
+            folder=folder,
+            script_hash=script_hash(),
+            course=course,
+            course_line=_course_line(course),
         )
     queries = list(ranked_queries(reader, ranking, owed=True))
     runs = sum(len(reader.index.rollouts.get(query.id, ())) for query, _ in queries)
     maker = SectionMaker(reader, ranking, [ranked for _, ranked in queries], runs, with_credit=True)
     groups = [maker.section(number, query, ranked) for number, (query, ranked) in enumerate(queries, 1)]
     return page_template("run_page.html.j2").render(**whole, groups=groups, queries=summary.lines)
+
+
+def _course_line(course: Sequence[CoursePoint]) -> str:
+    """Return the points of the line of mean marks, in a drawing of 640 x 120; marks go from 0 to 10."""
+    last, most = max(1, len(course) - 1), max(10.0, *(point.mark for point in course), 0.0)
+    return " ".join(f"{10 + 620 * at / last:.1f},{110 - 100 * p.mark / most:.1f}" for at, p in enumerate(course))
 
 
 def _whole(reader: RunReader, ranking: RankingFile, summary: RankingSummary | None) -> RankingSummary:
