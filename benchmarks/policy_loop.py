@@ -45,8 +45,10 @@ class SoftmaxPolicy:
         (token,) = self._rng.choices(range(len(TOOLS)), chances)
         call = {"name": TOOLS[token], "arguments": json.dumps({"question": seen.user})}
         message = {"role": "assistant", "tool_calls": [{"id": f"call_{number}", "type": "function", "function": call}]}
-        logprobs = {"content": [{"token": TOOLS[token], "logprob": math.log(chances[token]), "top_logprobs": []}]}
-        choice = {
+        logprobs: dict[str, Any] = {
+            "content": [{"token": TOOLS[token], "logprob": math.log(chances[token]), "top_logprobs": []}]
+        }
+        choice: dict[str, Any] = {
             "index": 0,
             "message": message,
             "finish_reason": "tool_calls",
