@@ -97,6 +97,11 @@ class Settings:
         words=agent_words,
         also="object",
     )
+    judge_agent_when: Literal["always", "unsure"] = declare(
+        "always",
+        "unsure: with --judge-model, the agent is asked only of pairs on which the model's two orders do not name one "
+        "winner by a mark or more.",
+    )
     judge_max_turns: int = declare(20, "Model turns that a judge agent may take for a verdict.", at_least=1)
     jury: Literal["mean", "median"] = declare("mean", "How the scores of a jury are averaged.")
     judge_api: Api | None = declare(None, "Which of OpenAI's APIs to call for the judge.", default_text="as --api")
@@ -349,7 +354,7 @@ _OF_ONE_COMMAND = ("engine", "ray_address", "ship", "isolate", "memory")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
 _ADDED_LATER = (
     *("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch", "vary", "anchor_temperature"),
-    *("judge_agent", "judge_max_turns"),
+    *("judge_agent", "judge_agent_when", "judge_max_turns"),
 )
 """Settings that are written down only where they are used."""
 

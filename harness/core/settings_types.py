@@ -149,6 +149,9 @@ class CommonSettings(ComparedSettings, ResumeSettings, total=False):
     judge_agent: str | Sequence[str] | object | None
     """An agent that judges, named as for agent: it looks into the whole record and the files of both sides.
     Repeatable; with judge_model a jury of both. [default: a model judges]"""
+    judge_agent_when: Literal["always", "unsure"]
+    """unsure: with judge_model, the agent is asked only of pairs on which the model's two orders do not name one
+    winner by a mark or more. [default: always]"""
     judge_max_turns: int
     """Model turns that a judge agent may take for a verdict. [default: 20; at least 1]"""
     judge_batch: bool

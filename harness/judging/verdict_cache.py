@@ -71,7 +71,7 @@ class Juror(ABC, Generic[Ok, Failed, *Material]):
         """Return the verdict on the material, and note it in `ledger`."""
 
     @abstractmethod
-    def cached(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | PairScores | None:
+    def cached(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | Failed | PairScores | None:
         """Return what rankings take of the verdict, noted in `ledger`, if that needs no waiting; None otherwise."""
 
 
@@ -97,9 +97,9 @@ class Jury(Generic[Ok, Failed, *Material]):
         """Return each member's verdict, in the members' order; all are asked at once."""
         return await all_at_once([partial(member.get, ledger, *material) for member in self._members])
 
-    def cached(self, ledger: Ledger[Ok, Failed], *material: *Material) -> tuple[Ok | PairScores, ...] | None:
+    def cached(self, ledger: Ledger[Ok, Failed], *material: *Material) -> tuple[Ok | Failed | PairScores, ...] | None:
         """Return what `verdicts` would where no member's verdict needs any waiting, and None otherwise."""
-        found: list[Ok | PairScores] = []
+        found: list[Ok | Failed | PairScores] = []
         for member in self._members:
             if (verdict := member.cached(ledger, *material)) is None:
                 return None
@@ -287,6 +287,10 @@ def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | No
 class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript]):
     """Gets verdicts on pairs."""
 
+    def not_bought(self, why: Failure, task: Task, first: Transcript, second: Transcript) -> Unjudged:
+        """Return that nothing was bought."""
+        return self._not_bought(self._judge.key(task, first, second), why, task, first, second)
+
     def _find(self, source: VerdictStore | FolderReader, key: str) -> Judged | None:
         return source.verdict(key)
 
@@ -308,3 +312,54 @@ class CachedListJudge(CachedJudge[Scored, Unscored, ListTask, Sequence[Transcrip
 
     def _not_bought(self, key: str, why: Failure, about: ListTask, transcripts: Sequence[Transcript]) -> Unscored:
         return verdict_record(Unscored, self._judge, key, about.task, transcripts, failure=why)
+
+
+NOT_NEEDED = Failure(kind="cancelled", type="NotNeeded", message="not asked: the models are sure")
+_NEARLY = 1.0
+"""Marks by which the combined scores of a pair that is no near tie differ, over both orders."""
+
+
+class UnsureJuror(PairJuror):
+    """Asks an agent only of pairs on which the models of the jury are not sure, and has else nothing to say.
+
+    They are sure where none failed, both orders of each name one winner, the same for all, and by a mark or more. Both
+    orders are asked for it, whatever the design.
+    """
+
+    def __init__(self, agent: CachedPairJudge, models: Sequence[CachedPairJudge]) -> None:
+        """Put `agent` behind `models`."""
+        self._agent, self._models = agent, models
+
+    async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
+        """Return the agent's verdict, or that none is needed."""
+        orders = ((first, second), (second, first))
+        calls = [partial(model.get, ledger, task, *order) for order in orders for model in self._models]
+        given = await all_at_once(calls)
+        if self._sure(given):
+            return self._agent.not_bought(NOT_NEEDED, task, first, second)
+        return await self._agent.get(ledger, task, first, second)
+
+    def cached(
+        self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript
+    ) -> Judged | Unjudged | PairScores | None:
+        """Return the same if that needs no waiting; None otherwise."""
+        given = list[Judged | PairScores]()
+        for order in ((first, second), (second, first)):
+            for model in self._models:
+                if (verdict := model.cached(ledger, task, *order)) is None:
+                    return None
+                given.append(verdict)
+        if self._sure(given):
+            return self._agent.not_bought(NOT_NEEDED, task, first, second)
+        return self._agent.cached(ledger, task, first, second)
+
+    def _sure(self, given: Sequence[Judged | Unjudged | PairScores]) -> bool:
+        """Tell whether verdicts, the models' in one order and then in the other, leave nothing to look into."""
+        margins = list[float]()
+        for at, verdict in enumerate(given):
+            if isinstance(verdict, Unjudged):
+                return False
+            sign = 1 if at < len(self._models) else -1
+            margins.append(sign * (verdict.a.combined - verdict.b.combined))
+        one_winner = all(m > 0 for m in margins) or all(m < 0 for m in margins)
+        return one_winner and abs(statistics.fmean(margins)) >= _NEARLY

@@ -368,7 +368,8 @@ def _rules_of_calls(settings: Settings) -> Rules:
 def call_bounds(settings: Settings, n: int, judge: resolve.JudgeSpec) -> tuple[int, int]:
     """Return the fewest and the most judge calls for a group of n, those of all jurors."""
     low, high = METHODS[settings.judge].call_bounds(_rules_of_calls(settings), n)
-    return low * len(judge.members), high * len(judge.members)
+    sure = [member for member in judge.members if not member.agent or settings.judge_agent_when == "always"]
+    return low * len(sure), high * len(judge.members)
 
 
 def _aimed(settings: Settings, before: resolve.JudgeSpec, changes: Mapping[str, Any]) -> Settings:

@@ -50,6 +50,8 @@ class Rules:
     """Verdicts a pair and order, of which the mean counts."""
     averaging: Averaging = "mean"
     """How the scores of several jurors become one."""
+    agents_when: Literal["always", "unsure"] = "always"
+    """Whether the agents of a jury are asked only where its models are not sure."""
     profile: JudgeProfile | None = None
     """What `pooled` knows of the judge from elsewhere."""
     leanings: JudgeLeanings | None = None
@@ -113,6 +115,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         ),
         repeats=settings.judge_repeats,
         averaging=settings.jury,
+        agents_when=settings.judge_agent_when,
         profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,
         seed=settings.seed,
     )

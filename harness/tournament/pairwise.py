@@ -24,7 +24,7 @@ from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache, all_at_once
+from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, UnsureJuror, VerdictCache, all_at_once
 from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
 from harness.tournament.group import (
@@ -122,10 +122,17 @@ def seat_pair_jury(
 ) -> "TournamentRanker":
     """Seat a judge for each model."""
     judges = [PairwiseJudge(model, rubric) for model in models]
-    jury = PairJury([CachedPairJudge(judge, cache) for judge in judges], rules.averaging)
+    cached = [CachedPairJudge(judge, cache) for judge in judges]
+    if rules.agents_when == "unsure":
+        plain = [juror for juror, model in zip(cached, models, strict=True) if not model.reads_records]
+        members = [UnsureJuror(j, plain) if m.reads_records else j for j, m in zip(cached, models, strict=True)]
+        jury = PairJury(members, rules.averaging)
+    else:
+        jury = PairJury(cached, rules.averaging)
     probe, tokens = Transcript("path", "answer"), rules.form.budget.tokens if rules.form.budget else None
     keys = [judge.key(Task("", ""), probe, probe) for judge in judges]
-    return TournamentRanker(jury, rules, digest([keys, tokens, rules.show_instructions]))
+    way = [keys, tokens, rules.show_instructions] + [rules.agents_when] * (rules.agents_when != "always")
+    return TournamentRanker(jury, rules, digest(way))
 
 
 @dataclass(frozen=True)

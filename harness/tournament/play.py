@@ -16,7 +16,7 @@ from harness.core.records import record_of
 from harness.core.sync import start_child
 from harness.core.turns import my_turn
 from harness.judging.prompt import Task
-from harness.judging.verdict_cache import Averaging, PairJury, PairLedger, average
+from harness.judging.verdict_cache import NOT_NEEDED, Averaging, PairJury, PairLedger, average
 from harness.ranking.comparisons import Fit
 from harness.ranking.margins import EarlyStop
 from harness.ranking.topology import (
@@ -50,6 +50,8 @@ class VerdictScore(NamedTuple):
     juror: int | None = None
     """The seat of the juror who gave it; None of a single judge."""
     failed: bool = False
+    skipped: bool = False
+    """It failed because nobody needed it."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def score_verdicts(verdicts: Sequence[PairJudgment | Unjudged]) -> Sequence[Verd
     for seat, v in enumerate(verdicts):
         juror = seat if len(verdicts) > 1 else None
         if isinstance(v, Unjudged):
-            scores.append(VerdictScore(v.key, float("nan"), float("nan"), juror=juror, failed=True))
+            skipped = v.failure.type == NOT_NEEDED.type
+            scores.append(VerdictScore(v.key, float("nan"), float("nan"), juror=juror, failed=True, skipped=skipped))
         else:
             scores.append(VerdictScore(v.key, v.a.combined, v.b.combined, v.first == v.second, bool(v.cut), juror))
     return scores
@@ -330,12 +333,12 @@ class _Tournament:
                 self.topology.add_juror_scores(pairing, of_jurors)
             self.topology.record(pairing, *scores)
         else:
-            self.opened.update(v.key for _, v in each_verdict(verdicts) if v.failed)
+            self.opened.update(v.key for _, v in each_verdict(verdicts) if v.failed and not v.skipped)
 
     def result(self) -> PlayedTournament:
         """Return what was played."""
         stopped = self.topology if isinstance(self.topology, EarlyStop) else None
-        failed = {v.key for _, v in each_verdict(self.verdicts) if v.failed}
+        failed = {v.key for _, v in each_verdict(self.verdicts) if v.failed and not v.skipped}
         averaging = self.source.averaging
         return PlayedTournament(
             topology=self.topology.name,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Harness
-from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge, list_judge, verdict
+from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, fair_judge, list_judge, verdict
 from tests.nursery import Born, Nursery
 
 JUDGE = """
@@ -119,6 +119,36 @@ def test_in_a_jury_the_plain_model_is_asked_as_it_is_alone_and_what_it_said_befo
         assert harness("validate", env=env).code == 0
 
 
+def test_only_pairs_on_which_the_model_is_unsure_go_to_the_agent(harness: Harness, mark: Path, tmp_path: Path):
+    del mark
+    marks = {"Answer number 1.": 2, "Answer number 2.": 8, "Answer number 3.": 5}
+
+    def judge(seen: Seen) -> Any:
+        sides = [block(seen.user, f"ANSWER_{side}") for side in "AB"]
+        if seen.body["model"] == "m2" and "Answer number 2." not in sides:
+            return Say(verdict(7, 4))  # it likes whoever stands first
+        return fair_judge(marks.__getitem__)(seen)
+
+    with FakeEndpoint(judge=looking_judge(judge)).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        unsure = ("--judge-model", "m2", "--judge-agent-when", "unsure", "--topology", "round_robin", "-n", "3")
+        done = harness(*RUN, *unsure, "--json", env=env)
+        assert done.code == 0, done.err
+        models = [seen.body["model"] for seen in endpoint.of_judge]
+        assert (models.count("m2"), models.count("judge-m")) == (6, 4)
+        (group,) = done.json["groups"]
+        assert (group["judged"], group["status"]) == (8, "complete")
+        assert not any("juror" in note for note in group["notes"])
+        ranks = {rollout["index"]: rollout["rank"] for rollout in group["rollouts"]}
+        again = harness("rescore", "--json", env=env)
+        whole = harness("validate", env=env)
+        assert len(endpoint.of_judge) == len(models)
+    assert (again.json["groups"][0]["judged"], whole.code) == (0, 0), whole.out
+    assert sorted(ranks.values()) == [0, 1, 2]
+    by_judge = [v["judge"].partition("@")[0].partition("-")[0] for v in lines(tmp_path / done.json["path"], "verdicts")]
+    assert (by_judge.count("m2"), by_judge.count("checks")) == (6, 2)
+
+
 def test_a_listwise_agent_scores_a_group_at_once(harness: Harness, mark: Path):
     del mark
 
@@ -176,6 +206,7 @@ def test_an_agent_that_has_changed_judges_anew_where_it_is_named_and_else_not(
         (("--judge-agent", "nothing.py:judge"), "--judge-agent nothing.py:judge: no file"),
         (("--judge-agent", "checks.py:mark"), "--judge-agent checks.py:mark"),
         (("--judge-agent", "checks.py:judge", "--judge-batch"), "--judge-batch"),
+        (("--judge-agent", "checks.py:judge", "--judge-agent-when", "unsure"), "--judge-model"),
         (("--judge-agent", "checks.py:judge", "--max-cost", "1"), "the price of the judge (judge-m"),
     ],
 )
