@@ -58,7 +58,7 @@ def gateway_before(policy: FakeEndpoint) -> Generator[Any]:
     """Serve rLLM's gateway, and give its client."""
     gateway: Any = pytest.importorskip("rllm_model_gateway")
     uvicorn: Any = pytest.importorskip("uvicorn")
-    config = gateway.GatewayConfig(workers=[{"url": policy.base_url}], sync_traces=True)
+    config = gateway.GatewayConfig(workers=[{"url": policy.base_url}], store_worker="memory", sync_traces=True)
     server = uvicorn.Server(uvicorn.Config(gateway.create_app(config), port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
