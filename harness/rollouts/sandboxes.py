@@ -20,6 +20,7 @@ from agents import Agent, Model, ModelResponse, RunConfig, Tool
 from agents.run import AgentRunner
 from agents.run_config import SandboxRunConfig
 from agents.sandbox import LocalSnapshotSpec, Manifest, SandboxAgent
+from agents.sandbox.capabilities import Capability, Memory
 from agents.sandbox.session import BaseSandboxClient, SandboxSession, SandboxSessionState
 
 from harness.archive.store import Store
@@ -48,7 +49,15 @@ def sandbox_agents(agent: Any) -> list[SandboxAgent[Any]]:
 
 def unguarded(agent: Agent[Any]) -> dict[str, Any]:
     """Return in what a copy of an agent differs, so that the SDK lets it run beside others of the same object."""
-    return {"_sandbox_concurrency_guard": None} if isinstance(agent, SandboxAgent) else {}
+    if not isinstance(agent, SandboxAgent):
+        return {}
+    return {"_sandbox_concurrency_guard": None, "capabilities": _that_write_no_memories(agent)}
+
+
+def _that_write_no_memories(agent: SandboxAgent[Any]) -> list[Capability]:
+    """Return an agent's capabilities: the SDK asks a model for memories at a workspace's end, and they end with it."""
+    kept = [each for each in agent.capabilities if not (isinstance(each, Memory) and each.read is None)]
+    return [each.model_copy(update={"generate": None}) if isinstance(each, Memory) else each for each in kept]
 
 
 class _NoGuard:
@@ -300,6 +309,7 @@ async def try_sandbox(agent: SandboxAgent[Any], theirs: RunConfig | None) -> San
     bare |= {
         name: list[Any]() for name in ("tools", "mcp_servers", "handoffs", "input_guardrails", "output_guardrails")
     }
+    bare["capabilities"] = _that_write_no_memories(agent)
     trial, workspaces = SandboxTrial(), Workspaces()
     config = workspaces.given_to(theirs or RunConfig())
     usual = RunConfig(model=trial, tracing_disabled=True, sandbox=config.sandbox)

@@ -113,7 +113,6 @@ MOVES: dict[str, list[Move]] = {
     "Answer questions about the sandbox": [EXEC],
 }
 TRIAGE = MOVES["You triage internal requests"]
-RANDOM = re.compile(r"(?<=run-)[0-9a-f]{32}")
 MADE = (0, "made.txt", "added")
 CHANGED: dict[str, list[tuple[int, str, str]]] = {
     "unix_local_runner": [MADE],
@@ -127,12 +126,7 @@ CHANGED: dict[str, list[tuple[int, str, str]]] = {
         (0, "repo/credit_note.sh", "changed"),
     ],
     "sandbox_agent_capabilities": [(0, ".agents/capability-proof/SKILL.md", "added"), MADE],
-    "memory": [
-        MADE,
-        (0, "memories/MEMORY.md", "added"),
-        (0, "memories/memory_summary.md", "added"),
-        (0, "sessions/run-.jsonl", "added"),
-    ],
+    "memory": [MADE],
 }
 """By example, which is the query's text: what becomes of the files in each rollout."""
 
@@ -179,7 +173,7 @@ async def test_no_rollout_sees_a_file_of_another_and_each_diff_is_exact_and_repl
             path = [each for step in rollout.trajectory.path for each in (step, *step.inner)]
             assert {str(step.tool_output).split()[-1] for step in path if ALONE in str(step.tool_input)} == {"1"}
             files = rollout.trajectory.files
-            assert [(f.workspace, RANDOM.sub("", f.path), f.change) for f in files] == CHANGED[query]
+            assert [(f.workspace, f.path, f.change) for f in files] == CHANGED[query]
             assert {bytes_of(f, reader.blobs.get) for f in files if f.path == "made.txt"} == {b"x"}
             fixed = [bytes_of(f, reader.blobs.get) for f in files if f.change == "changed"]
             assert fixed == [FIXED] * (query == "docs.coding_task")

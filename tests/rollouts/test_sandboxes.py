@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import harness
 from harness.core.errors import UsageError
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
@@ -87,6 +88,23 @@ async def test_rollouts_that_do_the_same_are_equal_for_the_judge(kind: str, tmp_
     (path,) = {path_text(plain_steps(rollout.trajectory.path), {}) for rollout in rollouts}
     assert "| Process exited with code 0" in path
     assert "at /workspace" in path
+
+
+@pytest.mark.parametrize("read", ["None", "MemoryReadConfig(live_update=False)"])
+async def test_no_model_is_asked_for_memories_of_a_workspace_that_is_gone(
+    read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    remembering = f"""
+from agents.sandbox import MemoryReadConfig
+from agents.sandbox.capabilities import Memory
+agent = SandboxAgent(name="coder", capabilities=[Shell(), Memory(read={read})])
+"""
+    app = written(tmp_path, remembering)
+    with FakeEndpoint(agent=working("ls")).serving() as endpoint:
+        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-own")
+        (rollout,) = (await harness.rollout(app, "Go.", n=1, model="m", api="chat")).rollouts
+    assert (rollout.failure, len(endpoint.requests), rollout.trajectory.files) == (None, 2, ())
 
 
 async def test_a_rollout_that_is_out_of_time_leaves_nothing(tmp_path: Path):
