@@ -160,8 +160,9 @@ class PolicyGroups:
     async def __anext__(self) -> PolicyGroup:
         """Return the next group. Raises what ended the run, as `rollout_groups` says."""
         with from_python():
-            self._task = self._task or asyncio.create_task(self.work())
-            self._task.add_done_callback(lambda _: self._wake())
+            if self._task is None:
+                self._task = asyncio.create_task(self.work())
+                self._task.add_done_callback(lambda _: self._wake())
             self._is_waited_for = True
             try:
                 while True:
@@ -273,9 +274,9 @@ class PolicyGroups:
 
     def _handed(self, ready: _Ready) -> PolicyGroup | None:
         """Hand a group out; None for one that is too old by now."""
+        made = PolicyGroup(ready.group.query, ready.rollouts, self._version.check(), ready.ranking, ready.group)
         ready.write()
         ready.over.set()
-        made = PolicyGroup(ready.group.query, ready.rollouts, self._version.check(), ready.ranking, ready.group)
         if made.staleness > self._rules.max_staleness:
             self._skip("too old: the policy went on meanwhile")
             return None

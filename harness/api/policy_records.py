@@ -128,8 +128,8 @@ def why_not_whole(group: Group, n: int) -> str | None:
     """Return why a group is not what was asked for: a rollout is missing, or failed for what is not the agent's."""
     if len(group.rollouts) < n:
         return f"{n - len(group.rollouts)} of {n} rollouts were not begun"
-    failures = [r.failure for r in group.rollouts if r.failure and r.failure.kind not in AGENT_FAILURES]
-    return f"a rollout failed ({failures[0].message})" if failures else None
+    kinds = [r.failure.kind for r in group.rollouts if r.failure and r.failure.kind not in AGENT_FAILURES]
+    return f"a rollout failed ({kinds[0]})" if kinds else None
 
 
 def refuse_other_sampling(group: Group, settings: Settings) -> None:
@@ -160,7 +160,7 @@ def policy_rollouts(
     standardized = advantages([Fraction(reward) for reward in rewards])
     made = [_rollout(*member, rules) for member in zip(choices, rewards, standardized, strict=True)]
     if None in made:
-        losses.add("group", "the tokens of a call are not known")
+        losses.add("group", "the tokens of a call, or the policy's version behind it, are not known")
         return None
     return tuple(rollout for rollout in made if rollout)
 
@@ -170,7 +170,7 @@ def _rollout(choice: Candidate, reward: float, advantage: float, rules: GroupRul
     versions = {call.raw: call.policy for call in rollout.calls}
     sequences = [_sequence(sequence, versions.get, rules) for sequence in choice.sequences]
     whole = tuple(sequence for sequence in sequences if sequence)
-    if len(whole) < len(sequences):
+    if len(whole) < len(sequences) or not all(turn.versions for sequence in whole for turn in sequence.turns):
         return None
     failed = rollout.failure.kind if rollout.failure else None
     return PolicyRollout(choice.index, reward, advantage, rollout.trajectory.answer, failed, whole)
