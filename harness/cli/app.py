@@ -25,7 +25,7 @@ _GROUPS = {
     "Look": ("look_options", ("show", "why", "credit", "ls", "stats", "plan", "report")),
     "Judge again": ("keep_options", ("rescore", "rank", "judges", "label", "rubric")),
     "Compare": ("compare_options", ("compare", "gate")),
-    "Train": ("keep_options", ("export", "import")),
+    "Train": ("keep_options", ("gateway", "export", "import")),
     "Keep": ("keep_options", ("merge", "validate", "replay", "schema")),
 }
 """The commands under each heading of the help, and the module of this room that declares them as `NAME_command`."""

@@ -56,6 +56,38 @@ export_command = options.declared(
     options.flag("--force", "Write into a folder that holds files, over those of the same names."),
     options.caller("runs_dir", "json", "quiet"),
 )
+gateway_command = options.declared(
+    "gateway:serve_sessions",
+    """Record the model calls of any program, in any language, as rollouts of a run, until Ctrl-C ends it.
+
+    A program calls http://HOST:PORT/s/SESSION/v1 as it calls OpenAI (Chat Completions and Responses, streams too),
+    and ends its session by POST /s/SESSION/close with {"answer", "query", "group"?, "reward"?}: the reply is the
+    rollout. Sessions with one `group`, else those with one query, form a group; `rescore` judges them.
+    OPENAI_API_KEY goes to the server of the model alone. With RUN, a run of the gateway, it goes on with that run.
+    """,
+    click.argument(
+        "run",
+        metavar="[RUN]",
+        required=False,
+        shell_complete=completion.run_ids,
+        help="The gateway's run to go on with. [default: a new run]",
+    ),
+    options.agent_option("The agent whose server is called, and whose rubric judges. [default: none]"),
+    click.option("--upstream", metavar="URL", help="The server of the model. [default: the agent's]"),
+    click.option(
+        "--host",
+        default="127.0.0.1",
+        help="Where to listen; beyond this machine only with --token. [default: 127.0.0.1]",
+    ),
+    click.option("--port", type=click.IntRange(0, 65535), default=8100, help="0: a free one. [default: 8100]"),
+    click.option("--token", metavar="SECRET", help="What each request has to bear, as the client's api_key."),
+    options.setting_options("tokens", default="auto"),
+    options.setting_options(
+        "api", "request_timeout", "grace", "rubric", "prices", "price_by_name", "redact", "runs_dir"
+    ),
+    options.config_option,
+    options.caller("quiet"),
+)
 import_command = options.declared(
     "train:import_made",
     """Make a run of trajectories made elsewhere, to be ranked by rescore. No model is asked.

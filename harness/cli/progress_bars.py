@@ -239,7 +239,7 @@ def run_interruptible(
     stop = stop or StopSign()
     try:
         with stdout_for_results():
-            result = anyio.run(_until_stopped, partial(bars.around, work), stop, grace_s)
+            result = anyio.run(until_stopped, partial(bars.around, work), stop, grace_s)
         if not stop.asked:
             return result
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -288,7 +288,8 @@ def little_garbage() -> Generator[None]:
             gc.unfreeze()  # the last look of the process is at everything
 
 
-async def _until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grace_s: float) -> _T:
+async def until_stopped(work: Callable[[], Awaitable[_T]], stop: StopSign, grace_s: float) -> _T:
+    """Return what `work` gives. The first Ctrl-C sets `stop`; a second one, or the end of the grace, cancels it."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task, "this runs in a task"  # noqa: S101 - for the type checker
 

@@ -45,8 +45,8 @@ class PlainClient(openai.AsyncOpenAI):
         """Return the name of the openai client, which gateways may go by."""
         return f"{openai.AsyncOpenAI.__name__}/Python {self._version}"
 
-    async def send_bytes(self, path: str, body: bytes) -> httpx2.Response:
-        """Send a body of JSON to a path below the address, and return the response, which is read.
+    async def send_bytes(self, path: str, body: bytes, *, stream: bool = False) -> httpx2.Response:
+        """Send a body of JSON to a path below the address; return the response, which is read unless it is a `stream`.
 
         Raises the errors that the client's own calls raise. What is the same for all requests is made once.
         """
@@ -58,7 +58,9 @@ class PlainClient(openai.AsyncOpenAI):
         cookies, headers, more = self._client.cookies or None, template.headers, template.extensions
         request = httpx2.Request("POST", template.url, headers=headers, cookies=cookies, content=body, extensions=more)
         try:
-            response = await self._client.send(request)
+            response = await self._client.send(request, stream=stream)
+            if stream and not response.is_success:
+                await response.aread()
         except httpx2.TimeoutException as exc:
             raise openai.APITimeoutError(request=request) from exc
         except (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream) as exc:

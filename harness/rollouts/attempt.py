@@ -33,7 +33,6 @@ from harness.rollouts.model_calls import CallTotals, PackedCalls, capture_gaps, 
 from harness.rollouts.model_request import split_think
 from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
 from harness.rollouts.outcomes import AgentOutcome, app_outcome, read_outcome
-from harness.rollouts.raw import pack_tokens
 from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
 from harness.rollouts.run_options import refuse_two_servers, what_became
 from harness.rollouts.sandboxes import Workspaces
@@ -157,7 +156,7 @@ class Attempt:
             try:
                 outcome = await self._drive()
                 if not (outcome.failure or outcome.is_json):
-                    outcome = replace(outcome, failure=not_whole(self.recorder))
+                    outcome = replace(outcome, failure=not_whole(self.recorder.calls))
                 if not outcome.failure:
                     outcome = replace(outcome, failure=self.workspaces.failure)
             except BaseException as exc:  # whatever ends a rollout is data
@@ -250,7 +249,7 @@ class Attempt:
             outcome = AgentOutcome(failure=failure_from(exc, self.recorder))
         before_s = self.before.elapsed_s if self.before else 0.0
         first_request = self.recorder.calls[0].request if self.recorder.calls else {}
-        raw_calls, sampled_tokens = self._keep_calls(calls)
+        raw_calls, sampled_tokens = self.packed.keep_all(calls, run_context.models.state.tokens.note)
         return Rollout(
             run=run_context.run_id,
             query=self.query.id,
@@ -284,18 +283,6 @@ class Attempt:
     def _effective(self, calls: CallTotals) -> Effective:
         merged = self.scope.merged
         return calls.effective.model_copy(update={"run_config": merged}) if merged else calls.effective
-
-    def _keep_calls(self, calls: CallTotals) -> tuple[str | None, str | None]:
-        """Keep calls and tokens; return the names of both blobs, None for none. Tokens would tell a redacted text."""
-        raw_calls = self.packed.keep(calls.raw) if calls.raw else None
-        if not any(calls.tokens):
-            return raw_calls, None
-        if self.packed.is_redacted:
-            self.run_context.models.state.tokens.note(
-                "the token ids of rollouts in which a text was redacted are not kept: the ids would tell that text"
-            )
-            return raw_calls, None
-        return raw_calls, self.run_context.store.put_blob(pack_tokens(calls.tokens), as_is=True)
 
     def _keep(self, rollout: Rollout) -> Rollout:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept

@@ -229,7 +229,7 @@ def reply_captured(tokens: ReplyTokens | None, *, streamed: bool = False) -> Gen
     """Note what the reply of the call within says on the wire."""
     reply = WireReply(tokens=tokens, streamed=streamed)
     if tokens:
-        tokens.on_body = partial(_note_body, reply)
+        tokens.on_body = partial(note_body, reply)
     with set_within(_captured, reply):
         yield reply
 
@@ -259,7 +259,7 @@ async def note_response(response: Any) -> None:
     elif not reply.tokens:  # who takes the tokens out of a reply reads the body anyway, and notes what is in it
         body = model_reply(await response.aread(), response.request)
         check_api(body, response.request)
-        _note_body(reply, body)
+        note_body(reply, body)
 
         def read(**_: Any) -> dict[str, Any]:
             return for_sdk(body)
@@ -268,7 +268,8 @@ async def note_response(response: Any) -> None:
         response.headers["content-type"] = "application/json"  # which some servers do not call it
 
 
-def _note_body(reply: WireReply, body: dict[str, Any]) -> None:
+def note_body(reply: WireReply, body: dict[str, Any]) -> None:
+    """Note what a whole body says, from which the tokens were taken out."""
     reply.beside = _beside(body)
     model = body.get("model")
     reply.model = model if isinstance(model, str) else None

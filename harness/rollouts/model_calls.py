@@ -16,7 +16,7 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.refused_settings import sampling_in, seed_in
 from harness.endpoints.usage import read_bill
 from harness.rollouts.approval_gate import ToolHooks
-from harness.rollouts.raw import Packer, RawCall
+from harness.rollouts.raw import Packer, RawCall, pack_tokens
 from harness.rollouts.steps import WitnessedCall, agent_around, span_around, when
 
 
@@ -81,6 +81,16 @@ class PackedCalls:
         for call in calls[len(self._calls) :]:
             self.add(call)
         return self._put(f"[{','.join(self._parts)}]")
+
+    def keep_all(self, calls: "CallTotals", note: Callable[[str], None]) -> tuple[str | None, str | None]:
+        """Keep calls and tokens; return the names of both blobs, None for none. Tokens would tell a redacted text."""
+        raw_calls = self.keep(calls.raw) if calls.raw else None
+        if not any(calls.tokens):
+            return raw_calls, None
+        if self.is_redacted:
+            note("the token ids of rollouts in which a text was redacted are not kept: the ids would tell that text")
+            return raw_calls, None
+        return raw_calls, self._store.put_blob(pack_tokens(calls.tokens), as_is=True)
 
     def _put(self, text: str) -> str:
         return self._store.put_blob(self._watched(self._store.redact.blob, text), as_is=True)

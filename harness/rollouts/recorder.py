@@ -1,7 +1,7 @@
 """What is noted of a rollout's model calls while they are made, and what ended the rollout."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -185,7 +185,7 @@ def failure_from(exc: BaseException, recorder: Recorder, agents_file: Path | Non
         exc = exc if by == "tool" else cause  # of a hook or a guardrail, which the SDK takes for its tool
     if isinstance(exc, openai.OpenAIError):
         return read_failure(exc).model_copy(update={"turn": turn})
-    if isinstance(exc, agents.ModelBehaviorError) and (cut := not_whole(recorder)):
+    if isinstance(exc, agents.ModelBehaviorError) and (cut := not_whole(recorder.calls)):
         return cut.model_copy(update={"turn": turn})
     if isinstance(exc, UnicodeEncodeError) and (tool := _surrogate_tool(recorder)):
         message = f"the output of the tool {tool!r} holds a lone surrogate, which no request can carry"
@@ -220,9 +220,9 @@ def _surrogate_tool(recorder: Recorder) -> str | None:
     return None
 
 
-def not_whole(recorder: Recorder) -> Failure | None:
+def not_whole(calls: Sequence[RecordedCall]) -> Failure | None:
     """Return the failure of a run whose last reply was cut or withheld: on Chat only the HTTP response tells."""
-    finish = recorder.calls[-1].wire.finish if recorder.calls else None
+    finish = calls[-1].wire.finish if calls else None
     if finish == "length":
         return Failure(kind="truncated", type="length", message="the last reply was cut at the token limit")
     if finish == "content_filter":

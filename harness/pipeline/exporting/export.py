@@ -143,7 +143,8 @@ def stored_turns(
     tokens: Sequence[SampledTokens | None] = ()
     if name := rollout.sampled_tokens:
         tokens = unpack_tokens(get(name), place(name))
-    return recorded_turns(calls, rollout.calls, api, tokens)
+    # the gateway records the reasoning that a server got back, and no other
+    return recorded_turns(calls, rollout.calls, "responses" if rollout.origin == "gateway" else api, tokens)
 
 
 def _judge(ranking: RankingFile) -> str:
