@@ -50,7 +50,7 @@ _UNREADABLE = (TypeError, ValueError, RuntimeError, LookupError, AttributeError,
 """What the SDK and the openai client raise over what they did not foresee in a reply."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Gateway:
     """What answers the requests of a run."""
 
@@ -62,6 +62,8 @@ class Gateway:
     token: str | None = None
     """What every request has to bear; None: nothing."""
     sessions: Sessions = field(default_factory=Sessions)
+    policy: int | None = None
+    """The version that the upstream samples from, as a trainer has told it."""
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -69,6 +71,7 @@ class Gateway:
             Route("/s/{session}/v1/models", self.models, methods=["GET"]),
             Route("/s/{session}/v1/{path:path}", self.call, methods=["POST"]),
             Route("/s/{session}/close", self.close, methods=["POST"]),
+            Route("/policy", self.set_policy, methods=["POST"]),
         ]
         handlers: Any = {Declined: _declined, HTTPException: _no_such_page, HarnessError: _failed}
         return Starlette(routes=routes, exception_handlers=handlers)
@@ -94,6 +97,21 @@ class Gateway:
             return self.answer(response, await response.aread())
         except (httpx2.RequestError, openai.OpenAIError) as exc:
             raise self.declined(exc) from None
+
+    async def set_policy(self, request: Request) -> Response:
+        """Note the version of the policy that the upstream samples from now on; each call is recorded with it."""
+        self.admit(request)
+        version = _object(await _body(request)).get("version")
+        if type(version) is not int or not 0 <= version < 1 << 53:
+            message = f"`version` ({quoted(version)}): a whole number is expected, 0 or more"
+            raise Declined(400, "invalid_policy", message, "version")
+        if self.policy is not None and version < self.policy:
+            message = (
+                f"`version` ({version}) goes back from {self.policy}: begin a new run for a policy that begins anew"
+            )
+            raise Declined(409, "policy_goes_back", message, "version")
+        self.policy = version
+        return JSONResponse({"version": version})
 
     async def close(self, request: Request) -> Response:
         """End a session, and return its rollout."""
@@ -191,7 +209,7 @@ def _declined(_: Request, exc: Exception) -> Response:
 
 def _no_such_page(request: Request, exc: Exception) -> Response:
     status = exc.status_code if isinstance(exc, HTTPException) else 404
-    served = "POST /s/SESSION/v1/chat/completions, POST /s/SESSION/v1/responses and POST /s/SESSION/close"
+    served = "POST /s/SESSION/v1/chat/completions, POST /s/SESSION/v1/responses, POST /s/SESSION/close, POST /policy"
     message = f"{request.method} {quoted(request.url.path)} is not served: the gateway has {served}"
     return JSONResponse(Declined(status, "not_served", message).body(), status)
 
@@ -212,6 +230,7 @@ class _Call:
         seen = session.history.read(api, body)
         session.gaps |= dict.fromkeys(seen.gaps)
         wire, at = WireReply(streamed=self._is_stream), gateway.clock().isoformat()
+        wire.policy = () if gateway.policy is None else (gateway.policy,)
         self._record = RecordedCall(None, seen.settings, seen.model, seen.request, wire, started_at=at)
         session.calls.append(self._record)
 
@@ -321,6 +340,7 @@ class _Call:
             event: Any = None if data == _DONE else from_json(data)
         except ValueError:
             event = None
+        of_own = "sglext" in as_object(event)
         shown, plain = self._taken(as_object(event))
         try:
             is_last = self._streamed.add(plain) or data == _DONE
@@ -328,10 +348,8 @@ class _Call:
             is_last = False
             self._session.gaps[f"a stream whose events do not add up ({exc})"] = None
         if "stream_options" in self._own and "usage" in shown:
-            shown.pop("usage")
-            self._drops_line = shown.get("choices") == []
-        elif "return_output_ids" in self._own and plain is shown and set(shown) and shown.get("choices") == []:
-            self._drops_line = True
+            of_own = shown.pop("usage") is not None
+        self._drops_line = of_own and "usage" not in shown and shown.get("choices") == []
         if is_last:
             refusal = self.finish(request)
             line = refusal + line
@@ -365,6 +383,8 @@ class _Call:
             record.response, record.wire.sampled = None, None
             record.error = record.error or error
         record.ended_at = self._gateway.clock().isoformat()
+        if (policy := self._gateway.policy) is not None:
+            record.wire.policy = tuple(dict.fromkeys((*record.wire.policy, policy)))
         self._session.running -= 1
 
     def leave(self) -> None:
