@@ -44,6 +44,7 @@ MOST_BYTES = 64 << 20
 _APIS: Mapping[str, Api] = {"chat/completions": "chat", "responses": "responses"}
 _HEADERS = {"content-type", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"}
 """What comes back of the upstream's headers, beside those of its rate limits."""
+_IDS = {"return_token_ids", "return_output_ids"}
 _DATA = b"data:"
 _DONE = b"[DONE]"
 _UNREADABLE = (TypeError, ValueError, RuntimeError, LookupError, AttributeError, AssertionError, AgentsException)
@@ -269,36 +270,35 @@ class _Call:
                 continue
             if refused:
                 tokens.refuse(refused)
-            self._record.wire.tokens = ReplyTokens(keep_logprobs="logprobs" not in self._own) if asked else None
+            self._record.wire.tokens = ReplyTokens() if asked else None
             return response
 
     def _read(self, content: bytes, request: httpx2.Request) -> bytes:
         """Record a whole reply, and return what the client gets of it. Raises Refused without tokens if required."""
         body: Any = None
-        if self._own.keys() >= {"logprobs", "return_token_ids"}:
-            body = read_body(content, logprobs=True)
+        if self._record.wire.tokens and ("logprobs" in self._own) is not self._own.keys().isdisjoint(_IDS):
+            body = read_body(content, logprobs=True)  # the client gets both arrays as they are, or neither
         try:
             body = from_json(content) if body is None else body
         except ValueError:
             self._session.gaps["a reply that is no JSON"] = None
         shown, plain = self._taken(as_object(body))
         self._note(plain, request)
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode() if self._own and shown else content
+        return json_bytes(shown) if self._own and shown else content
 
     def _taken(self, body: Json) -> tuple[Json, Json]:
         """Take the tokens out of a body or an event; return what the client gets of it, and what is recorded."""
         if not (tokens := self._record.wire.tokens):
             return body, body
-        choice = cast("Json", first_choice(body))
-        hides = "logprobs" in self._own and "logprobs" in choice
-        if "return_token_ids" in self._own or "return_output_ids" in self._own:
-            plain = body
-        else:
-            plain = {**body, "choices": [dict(choice), *as_list(body.get("choices"))[1:]]} if choice else dict(body)
+        choice = first_choice(body)
+        others = as_list(body.get("choices"))[1:]
+        plain = {**body, "choices": [dict(choice), *others]} if choice else dict(body)
         tokens.take(plain)
-        if hides:
-            choice["logprobs"] = None
-        return body, plain
+        shown = body if self._own.keys().isdisjoint(_IDS) else plain
+        if "logprobs" in choice:
+            told = None if "logprobs" in self._own else choice["logprobs"]
+            shown = {**shown, "choices": [{**first_choice(shown), "logprobs": told}, *others]}
+        return shown, plain
 
     def _note(self, body: Json, request: httpx2.Request) -> None:
         """Record a reply. Raises Refused where its tokens are required and missing."""

@@ -9,7 +9,8 @@ from agents import ModelResponse, ModelSettings, Usage
 from agents.exceptions import AgentsException
 from agents.models.chatcmpl_converter import Converter
 from openai.lib.streaming._deltas import accumulate_delta
-from openai.types.chat import ChatCompletion, ChatCompletionMessage
+from openai.types import CompletionUsage
+from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import Response
 
 from harness.core.settings import Api
@@ -126,13 +127,12 @@ def read_reply(body: Json) -> ModelResponse:
         response = Response.construct(**whole)
         usage = to_sdk(response.usage)
         return ModelResponse(response.output, usage, response.id or None)
-    completion = ChatCompletion.construct(**whole)
-    message, counts = completion.choices[0].message, completion.usage
-    usage = Usage(requests=1)
+    usage, counts = Usage(requests=1), CompletionUsage.construct(**whole["usage"]) if whole["usage"] else None
     if counts:
         details: Any = counts.prompt_tokens_details, counts.completion_tokens_details
         numbers = counts.prompt_tokens, counts.completion_tokens, counts.total_tokens
         usage = Usage(1, numbers[0], details[0], numbers[1], details[1], numbers[2])
+    message = ChatCompletionMessage.construct(**first_choice(whole)["message"])
     about = {"model": whole.get("model"), "response_id": whole.get("id")}
     return ModelResponse(Converter.message_to_output_items(message, about), usage, None)
 
