@@ -78,7 +78,7 @@ def free_port() -> int:
 def serving(words: list[str], port: int) -> Generator[int]:
     """Run a server; give its process id once it listens."""
     environ = dict(os.environ) | {"OPENAI_API_KEY": "key"}
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environ)
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ)
     try:
         while True:
             try:
