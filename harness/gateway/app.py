@@ -1,70 +1,41 @@
-"""The HTTP rim of the gateway: calls are passed on to the upstream and recorded, `close` makes a rollout of a session.
-
-What comes back is what the upstream sent, byte for byte, unless the gateway asked for fields that the client did not
-ask for: these are taken out.
-"""
+"""The HTTP rim of the gateway: who may call, what is served, and what is answered to all else."""
 
 import hmac
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, cast
 
-import anyio
 import httpx2
 import openai
-from agents.exceptions import AgentsException
 from pydantic_core import from_json
-from pydantic_core import to_json as json_bytes
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
-from harness.core.errors import HarnessError, Refused, UsageError, quoted
-from harness.core.records import BEGUN, to_json
-from harness.core.sampled_tokens import SampledTokens
+from harness.core.errors import HarnessError, UsageError, quoted
+from harness.core.records import to_json
 from harness.core.settings import Api
-from harness.endpoints.address import Endpoint
-from harness.endpoints.client import PlainClient
-from harness.endpoints.credentials import RedirectRefused
-from harness.endpoints.reply_body import NoReply, as_list, as_object, check_api, checked_reply, first_choice
-from harness.endpoints.reply_tokens import NOTHING, ReplyTokens, TokenRequests, read_body
-from harness.gateway.recorded import Json, StreamedBody, read_reply
+from harness.gateway.calls import PassedCall, StreamAnswer, UpstreamServer
+from harness.gateway.recorded import Json
 from harness.gateway.rollouts import RolloutKeeper
-from harness.gateway.sessions import Declined, Session, Sessions, read_closing
-from harness.rollouts.capture import WireReply, note_body
-from harness.rollouts.recorder import RecordedCall
+from harness.gateway.sessions import Declined, Sessions, read_closing
 
-MOST_BYTES = 64 << 20
+MOST_BODY_BYTES = 64 << 20
 """No body of a request is larger."""
 _APIS: Mapping[str, Api] = {"chat/completions": "chat", "responses": "responses"}
-_HEADERS = {"content-type", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"}
-"""What comes back of the upstream's headers, beside those of its rate limits."""
-_IDS = {"return_token_ids", "return_output_ids"}
-_DATA = b"data:"
-_DONE = b"[DONE]"
-_UNREADABLE = (TypeError, ValueError, RuntimeError, LookupError, AttributeError, AssertionError, AgentsException)
-"""What the SDK and the openai client raise over what they did not foresee in a reply."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Gateway:
     """What answers the requests of a run."""
 
-    endpoint: Endpoint
-    client: PlainClient
-    tokens: TokenRequests
+    server: UpstreamServer
     keeper: RolloutKeeper
-    clock: Callable[[], datetime]
     token: str | None = None
     """What every request has to bear; None: nothing."""
     sessions: Sessions = field(default_factory=Sessions)
-    policy: int | None = None
-    """The version that the upstream samples from, as a trainer has told it."""
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -94,10 +65,10 @@ class Gateway:
         """Pass on the upstream's list of models."""
         self.admit(request)
         try:
-            response = await self.client.open_page("/models")
-            return self.answer(response, await response.aread())
+            response = await self.server.client.open_page("/models")
+            return self.server.answer(response, await response.aread())
         except (httpx2.RequestError, openai.OpenAIError) as exc:
-            raise self.declined(exc) from None
+            raise self.server.declined(exc) from None
 
     async def set_policy(self, request: Request) -> Response:
         """Note the version of the policy that the upstream samples from now on; each call is recorded with it."""
@@ -106,12 +77,10 @@ class Gateway:
         if type(version) is not int or not 0 <= version < 1 << 53:
             message = f"`version` ({quoted(version)}): a whole number is expected, 0 or more"
             raise Declined(400, "invalid_policy", message, "version")
-        if self.policy is not None and version < self.policy:
-            message = (
-                f"`version` ({version}) goes back from {self.policy}: begin a new run for a policy that begins anew"
-            )
+        if (before := self.server.policy) is not None and version < before:
+            message = f"`version` ({version}) goes back from {before}: begin a new run for a policy that begins anew"
             raise Declined(409, "policy_goes_back", message, "version")
-        self.policy = version
+        self.server.policy = version
         return JSONResponse({"version": version})
 
     async def close(self, request: Request) -> Response:
@@ -137,57 +106,31 @@ class Gateway:
             raise Declined(404, "not_served", f"the gateway serves POST {served}, not {quoted(f'/v1/{path}')}")
         raw = await _body(request)
         body = _object(raw)
-        session = self.sessions.begin_call(str(request.path_params["session"]), self.clock())
-        call = _Call(self, session, api, raw, body)
+        session = self.sessions.begin_call(str(request.path_params["session"]), self.server.clock())
+        call = PassedCall(self.server, session, api, raw, body)
         try:
             response = await call.answer(path)
         except BaseException as exc:
             call.end(exc)
             raise
-        if not isinstance(response, _Stream):  # which ends the call itself
+        if not isinstance(response, StreamAnswer):  # which ends the call itself
             gone = await request.is_disconnected()
             call.end(ConnectionError("the client went away before the reply came") if gone else None)
         return response
-
-    def answer(self, response: httpx2.Response, content: bytes) -> Response:
-        """Return the upstream's answer with this content."""
-        return Response(self.without_key(content), response.status_code, _passed_on(response))
-
-    def without_key(self, content: bytes) -> bytes:
-        """Return what the upstream said without its key, which some quote."""
-        key = self.endpoint.key.get_secret_value().encode() if self.endpoint.has_key else b""
-        return content.replace(key, b"(key)") if key and key in content else content
-
-    def declined(self, exc: Exception) -> Declined:
-        """Return what a client is told where there is no answer to pass on, or one without the tokens required."""
-        if isinstance(exc, Refused):
-            return Declined(400, "no_token_ids", str(exc))
-        if isinstance(exc, RedirectRefused):
-            message = f"the upstream redirects to {exc.origin}: if you trust it, name that address with --upstream"
-            return Declined(502, "upstream_redirects", message)
-        cause = exc.__cause__ or exc
-        is_late = isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException)
-        status, code = (504, "upstream_timeout") if is_late else (502, "upstream_unreachable")
-        why = f"{type(cause).__name__}: {cause}".rstrip(": ")
-        return Declined(status, code, f"the upstream {self.endpoint.host} gave no answer ({why}): is it up?")
-
-
-def _passed_on(response: httpx2.Response) -> dict[str, str]:
-    return {k: v for k, v in response.headers.items() if k in _HEADERS or k.startswith("x-ratelimit-")}
 
 
 async def _body(request: Request) -> bytes:
     """Return the body. Raises Declined for one that is too large."""
     told = request.headers.get("content-length", "0")
     parts, size = list[bytes](), int(told) if told.isdecimal() else 0
-    if size <= MOST_BYTES:
+    if size <= MOST_BODY_BYTES:
         size = 0
         async for part in request.stream():
             parts.append(part)
-            if (size := size + len(part)) > MOST_BYTES:
+            if (size := size + len(part)) > MOST_BODY_BYTES:
                 break
-    if size > MOST_BYTES:
-        most = f"{size:,} bytes; at most {MOST_BYTES:,} fit"
+    if size > MOST_BODY_BYTES:
+        most = f"{size:,} bytes; at most {MOST_BODY_BYTES:,} fit"
         raise Declined(413, "body_too_large", f"the body has {most}: send less, such as images by their address")
     return b"".join(parts)
 
@@ -217,239 +160,3 @@ def _no_such_page(request: Request, exc: Exception) -> Response:
 
 def _failed(_: Request, exc: Exception) -> Response:
     return JSONResponse(Declined(500, "not_kept", f"the rollout is not kept: {exc}").body(), 500)
-
-
-class _Call:
-    """One call under way: what is asked beside what the client asks, and the record of what came back."""
-
-    def __init__(self, gateway: Gateway, session: Session, api: Api, raw: bytes, body: Json) -> None:
-        self._gateway, self._session, self._api, self._raw, self._body = gateway, session, api, raw, body
-        self._is_stream = body.get("stream") is True
-        self._own: Json = {}
-        """What the gateway asks for by itself."""
-        self._streamed, self._rest, self._drops_line, self._is_over = StreamedBody(), b"", False, False
-        seen = session.history.read(api, body)
-        session.gaps |= dict.fromkeys(seen.gaps)
-        wire, at = WireReply(streamed=self._is_stream), gateway.clock().isoformat()
-        wire.policy = () if gateway.policy is None else (gateway.policy,)
-        self._record = RecordedCall(None, seen.settings, seen.model, seen.request, wire, started_at=at)
-        session.calls.append(self._record)
-
-    async def answer(self, path: str) -> Response:
-        """Send the request on, and return what the client gets. Raises Declined where there is no answer to pass on."""
-        try:
-            response = await self._sent(path)
-            if self._is_stream and "event-stream" in response.headers.get("content-type", ""):
-                self._record.wire.bill = BEGUN
-                return _Stream(self._gateway, self, response)
-            return self._gateway.answer(response, self._read(await response.aread(), response.request))
-        except openai.APIStatusError as exc:
-            self._record.error = exc
-            return self._gateway.answer(exc.response, exc.response.content)
-        except (openai.OpenAIError, httpx2.RequestError, Refused) as exc:
-            self._record.error = exc
-            raise self._gateway.declined(exc) from None
-
-    async def _sent(self, path: str) -> httpx2.Response:
-        """Return the upstream's answer, asked for tokens if it takes that. Raises openai's errors, and Refused."""
-        tokens, refused = self._gateway.tokens, None
-        if self._api == "responses" and tokens.wanted:
-            tokens.skip("only Chat Completions tell them")
-        while True:
-            asks = self._api == "chat" and not refused and self._body.get("n") in (None, 1)
-            asked = tokens.asked(stream=self._is_stream) if asks else NOTHING
-            self._own = _own_fields(asked, self._body, stream=self._is_stream)
-            sent = _with(self._raw, self._body, self._own)
-            try:
-                response = await self._gateway.client.send_bytes(f"/{path}", sent, stream=self._is_stream)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
-                if not self._own:
-                    raise
-                if not tokens.refused(exc, asked):
-                    refused = exc  # asked once more without: it may be refused for that, and not say so
-                continue
-            if refused:
-                tokens.refuse(refused)
-            self._record.wire.tokens = ReplyTokens() if asked else None
-            return response
-
-    def _read(self, content: bytes, request: httpx2.Request) -> bytes:
-        """Record a whole reply, and return what the client gets of it. Raises Refused without tokens if required."""
-        body: Any = None
-        if self._record.wire.tokens and ("logprobs" in self._own) is not self._own.keys().isdisjoint(_IDS):
-            body = read_body(content, logprobs=True)  # the client gets both arrays as they are, or neither
-        try:
-            body = from_json(content) if body is None else body
-        except ValueError:
-            self._session.gaps["a reply that is no JSON"] = None
-        shown, plain = self._taken(as_object(body))
-        self._note(plain, request)
-        return json_bytes(shown) if self._own and shown else content
-
-    def _taken(self, body: Json) -> tuple[Json, Json]:
-        """Take the tokens out of a body or an event; return what the client gets of it, and what is recorded."""
-        if not (tokens := self._record.wire.tokens):
-            return body, body
-        choice = first_choice(body)
-        others = as_list(body.get("choices"))[1:]
-        plain = {**body, "choices": [dict(choice), *others]} if choice else dict(body)
-        tokens.take(plain)
-        shown = body if self._own.keys().isdisjoint(_IDS) else plain
-        if "logprobs" in choice:
-            told = None if "logprobs" in self._own else choice["logprobs"]
-            shown = {**shown, "choices": [{**first_choice(shown), "logprobs": told}, *others]}
-        return shown, plain
-
-    def _note(self, body: Json, request: httpx2.Request) -> None:
-        """Record a reply. Raises Refused where its tokens are required and missing."""
-        wire, tokens = self._record.wire, self._record.wire.tokens
-        try:
-            reply = checked_reply(body, request, logprobs=False)
-            check_api(reply, request)
-            note_body(wire, reply)
-            response = read_reply(reply)
-        except NoReply as exc:
-            wire.bill, self._record.error = exc.bill, exc
-            return
-        except _UNREADABLE as exc:
-            self._session.gaps[f"a reply that has no form as items ({exc})"] = None
-            self._record.error = ValueError(str(exc))
-            return
-        if self._is_stream:
-            wire.beside = None
-        if tokens:
-            told, wire.tokens = tokens.tokens(), None
-            self._gateway.tokens.check(told)
-            wire.sampled = told if isinstance(told, SampledTokens) else None
-        self._record.response = response
-
-    def shown(self, part: bytes, request: httpx2.Request) -> bytes:
-        """Take in bytes of a stream, and return what the client gets of the lines that are whole by now.
-
-        With the last event the call is over: the client may close its session as soon as it has that.
-        """
-        *lines, self._rest = (self._rest + part).split(b"\n")
-        return b"".join(self._shown_line(line + b"\n", request) for line in lines)
-
-    def _shown_line(self, line: bytes, request: httpx2.Request) -> bytes:
-        if not line.startswith(_DATA):
-            drops, self._drops_line = self._drops_line and not line.strip(), False
-            return b"" if drops else line
-        data = line.removeprefix(_DATA).strip()
-        try:
-            event: Any = None if data == _DONE else from_json(data)
-        except ValueError:
-            event = None
-        of_own = "sglext" in as_object(event)
-        shown, plain = self._taken(as_object(event))
-        try:
-            is_last = self._streamed.add(plain) or data == _DONE
-        except _UNREADABLE as exc:
-            is_last = False
-            self._session.gaps[f"a stream whose events do not add up ({exc})"] = None
-        if "stream_options" in self._own and "usage" in shown:
-            of_own = shown.pop("usage") is not None
-        self._drops_line = of_own and "usage" not in shown and shown.get("choices") == []
-        if is_last:
-            refusal = self.finish(request)
-            line = refusal + line
-        if self._drops_line:
-            return b""
-        return b"data: " + json_bytes(shown) + b"\n" if self._own and shown else line
-
-    def finish(self, request: httpx2.Request) -> bytes:
-        """Record the reply that a stream has told; return the event that says why it cannot be used, if it cannot."""
-        if self._is_over:
-            return b""
-        told = b""
-        if body := self._streamed.whole():
-            try:
-                self._note(body, request)
-            except Refused as exc:
-                self._record.error = exc
-                told = b"data: " + json.dumps(self._gateway.declined(exc).body()).encode() + b"\n\n"
-        else:
-            self._session.gaps["a stream that broke off before its end"] = None
-            self._record.error = ConnectionError("the stream broke off before its end")
-        self.end()
-        return told
-
-    def end(self, error: BaseException | None = None) -> None:
-        """Count the call as ended, once; with an `error` its reply reached nobody."""
-        if self._is_over:
-            return
-        self._is_over, record = True, self._record
-        if error:
-            record.response, record.wire.sampled = None, None
-            record.error = record.error or error
-        record.ended_at = self._gateway.clock().isoformat()
-        if (policy := self._gateway.policy) is not None:
-            record.wire.policy = tuple(dict.fromkeys((*record.wire.policy, policy)))
-        self._session.running -= 1
-
-    def leave(self) -> None:
-        """Note that the client went away from a stream before its end."""
-        if not self._is_over:
-            self._session.gaps["a stream that its client left before the end"] = None
-            self.end(ConnectionError("the client left the stream before its end"))
-
-
-def _own_fields(asked: Mapping[str, bool], body: Json, *, stream: bool) -> Json:
-    """Return what the gateway puts into a request: what is asked and not there yet, and in a stream the usage."""
-    if not asked:
-        return {}
-    asks_ids = any(body.get(name) for name in asked if name != "logprobs")
-    own: Json = {name: True for name in asked if not (asks_ids if name != "logprobs" else body.get(name))}
-    options = as_object(body.get("stream_options"))
-    if stream and not options.get("include_usage"):
-        own["stream_options"] = {**options, "include_usage": True}
-    return own
-
-
-def _with(raw: bytes, body: Json, own: Json) -> bytes:
-    """Return a request with the gateway's own fields: the client's bytes, and these behind them."""
-    if not own:
-        return raw
-    if own.keys() & body.keys():
-        return json.dumps({**body, **own}).encode()
-    return raw.rstrip()[:-1] + b"," + json.dumps(own).encode()[1:]
-
-
-class _Stream(Response):
-    """The events of a stream as they come."""
-
-    def __init__(self, gateway: Gateway, call: _Call, upstream: httpx2.Response) -> None:
-        super().__init__(status_code=upstream.status_code, headers=_passed_on(upstream))
-        del self.headers["content-length"]
-        self._gateway, self._call, self._upstream = gateway, call, upstream
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the events on until the end, or until the client has gone."""
-        del scope
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._until_left, receive, tasks.cancel_scope)
-                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                async for content in self._contents():
-                    await send({"type": "http.response.body", "body": content, "more_body": True})
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-                tasks.cancel_scope.cancel()
-        except* httpx2.RequestError:
-            self._call.finish(self._upstream.request)  # the client's connection ends as the upstream's did
-        finally:
-            self._call.leave()
-            with anyio.CancelScope(shield=True):
-                await self._upstream.aclose()
-
-    async def _contents(self) -> AsyncIterator[bytes]:
-        request = self._upstream.request
-        async for part in self._upstream.aiter_bytes():
-            if content := self._call.shown(part, request):
-                yield self._gateway.without_key(content)
-        if rest := self._call.shown(b"\n", request)[:-1] + self._call.finish(request):
-            yield self._gateway.without_key(rest)
-
-    async def _until_left(self, receive: Receive, scope: anyio.CancelScope) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        scope.cancel()

@@ -120,7 +120,7 @@ def _sampling(body: Mapping[str, Any]) -> ModelSettings:
     return ModelSettings(**given, extra_body={"seed": seed} if type(seed) is int else None)
 
 
-def read_reply(body: Json) -> ModelResponse:
+def sdk_reply(body: Json) -> ModelResponse:
     """Return a reply that has its form (`checked_reply`) as the SDK's object, as `run` has it."""
     whole = for_sdk(body)
     if not first_choice(whole):

@@ -26,6 +26,7 @@ from harness.endpoints.costs import price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.reply_tokens import TokenRequests
 from harness.gateway.app import Gateway
+from harness.gateway.calls import UpstreamServer
 from harness.gateway.rollouts import ORIGIN, RolloutKeeper
 from harness.gateway.sessions import Sessions
 from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run, whole_text
@@ -115,7 +116,7 @@ async def open_gateway(
         client = openai_client(endpoint, timeout_s=settings.request_timeout)
         tokens = TokenRequests(settings.tokens, run_env.progress.note)
         try:
-            yield Gateway(endpoint, client, tokens, keeper, run_env.clock, token, sessions)
+            yield Gateway(UpstreamServer(endpoint, client, tokens, run_env.clock), keeper, token, sessions)
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()

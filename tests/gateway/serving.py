@@ -46,7 +46,7 @@ class Served:
         return self.gateway.keeper.store.folder
 
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
-        content = {"content": body} if isinstance(body, bytes | str) else {"json": body}
+        content: dict[str, Any] = {"content": body} if isinstance(body, bytes | str) else {"json": body}
         return self.http.post(f"{self.url}{path}", headers=headers, timeout=30, **content)
 
     def chat(self, session: str, **changes: Any) -> httpx2.Response:

@@ -70,7 +70,7 @@ def test_a_page_in_a_browser_may_not_call(served: Any):
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_body_too_large_is_refused_before_it_is_read(told: bool, served: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rim, "MOST_BYTES", 1000)
+    monkeypatch.setattr(rim, "MOST_BODY_BYTES", 1000)
     body = b"x" * 2000
     content: Any = body if told else iter([body[:999], body[999:]])
     response = httpx2.post(f"{served.url}/s/big/v1/chat/completions", content=content)
