@@ -1,17 +1,21 @@
 """The gateway beside its upstream alone and beside a bare starlette pass-through: throughput, and CPU time a call.
 
-    python benchmarks/gateway.py [ROUNDS] [--latency SECONDS] [--in-flight N] [--calls N]
+    python benchmarks/gateway.py [ROUNDS] [--latency SECONDS] [--in-flight N] [--calls N] [--busy]
 
 N programs (128) each play ROUNDS sessions (5) of N calls (4) at an upstream that takes a second for each reply of 200
 tokens: at the upstream itself, through a pass-through of 20 lines, and through `harness gateway`, which also closes
 each session into a rollout on disk. The calls ask for token ids and logprobs themselves, so that all three carry the
 same bytes; a last row is of calls that do not, for which the gateway asks and takes the tokens out again. Each server
 is a process of its own; its CPU time is what the system counts for it between the first call and the last reply.
+
+The throughput needs a machine without other work: two cores for three processes. `--busy` measures it on any machine,
+in one loop whose clock counts the CPU time of the gateway and the waits, and of upstream and programs nothing.
 """
 
 import argparse
 import asyncio
 import json
+import math
 import os
 import socket
 import subprocess
@@ -22,6 +26,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import anyio
+from in_flight import CpuTimeLoop, FreeEndpoint, Uncounted
+
+from harness.archive import folder_store
+from harness.core.settings_sources import load as load_settings
+from harness.gateway.serve import listen, open_gateway, resolve_upstream, serve
+from harness.pipeline.run_environment import RunEnvironment
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.fake_endpoint import Raw, Reaction, Say, Seen, chat_reply
 
 TOKENS = 200
 ASKS = {"logprobs": True, "return_token_ids": True}
@@ -119,8 +134,13 @@ class Connection:
         return json.loads(content)
 
 
-async def load(port: int, name: str, options: argparse.Namespace, asks: dict[str, Any]) -> float:
-    """Play all sessions, and close them unless their `name` is plain; return how long they took."""
+async def load(
+    port: int, name: str, options: argparse.Namespace, asks: dict[str, Any], *, counted: bool = True
+) -> float:
+    """Play all sessions, and close them unless their `name` is plain; return how long they took.
+
+    The clock of `--busy` leaves out what is not `counted`.
+    """
 
     async def program(number: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
@@ -136,11 +156,14 @@ async def load(port: int, name: str, options: argparse.Namespace, asks: dict[str
                 await connection.post(f"{base}/close", {"answer": "So.", "query": f"Why {session}?"})
         writer.close()
 
-    began = time.perf_counter()
+    async def uncounted(number: int) -> None:
+        await Uncounted(program(number))
+
+    began = anyio.current_time()
     async with asyncio.TaskGroup() as tasks:
         for number in range(options.in_flight):
-            tasks.create_task(program(number))
-    return time.perf_counter() - began
+            tasks.create_task(program(number) if counted else uncounted(number))
+    return anyio.current_time() - began
 
 
 def measure(
@@ -157,6 +180,35 @@ def measure(
     return rate, cost_ms
 
 
+async def on_a_clock_of_its_own(options: argparse.Namespace, runs: Path) -> tuple[float, float]:
+    """Return the calls a second of the upstream alone and of the gateway, as if nothing else ran on the machine."""
+    text = "word " * TOKENS
+
+    async def script(seen: Seen) -> Reaction:
+        await anyio.sleep(options.latency)
+        whole = chat_reply(Say(text, usage=(len(seen.raw) // 4, TOKENS)), seen.body, 1)
+        (choice,) = whole["choices"]
+        entry = {"token": "word", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+        whole["prompt_token_ids"] = [*range(whole["usage"]["prompt_tokens"])]
+        choice |= {"token_ids": [*range(TOKENS)], "logprobs": {"content": [entry] * TOKENS}}
+        return Raw(whole)
+
+    calls = options.rounds * options.in_flight * options.calls
+    async with FreeEndpoint(script).serving() as endpoint:
+        run_env = RunEnvironment({"OPENAI_API_KEY": "key"})
+        settings = load_settings({"base_url": (endpoint.base_url,), "tokens": "auto", "runs_dir": runs})
+        upstream = await resolve_upstream(None, settings, run_env)
+        port = int(endpoint.base_url.rpartition(":")[2].partition("/")[0])
+        alone_s = await load(port, "plain", options, ASKS, counted=False)
+        with listen("127.0.0.1", 0, None) as listening:
+            async with open_gateway(upstream, run_env) as gateway, anyio.create_task_group() as tasks:
+                tasks.start_soon(serve, gateway, listening, run_env)
+                await anyio.sleep(1)
+                ours_s = await load(listening.getsockname()[1], "a", options, ASKS, counted=False)
+                run_env.stop.asked = True
+    return calls / alone_s, calls / ours_s
+
+
 def main() -> None:
     """Print each server's figures, and the gateway's beside the others'."""
     parser = argparse.ArgumentParser()
@@ -164,7 +216,18 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=1.0)
     parser.add_argument("--in-flight", type=int, default=128)
     parser.add_argument("--calls", type=int, default=4)
+    parser.add_argument("--busy", action="store_true")
     options = parser.parse_args()
+    if options.busy:
+        folder_store.SLOW_S = math.inf  # nobody can wait for a thread: its time does not count
+        with tempfile.TemporaryDirectory() as runs:
+            loop = {"loop_factory": CpuTimeLoop}
+            alone, rate = anyio.run(on_a_clock_of_its_own, options, Path(runs), backend_options=loop)
+        print(f"{options.in_flight} in flight, {options.latency:g} s a reply, as if nothing else ran:")
+        print(
+            f"the upstream alone {alone:.1f}, the gateway {rate:.1f} calls a second: {rate / alone:.3f} (0.95 or more)"
+        )
+        return
     ports = [free_port() for _ in range(3)]
     upstream = f"http://127.0.0.1:{ports[0]}/v1"
     code = [sys.executable, "-c"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from tests.fake_endpoint import Cut, Hang, Reaction, Refuse, Say, Seen, chat_reply
+from tests.fake_endpoint import Cut, Hang, Raw, Reaction, Refuse, Say, Seen, chat_reply
 
 VirtualScript = Callable[[Seen], Awaitable[Reaction]]
 
@@ -58,16 +58,19 @@ class VirtualEndpoint:
         """Answer one request; return whether the connection stays open."""
         first, *rest = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest if line)}
-        body = json.loads(await reader.readexactly(int(headers["content-length"])))
-        seen = Seen(first.split()[1], headers.get("authorization"), body)
+        raw = await reader.readexactly(int(headers["content-length"]))
+        body = json.loads(raw)
+        seen = Seen(first.split()[1], headers.get("authorization"), body, raw=raw)
         self.requests.append(seen)
         reaction = await self.script(seen)
         if isinstance(reaction, Hang):
             await anyio.sleep(reaction.seconds)
         if isinstance(reaction, Hang | Cut):
             return False
-        assert isinstance(reaction, Say | Refuse)
-        if isinstance(reaction, Refuse):
+        assert isinstance(reaction, Say | Raw | Refuse)
+        if isinstance(reaction, Raw):
+            status, reply, more = 200, reaction.body, {}
+        elif isinstance(reaction, Refuse):
             error = {"message": reaction.message, "code": reaction.code, "param": reaction.param, "type": "error"}
             status, reply, more = reaction.status, {"error": error}, reaction.headers
         else:
