@@ -14,6 +14,7 @@ in one loop whose clock counts the CPU time of the gateway and the waits, and of
 
 import argparse
 import asyncio
+import gc
 import json
 import math
 import os
@@ -31,6 +32,7 @@ import anyio
 from in_flight import CpuTimeLoop, FreeEndpoint, Uncounted
 
 from harness.archive import folder_store
+from harness.cli.app import OBJECTS_BEFORE_A_LOOK
 from harness.core.settings_sources import load as load_settings
 from harness.gateway.serve import listen, open_gateway, resolve_upstream, serve
 from harness.pipeline.run_environment import RunEnvironment
@@ -219,6 +221,7 @@ def main() -> None:
     parser.add_argument("--busy", action="store_true")
     options = parser.parse_args()
     if options.busy:
+        gc.set_threshold(OBJECTS_BEFORE_A_LOOK, *gc.get_threshold()[1:])  # as in the command
         folder_store.SLOW_S = math.inf  # nobody can wait for a thread: its time does not count
         with tempfile.TemporaryDirectory() as runs:
             loop = {"loop_factory": CpuTimeLoop}

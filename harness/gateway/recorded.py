@@ -9,7 +9,6 @@ from agents import ModelResponse, ModelSettings, Usage
 from agents.exceptions import AgentsException
 from agents.models.chatcmpl_converter import Converter
 from openai.lib.streaming._deltas import accumulate_delta
-from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import Response
 
@@ -127,11 +126,13 @@ def sdk_reply(body: Json) -> ModelResponse:
         response = Response.construct(**whole)
         usage = to_sdk(response.usage)
         return ModelResponse(response.output, usage, response.id or None)
-    usage, counts = Usage(requests=1), CompletionUsage.construct(**whole["usage"]) if whole["usage"] else None
-    if counts:
-        details: Any = counts.prompt_tokens_details, counts.completion_tokens_details
-        numbers = counts.prompt_tokens, counts.completion_tokens, counts.total_tokens
-        usage = Usage(1, numbers[0], details[0], numbers[1], details[1], numbers[2])
+    usage = Usage(requests=1)
+    if counts := as_object(whole["usage"]):  # told as the SDK would read it
+        of_input, of_output = (counts[f"{name}_details"] or {} for name in ("prompt_tokens", "completion_tokens"))
+        usage.input_tokens, usage.output_tokens = counts["prompt_tokens"], counts["completion_tokens"]
+        usage.total_tokens = counts["total_tokens"]
+        usage.input_tokens_details.cached_tokens = of_input.get("cached_tokens", 0)
+        usage.output_tokens_details.reasoning_tokens = of_output.get("reasoning_tokens", 0)
     message = ChatCompletionMessage.construct(**first_choice(whole)["message"])
     about = {"model": whole.get("model"), "response_id": whole.get("id")}
     return ModelResponse(Converter.message_to_output_items(message, about), usage, None)

@@ -301,8 +301,9 @@ async def replay_run(
     Yields each outcome, of one query or rollout where named. Raises UsageError, ArchiveDamaged.
     """
     with RunReader(folder) as reader:
-        if next(_chosen(reader, query, rollout))[1].origin:
-            raise UsageError(f"run {reader.info.id} was imported: it holds no model calls to replay")
+        if origin := next(_chosen(reader, query, rollout))[1].origin:
+            what = "was made by another program, whose code" if origin == "gateway" else "was imported: it holds what"
+            raise UsageError(f"run {reader.info.id} {what} no replay can drive again")
         trust = trust_in(reader, environ, trust_archive=trust_archive)
         loaded = loaded or agent_of_run(reader, environ, "replay")
         loaded = replace(loaded, instructions=reader.info.instructions)

@@ -6,16 +6,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.cli.app import app
+from harness.core.errors import UsageError
 from harness.core.records import Rollout
+from harness.core.settings_sources import load
 from harness.formats.turns import join_turns
 from harness.gateway.recorded import StreamedBody
+from harness.gateway.serve import open_gateway, resolve_upstream
 from harness.gateway.sessions import Declined, Sessions
 from harness.pipeline.exporting.export import turns_from
+from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.validation import validate_run
+from harness.rollouts.loading import load_agent
 from tests.builders import AT
 from tests.cli.conftest import judge
 from tests.fake_endpoint import FakeEndpoint, Hang, Say, Seen, Torn, _events, chat_reply
@@ -291,3 +298,43 @@ def test_a_session_is_closed_once_and_not_while_a_call_runs():
         assert (closed.value.status, closed.value.code) == (409, "session_closed")
     sessions.reopen(session)  # its rollout could not be kept
     assert sessions.close("a") is session
+
+
+def test_an_agent_names_the_server_and_the_rubric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text('from agents import Agent\nagent = Agent(name="own")\nRUBRIC = "writing"\n')
+    url, agent = "http://127.0.0.1:9/v1", load_agent("own.py", tmp_path)
+
+    async def opened() -> RunInfo:
+        run_env = RunEnvironment({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": url})
+        found = await resolve_upstream(agent, load({"runs_dir": tmp_path / "runs"}), run_env)
+        assert (found.endpoint.url, found.settings.rubric) == (url, "writing")
+        async with open_gateway(found, run_env) as gateway:
+            return gateway.keeper.store.reader.info
+
+    info = anyio.run(opened)
+    assert (info.agent, info.agent_word, info.judge) == ("own", "own.py", {})
+    assert info.endpoint == {"base_url": url, "api": "chat"}
+
+
+def test_what_is_partial_trains_nothing_and_no_code_replays_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    endpoint = FakeEndpoint(TokenServer(searching), judge)
+    with endpoint.serving():
+        with gateway(endpoint.base_url, Path("runs")) as served:
+            for number in range(3):
+                solve(served, f"s{number}")
+            served.chat("s3", n=2)
+            served.close("s3", "Number 0.")
+        line = f"rescore last --judge-model j --judge-base-url {endpoint.base_url} -q"
+        app.main(line.split(), standalone_mode=False, obj={"OPENAI_API_KEY": "k"})
+    app.main("export last --format groups -o out".split(), standalone_mode=False, obj={})
+    assert "1 rollout: not all of its calls are recorded" in capsys.readouterr().err
+    (line,) = Path("out/train.jsonl").read_text().splitlines()
+    assert [member["index"] for member in json.loads(line)["rollouts"]] == [0, 1, 2]
+    with pytest.raises(UsageError, match="other program"):
+        app.main("replay last".split(), standalone_mode=False, obj={})
+    app.main("resume last".split(), standalone_mode=False, obj={})
+    assert "nothing" in capsys.readouterr().out
