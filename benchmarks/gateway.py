@@ -190,12 +190,12 @@ async def on_a_clock_of_its_own(options: argparse.Namespace, runs: Path) -> tupl
         await anyio.sleep(options.latency)
         whole = chat_reply(Say(text, usage=(len(seen.raw) // 4, TOKENS)), seen.body, 1)
         (choice,) = whole["choices"]
-        entry = {"token": "word", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+        entry: dict[str, Any] = {"token": "word", "logprob": -0.5, "bytes": None, "top_logprobs": []}
         whole["prompt_token_ids"] = [*range(whole["usage"]["prompt_tokens"])]
         choice |= {"token_ids": [*range(TOKENS)], "logprobs": {"content": [entry] * TOKENS}}
         return Raw(whole)
 
-    calls = options.rounds * options.in_flight * options.calls
+    calls, ours_s = options.rounds * options.in_flight * options.calls, math.inf
     async with FreeEndpoint(script).serving() as endpoint:
         run_env = RunEnvironment({"OPENAI_API_KEY": "key"})
         settings = load_settings({"base_url": (endpoint.base_url,), "tokens": "auto", "runs_dir": runs})

@@ -128,7 +128,7 @@ def sdk_reply(body: Json) -> ModelResponse:
         return ModelResponse(response.output, usage, response.id or None)
     usage = Usage(requests=1)
     if counts := as_object(whole["usage"]):  # told as the SDK would read it
-        of_input, of_output = (counts[f"{name}_details"] or {} for name in ("prompt_tokens", "completion_tokens"))
+        of_input, of_output = (as_object(counts[f"{name}_tokens_details"]) for name in ("prompt", "completion"))
         usage.input_tokens, usage.output_tokens = counts["prompt_tokens"], counts["completion_tokens"]
         usage.total_tokens = counts["total_tokens"]
         usage.input_tokens_details.cached_tokens = of_input.get("cached_tokens", 0)
