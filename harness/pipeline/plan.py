@@ -189,7 +189,8 @@ async def rescoring(
         return trust, plan if options.free else await with_agents(plan, reader, trust)
     urls = changes.get("base_url"), changes.get("judge_base_url")
     trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
-    before, by_models = _recorded_in(reader), {"judge_model": None, **changes}
+    before = _recorded_in(reader)
+    by_models = {"judge_model": None, "judge_agent_when": "always", **changes}
     aimed = changed_settings(reader, by_models)
     aimed = _aimed(aimed, before, by_models) if before else aimed
     jury = await named_judge(aimed, trust.credentials, options.judge_agents, before and before.model, offline=False)

@@ -143,10 +143,12 @@ def test_only_pairs_on_which_the_model_is_unsure_go_to_the_agent(harness: Harnes
         again = harness("rescore", "--json", env=env)
         whole = harness("validate", env=env)
         assert len(endpoint.of_judge) == len(models)
+        alone = harness("rescore", "--judge-agent", "checks.py:judge", "--json", env=env)
+        assert (alone.json["groups"][0]["judged"], alone.json["groups"][0]["reused"]) == (4, 2), alone.err
     assert (again.json["groups"][0]["judged"], whole.code) == (0, 0), whole.out
     assert sorted(ranks.values()) == [0, 1, 2]
     by_judge = [v["judge"].partition("@")[0].partition("-")[0] for v in lines(tmp_path / done.json["path"], "verdicts")]
-    assert (by_judge.count("m2"), by_judge.count("checks")) == (6, 2)
+    assert (by_judge.count("m2"), by_judge.count("checks")) == (6, 2 + 4)
 
 
 def test_a_listwise_agent_scores_a_group_at_once(harness: Harness, mark: Path):
