@@ -23,7 +23,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE = click.Path(path_type=Path)
 RANKING_SETTINGS = (
     *("judge", "judge_model", "judge_base_url", "judge_api", "judge_label", "judge_tier", "judge_batch"),
-    *("judge_agent", "judge_agent_when", "judge_max_turns"),
+    *("judge_agent", "judge_agent_when", "judge_max_turns", "require_citations"),
     *("judge_budget", "judge_repeats", "jury", "rubric", "topology", "estimator", "judge_profile", "reward"),
     *("order", "budget", "failed", "anchor_failed", "judge_when"),
 )

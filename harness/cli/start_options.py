@@ -44,7 +44,7 @@ best_command = options.declared(
         *("judge_model", "judge_base_url", "judge_api", "judge_label", "judge_profile", "rubric", "show_instructions"),
         *("concurrency", "judge_concurrency", "timeout", "judge_timeout", "request_timeout", "give_up", "grace"),
         *("retries", "repairs", "max_turns", "approve", "max_cost", "prices", "price_by_name"),
-        *("seed", "upload_traces", "offline", "instructions", "corpus", "runs_dir"),
+        *("require_citations", "seed", "upload_traces", "offline", "instructions", "corpus", "runs_dir"),
     ),
     click.option(
         "--deadline",

@@ -25,7 +25,13 @@ from harness.report.json import agreement_json, curve_json, figure_record, figur
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
 from harness.report.summary.curve import judging_curve, round_robin_of
 from harness.report.summary.diversity import EmbeddedDistance, diversity, diversity_words
-from harness.report.summary.evidence import EvidenceFigures, evidence_figures, evidence_words
+from harness.report.summary.evidence import (
+    EvidenceFigures,
+    citation_figures,
+    citation_words,
+    evidence_figures,
+    evidence_words,
+)
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.judges import judges_side_by_side
 from harness.report.summary.labels import label_agreement
@@ -113,6 +119,7 @@ def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDis
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
         ],
+        **({"citations": asdict(cited)} if (cited := citation_figures(ranking.groups, reader.verdict)) else {}),
         **({"evidence": asdict(_evidence(reader, ranking))} if _has_evidence(ranking) else {}),
         **({"diversity": asdict(diversity(ranked_groups(reader, ranking)))} if _varies(reader) else {}),
         **(_embedded_json(embedded) if embedded else {}),
@@ -130,11 +137,7 @@ def _print_ranking(
     if is_offline(reader, ranking):
         console.print(_SELF_TEST, style="bold yellow")
     figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
-    varied = diversity_words(diversity(ranked_groups(reader, ranking))) if _varies(reader) else ()
-    meanings = _embedded_words(embedded) if embedded else ()
-    if _has_evidence(ranking):
-        figures = (*figures, *evidence_words(_evidence(reader, ranking)))
-    for line in figure_lines((*figures, *varied, *meanings), console.width):
+    for line in figure_lines((*figures, *_more_words(reader, ranking, embedded)), console.width):
         console.print(line)
     profiles = {profile.judge: profile for profile in learnt_judges.judge_profiles(reader, ranking)}
     voices = learnt_judges.voices_of_jurors(reader, ranking)
@@ -152,6 +155,17 @@ def _print_ranking(
     if agreement := label_agreement(reader, ranking, answer_labels(reader, None)):
         for sentence in agreement_words(agreement):
             console.print(sentence, soft_wrap=True, markup=False)
+
+
+def _more_words(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDistance | None) -> Iterator[QualityFigure]:
+    if cited := citation_figures(ranking.groups, reader.verdict):
+        yield citation_words(cited)
+    if _has_evidence(ranking):
+        yield from evidence_words(_evidence(reader, ranking))
+    if _varies(reader):
+        yield from diversity_words(diversity(ranked_groups(reader, ranking)))
+    if embedded:
+        yield from _embedded_words(embedded)
 
 
 def _embedded_json(embedded: EmbeddedDistance) -> dict[str, Any]:

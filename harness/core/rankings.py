@@ -197,6 +197,17 @@ class Cap(Record):
     most: int
 
 
+class Citation(Record):
+    """What a judge cites for a reason, one of the remarks in a verdict's `analysis`, and whether it stands there."""
+
+    reason: str
+    side: str
+    step: int | None
+    """From 1, as in transcripts; None for the answer."""
+    quote: str
+    found: bool
+
+
 class SideScores(Record):
     """One side of a verdict. `combined` is recomputed from `dimensions`, never taken from the judge."""
 
@@ -259,6 +270,7 @@ class Judged(_VerdictBase):
     analysis: Mapping[str, str] = Field(default_factory=dict)
     claims: Mapping[str, JsonValue] = Field(default_factory=dict)
     """What the judge claimed of overalls, combined scores and winner where its own scores say otherwise."""
+    citations: tuple[Citation, ...] = Field(default=(), exclude_if=is_empty)
     repaired: bool = False
 
 

@@ -161,6 +161,12 @@ class Settings:
     rubric: str | None = declare(
         None, "A packaged rubric's name, or your own FILE.md.", default_text="the agent file's RUBRIC, else writing"
     )
+    require_citations: bool = declare(
+        False,
+        "Ask the judge to cite side, step and words for each remark; a verdict whose remarks cite what is not there "
+        "fails after the repair turn.",
+        default_text="not asked",
+    )
     show_instructions: bool = declare(
         True, "Show the judge the agent's instructions.", default_text="show", off_flag="--hide-instructions"
     )
@@ -354,7 +360,7 @@ _OF_ONE_COMMAND = ("engine", "ray_address", "ship", "isolate", "memory")
 """Settings that change nothing of what a run holds. No archive says on which machines its agent is run."""
 _ADDED_LATER = (
     *("tokens", "judge_profile", "shard", "judge_tier", "max_unjudged", "judge_batch", "vary", "anchor_temperature"),
-    *("judge_agent", "judge_agent_when", "judge_max_turns"),
+    *("judge_agent", "judge_agent_when", "judge_max_turns", "require_citations"),
 )
 """Settings that are written down only where they are used."""
 
@@ -376,7 +382,7 @@ def as_written(settings: Settings) -> dict[str, Any]:
 
 OF_JUDGING = (
     *("judge_model", "judge_base_url", "judge_api", "judge_label", "judge_tier", "judge_budget", "judge_repeats"),
-    *("jury", "rubric"),
+    *("jury", "rubric", "require_citations"),
     *("show_instructions", "seed", "judge_concurrency", "judge_timeout", "max_cost", "prices", "price_by_name"),
     *("request_timeout", "give_up", "grace", "retries", "repairs", "max_failures"),
 )

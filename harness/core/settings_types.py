@@ -99,6 +99,9 @@ class ComparedSettings(LaterSettings, total=False):
     """Tokens that the judge reads of both transcripts together, at least 200; 0: no limit. [default: 32000]"""
     judge_repeats: int
     """Verdicts for each pair and order; their mean counts. [default: 1; 1 to 100]"""
+    require_citations: bool
+    """Ask the judge to cite side, step and words for each remark; a verdict whose remarks cite what is not there
+    fails after the repair turn. [default: not asked]"""
     show_instructions: bool
     """Show the judge the agent's instructions. [default: show]"""
     timeout: float

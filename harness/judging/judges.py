@@ -1,15 +1,17 @@
 """The judges of pairs and of lists of transcripts, the embedded one too; verdict records are all built here."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from harness.core.rankings import AnyVerdict, Judged, Scored, Unjudged, Unscored
+from harness.core.rankings import AnyVerdict, Citation, Judged, Scored, Unjudged, Unscored
 from harness.core.records import Bill, Failure, Usage, canonical_json, digest
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
+from harness.judging.citations import citable, opening_words, read_citations, uncited
 from harness.judging.flags import Assignment, transcript_flags
 from harness.judging.judge_model import Exchange, JudgeModel, ModelReply, Question
 from harness.judging.prompt import (
@@ -21,7 +23,7 @@ from harness.judging.prompt import (
     make_pair_prompt,
     prompt_fingerprint,
 )
-from harness.judging.reply import read_reply, read_scores, winning_side
+from harness.judging.reply import PairReply, ReplyError, read_reply, read_scores, remark_names, winning_side
 from harness.judging.rubric import ListRubric, Rubric
 from harness.offline.judge import judge_list, judge_pair
 from harness.transcripts.transcript import Transcript
@@ -102,6 +104,11 @@ class _ModelJudge(Generic[_RubricT]):
 class PairwiseJudge(_ModelJudge[Rubric]):
     """Scores two transcripts by a rubric."""
 
+    def __init__(self, model: JudgeModel, rubric: Rubric, *, require_citations: bool = False) -> None:
+        """Seat a model; with `require_citations` a verdict fails whose remarks do not all cite what stands there."""
+        cited = {"require_citations": True} if require_citations else None
+        super().__init__(model, rubric.model_copy(update=cited) if cited else rubric)
+
     def key(self, task: Task, first: Transcript, second: Transcript) -> str:
         """Return the verdict's key: of what the judge is shown, so that equal answers are one where only they count."""
         first, second = self._shown(first), self._shown(second)
@@ -116,10 +123,10 @@ class PairwiseJudge(_ModelJudge[Rubric]):
         """Ask, read, ask once more if the reply cannot be used. Raises only what the model raises as Refused."""
         key, shown = self.key(task, first, second), (self._shown(first), self._shown(second))
         prompt = replace(make_pair_prompt(self._rubric, task, *shown), key=key)
-        exchange = await self._model.exchange(prompt, partial(read_reply, rubric=self._rubric))
-        reply = exchange.result
-        if isinstance(reply, Failure):
-            return verdict_record(Unjudged, self, key, task, shown, exchange, failure=reply)
+        exchange = await self._model.exchange(prompt, partial(self._read, shown=shown))
+        if isinstance(exchange.result, Failure):
+            return verdict_record(Unjudged, self, key, task, shown, exchange, failure=exchange.result)
+        reply, citations = exchange.result
         rubric = self._rubric
         assignment = Assignment(task.query, task.brief or "", rubric.max_words, rubric.evidence)
         blocks = {name: bool(rubric.block(name)) for name in ("path", "answer")}
@@ -130,7 +137,22 @@ class PairwiseJudge(_ModelJudge[Rubric]):
         looked_at = exchange.replies[-1].looked_at
         analysis = {**reply.analysis, **({LOOKED_AT: looked_at} if looked_at else {})}
         marks = {"a": a, "b": b, "winner": winning_side(a, b), "analysis": analysis, "claims": reply.claims}
-        return verdict_record(Judged, self, key, task, shown, exchange, **marks, repaired=exchange.repaired)
+        marks |= {"citations": citations, "repaired": exchange.repaired}
+        return verdict_record(Judged, self, key, task, shown, exchange, **marks)
+
+    def _read(self, text: str, shown: tuple[Transcript, Transcript]) -> tuple[PairReply, tuple[Citation, ...]]:
+        """Read a reply and what it cites. Raises ReplyError, also where citations are required and not there."""
+        reply = read_reply(text, self._rubric)
+        citations = read_citations(reply.citations, *shown)
+        if self._rubric.require_citations:
+            asked = citable(remark_names(self._rubric), *shown)
+            if missing := [name for name in asked if name not in reply.analysis]:
+                raise ReplyError(f"analysis.{missing[0]} is missing.")
+            if bare := uncited({name: reply.analysis[name] or name for name in asked}, citations):
+                raise ReplyError(
+                    f"no citation of {', '.join(bare)} stands where it points to: copy the words of the step or answer."
+                )
+        return reply, citations
 
 
 def verdict_key(prompt: str, identity: str, sampling: str, task: Task, first: str, second: str) -> str:
@@ -180,4 +202,7 @@ class EmbeddedAsk:
             task = prompt.task
             path, answer = ([d.key for d in prompt.rubric.block(name)] for name in ("path", "answer"))
             text = judge_pair(task.query, task.brief, prompt.first, prompt.second, path=path, answer=answer)
+            if prompt.rubric.require_citations:
+                cited = opening_words(remark_names(prompt.rubric), prompt.first, prompt.second)
+                text = json.dumps(json.loads(text) | {"citations": cited})
         return ModelReply(text, Bill(Usage(requests=1)), "text", text)

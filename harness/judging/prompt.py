@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from harness.core.records import digest
+from harness.judging.citations import CITATION_NOTE
 from harness.judging.flags import FLAG_RULES
 from harness.judging.reply import example, list_schema, schema
 from harness.judging.rubric import ListRubric, Rubric
@@ -133,7 +134,7 @@ def make_pair_prompt(rubric: Rubric, task: Task, first: Transcript, second: Tran
 @cache
 def prompt_fingerprint(rubric: Rubric) -> str:
     """Return the hash of all that is fixed: the rubric's file, our two templates, what is flagged if flags count."""
-    rules = [*([FLAG_RULES] if rubric.caps else []), *([EVIDENCE_NOTE] if rubric.evidence else [])]
+    rules = [*([FLAG_RULES] if rubric.caps else []), *_notes(rubric)]
     return digest([rubric.fingerprint, packaged_text(_SYSTEM), packaged_text(_USER), *rules])
 
 
@@ -141,7 +142,7 @@ def prompt_fingerprint(rubric: Rubric) -> str:
 def fixed_message(rubric: Rubric) -> str:
     """Return the first message, which depends on the rubric alone: its body, the dimensions, the reply's form."""
     return _template(_SYSTEM).render(
-        body="\n\n".join([rubric.instructions, *([EVIDENCE_NOTE] if rubric.evidence else [])]),
+        body="\n\n".join([rubric.instructions, *_notes(rubric)]),
         dimensions=rubric.dimensions,
         example=json.dumps(example(rubric), indent=1),
         path_weight=rubric.path_weight,
@@ -149,6 +150,11 @@ def fixed_message(rubric: Rubric) -> str:
         max_words=rubric.max_words,
         **_marked(rubric),
     )
+
+
+def _notes(rubric: Rubric) -> list[str]:
+    notes = {EVIDENCE_NOTE: rubric.evidence, CITATION_NOTE: rubric.require_citations}
+    return [note for note, holds in notes.items() if holds]
 
 
 def _marked(rubric: Rubric) -> dict[str, bool]:

@@ -43,15 +43,19 @@ class PairReply:
     winner: Winner
     analysis: Mapping[str, str]
     claims: Mapping[str, JsonValue]
+    citations: Any = None
+    """What it says under that name."""
 
 
 def example(rubric: Rubric) -> dict[str, Any]:
     """Return the reply's form as an example object, for the prompt."""
-    parts: dict[str, Any] = {"analysis": dict.fromkeys(_remarks(rubric), "...")}
+    parts: dict[str, Any] = {"analysis": dict.fromkeys(remark_names(rubric), "...")}
     for block, name, overall in _BLOCKS:
         if rubric.block(block):
             side = dict.fromkeys((*(d.key for d in rubric.block(block)), overall), 0)
             parts[name] = dict.fromkeys(_SIDES, side)
+    cited = {"reason": next(iter(parts["analysis"])), "side": "A", "step": 1, "quote": "..."}
+    parts |= {"citations": [cited]} if rubric.require_citations else {}
     return parts | {"combined_scores": dict.fromkeys(_SIDES, 0.0), "winner": "LLM_A | LLM_B | Tie"}
 
 
@@ -59,7 +63,14 @@ def example(rubric: Rubric) -> dict[str, Any]:
 def schema(rubric: Rubric) -> dict[str, Any]:
     """Return the reply's form as a strict JSON schema, generated from the rubric."""
     mark: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 10}
-    parts: dict[str, Any] = {"analysis": strict_object({name: {"type": "string"} for name in _remarks(rubric)})}
+    parts: dict[str, Any] = {"analysis": strict_object({name: {"type": "string"} for name in remark_names(rubric)})}
+    if rubric.require_citations:
+        text, step = {"type": "string"}, {"type": ["integer", "null"]}
+        cited = {
+            "reason": {"type": "string", "enum": remark_names(rubric)},
+            "side": {"type": "string", "enum": ["A", "B"]},
+        }
+        parts["citations"] = {"type": "array", "items": strict_object({**cited, "step": step, "quote": text})}
     for block, name, overall in _BLOCKS:
         if rubric.block(block):
             side = strict_object(dict.fromkeys((*(d.key for d in rubric.block(block)), overall), mark))
@@ -76,9 +87,16 @@ def read_reply(text: str, rubric: Rubric) -> PairReply:
         a, b = (rubric.score(_marks(reply, rubric, side)) for side in _SIDES)
         winner = winning_side(a, b)
         said = reply.get("analysis")
-        remarks = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
-        analysis = {valid_unicode(k): valid_unicode(str(v)) for k, v in remarks.items()}
-        return PairReply(a=a, b=b, winner=winner, analysis=analysis, claims=_claims(reply, a, b, winner))
+        said_of = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+        analysis = {valid_unicode(k): valid_unicode(str(v)) for k, v in said_of.items()}
+        return PairReply(
+            a=a,
+            b=b,
+            winner=winner,
+            analysis=analysis,
+            claims=_claims(reply, a, b, winner),
+            citations=reply.get("citations"),
+        )
     except RecursionError:
         raise ReplyError("its JSON is nested too deeply.") from None
 
@@ -98,7 +116,8 @@ def winning_side(a: SideScores, b: SideScores) -> Winner:
     return "tie" if a.combined == b.combined else "A" if a.combined > b.combined else "B"
 
 
-def _remarks(rubric: Rubric) -> list[str]:
+def remark_names(rubric: Rubric) -> list[str]:
+    """Return the names of the remarks that a judge is asked for."""
     return [f"{block}_{side}" for block, _, _ in _BLOCKS if rubric.block(block) for side in "AB"]
 
 

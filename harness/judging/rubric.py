@@ -68,6 +68,8 @@ class Rubric(BaseModel):
     """The file's dimensions in a block of weight 0."""
     body: str
     source: str
+    require_citations: bool = False
+    """Whether each remark of a verdict must cite what stands there (--require-citations)."""
     instructions: str = ""
     """The body as the judge reads it, rendered once."""
 
@@ -171,7 +173,7 @@ def _hidden_blocks(rubric: Rubric) -> tuple[str, ...]:
     return tuple(name for name in ("path", "answer") if not rubric.block(name))
 
 
-_OURS = {"left_out", "body", "source", "instructions"}
+_OURS = {"left_out", "body", "source", "instructions", "require_citations"}
 """Fields that no front matter may fill."""
 
 

@@ -23,7 +23,7 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault, open_ranker
 from harness.report.summary.why_records import MeetingOffer, PairExplanation
 
-_OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "order")
+_OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "require_citations", "order")
 """Settings of a ranking that change what its verdicts are, or how many there are of a pair."""
 _LEFT_OUT = "what --include and --exclude of the run's own settings leave out is not judged"
 

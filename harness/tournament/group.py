@@ -46,6 +46,8 @@ class Rules:
     """Stop `cyclic` once its leader is the winner for certain (1), or with this probability."""
     form: TranscriptForm = field(default_factory=TranscriptForm)
     """How the judge's transcripts are made."""
+    require_citations: bool = False
+    """Whether each remark of a verdict must cite what stands there."""
     repeats: int = 1
     """Verdicts a pair and order, of which the mean counts."""
     averaging: Averaging = "mean"
@@ -113,6 +115,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         form=form_of_rendering(
             rendering, transcript_budget(settings.judge_budget, counter), records=settings.judge_agent is not None
         ),
+        require_citations=settings.require_citations,
         repeats=settings.judge_repeats,
         averaging=settings.jury,
         agents_when=settings.judge_agent_when,

@@ -121,7 +121,7 @@ def seat_pair_jury(
     models: Sequence[JudgeModel], rubric: Rubric, cache: VerdictCache, rules: Rules
 ) -> "TournamentRanker":
     """Seat a judge for each model."""
-    judges = [PairwiseJudge(model, rubric) for model in models]
+    judges = [PairwiseJudge(model, rubric, require_citations=rules.require_citations) for model in models]
     cached = [CachedPairJudge(judge, cache) for judge in judges]
     if rules.agents_when == "unsure":
         plain = [juror for juror, model in zip(cached, models, strict=True) if not model.reads_records]

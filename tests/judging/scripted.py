@@ -52,6 +52,8 @@ def judge(
     rubric: Rubric = WRITING,
     pricing: Priced | None = None,
     pair: tuple[Transcript, Transcript] = (ONE, TWO),
+    *,
+    require_citations: bool = False,
 ) -> tuple[Judged | Unjudged, MemoryStore]:
     """Ask for one verdict on `pair`; return it with the store that kept the raw replies."""
     store, ticks = MemoryStore(), count()
@@ -62,7 +64,7 @@ def judge(
         keep=store.put_blob,
         clock=lambda: AT + timedelta(seconds=next(ticks)),
     )
-    pairwise = PairwiseJudge(model, rubric)
+    pairwise = PairwiseJudge(model, rubric, require_citations=require_citations)
     verdict = anyio.run(pairwise, TASK, *pair)
     assert verdict.key == pairwise.key(TASK, *pair)
     return verdict, store

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.report.summary.evidence import EvidenceFigures, evidence_words
+from harness.core.rankings import Citation, GroupRanking, Match
+from harness.report.summary.evidence import (
+    CitationFigures,
+    EvidenceFigures,
+    citation_figures,
+    citation_words,
+    evidence_words,
+)
+from harness.report.summary.match_verdicts import CITES_NOTHING, marked_remarks
+from tests.builders import a_judged
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
 from tests.nursery import clean_environment
@@ -103,3 +112,39 @@ def test_without_evidence_in_the_rubric_nothing_that_looks_claims_up_is_imported
     done = subprocess.run(argv, env=clean_environment(), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "harness.evidence" not in done.stderr
+
+
+def test_reasons_that_cite_what_is_not_there_are_marked_and_counted():
+    citations = [Citation(reason="path_A", side="A", step=1, quote="x", found=found) for found in (False, True)]
+    analysis = {"path_A": "It searched.", "answer_A": "It is short."}
+    forged, true = (
+        a_judged(key, analysis=analysis, citations=(one,)) for key, one in zip("kl", citations, strict=True)
+    )
+    silent = a_judged("m", analysis=analysis)
+    marked = f"It searched. {CITES_NOTHING}"
+    assert [marked_remarks(verdict)["path_A"] for verdict in (forged, true, silent)] == [
+        marked,
+        "It searched.",
+        "It searched.",
+    ]
+    verdicts = {"k": forged, "l": true, "m": silent}
+    match = Match(
+        round=1,
+        a=0,
+        b=1,
+        verdicts=("k", "l", "m"),
+        shown_first=(0, 1, 0),
+        score_a=1,
+        score_b=1,
+        winner=None,
+        flipped=False,
+        inconsistent=False,
+        scores=((1, 1),) * 3,
+    )
+    ranking = GroupRanking(
+        query="q", topology="arena", estimator="pooled", status="complete", signal="ok", matches=(match,)
+    )
+    figures = citation_figures([ranking], verdicts.get)
+    assert figures == CitationFigures(reasons=4, bare=3)
+    assert citation_words(CitationFigures(4, 3)).value == "75 % of 4 reasons"
+    assert citation_figures([ranking], {"m": silent}.get) is None

@@ -130,7 +130,7 @@ def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -
     raise UsageError(f"{what}, so that the comparison would say nothing of any LLM: {switch('allow_offline')} compares")
 
 
-_SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "seed")
+_SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "require_citations", "seed")
 """Settings that decide what is judged; the others decide how fast and how dear."""
 
 
@@ -301,5 +301,6 @@ async def open_cross_judge(
     rules = rules_of(judging.settings, judging.judge.counter, rubric.rendering)
     async with open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env) as models:
         assert isinstance(rubric, Rubric), "a comparison is judged in pairs"  # noqa: S101 - for the type checker
-        jurors = [CachedPairJudge(PairwiseJudge(model, rubric), cache) for model in models]
+        cite = rules.require_citations
+        jurors = [CachedPairJudge(PairwiseJudge(model, rubric, require_citations=cite), cache) for model in models]
         yield CrossJudge(PairJury(jurors, rules.averaging), rules, plan.draw, plan.options.task)

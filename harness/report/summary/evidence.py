@@ -1,10 +1,13 @@
-"""How many claims of the answers of a ranking stand in no tool output."""
+"""How many claims of answers stand in no tool output, and how many reasons of judges cite what is not there."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from harness.core.errors import counted
+from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Rollout
 from harness.report.summary.group import QualityFigure
+from harness.report.summary.match_verdicts import VerdictLookup, bare_remarks, reasons, verdict_keys
 from harness.report.text import percent
 
 
@@ -48,6 +51,28 @@ def evidence_words(figures: EvidenceFigures) -> Iterator[QualityFigure]:
     if figures.unchecked:
         meaning = "answers whose claims were not looked up, as the record has no tool output, or not all"
         yield QualityFigure("unchecked", "Not checked", f"{figures.unchecked:,}", meaning)
+
+
+@dataclass(frozen=True)
+class CitationFigures:
+    """Of the verdicts of a ranking that cite: their reasons, and those without a citation that stands where it says."""
+
+    reasons: int
+    bare: int
+
+
+def citation_figures(rankings: Iterable[GroupRanking], verdicts: VerdictLookup) -> CitationFigures | None:
+    """Return the figures; None where no verdict cites."""
+    keys = dict.fromkeys(key for ranked in rankings for key in verdict_keys(ranked.matches))
+    citing = [verdict for verdict in map(verdicts, keys) if verdict and verdict.citations]
+    bare = sum(len(bare_remarks(verdict)) for verdict in citing)
+    return CitationFigures(sum(len(reasons(verdict)) for verdict in citing), bare) if citing else None
+
+
+def citation_words(figures: CitationFigures) -> QualityFigure:
+    """Return the figure as people read it."""
+    value = f"{percent(figures.bare, figures.reasons)} of {counted(figures.reasons, 'reason')}"
+    return QualityFigure("citations", "Citations", value, "reasons of the judge that cite what is not there")
 
 
 def _states(rollout: Rollout, reference: str | None) -> list[str] | None:

@@ -258,7 +258,7 @@ def _mean(pairs: Sequence[Marks]) -> tuple[float, float] | None:
 def judged_order(first: Named, second: Named, verdict: Judged | None, *, left_first: bool) -> JudgedOrder[Named]:
     """Return an order; `left_first` tells whether the left side of the match was shown first."""
     left, right = ("A", "B") if left_first else ("B", "A")
-    analysis = dict(verdict.analysis) if verdict else {}
+    analysis = match_verdicts.marked_remarks(verdict) if verdict else {}
     remarks: list[tuple[str, tuple[str, str]]] = []
     for title in ("path", "answer"):
         pair = (analysis.pop(f"{title}_{left}", ""), analysis.pop(f"{title}_{right}", ""))

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from harness.core.rankings import Cap, Flag, GroupRanking, Judged, Match, PairJudgment, SideScores
+from harness.judging.citations import uncited
 from harness.report.text import enumeration, readable_name
 
 VerdictLookup = Callable[[str], Judged | None]
@@ -55,6 +56,27 @@ def marks_of_sides(match: Match, verdicts: VerdictLookup) -> Iterator[tuple[Side
     for first, verdict in judged_orders(match, verdicts):
         if verdict:
             yield (verdict.a, verdict.b) if first == match.a else (verdict.b, verdict.a)
+
+
+CITES_NOTHING = "[cites what is not there]"
+"""Behind a remark without a citation that was found, in a verdict that cites."""
+
+
+def marked_remarks(verdict: Judged) -> dict[str, str]:
+    """Return the remarks of a verdict by name, those that cite what is not there marked."""
+    bare = bare_remarks(verdict)
+    return {name: f"{text} {CITES_NOTHING}" if name in bare else text for name, text in verdict.analysis.items()}
+
+
+def bare_remarks(verdict: Judged) -> list[str]:
+    """Return the names of the remarks without a citation that was found; none of a verdict that cites nothing."""
+    return uncited(reasons(verdict), verdict.citations) if verdict.citations else []
+
+
+def reasons(verdict: Judged) -> dict[str, str]:
+    """Return the remarks of a verdict that say something of a path or an answer."""
+    on_a_block = ("path_", "answer_")
+    return {name: text for name, text in verdict.analysis.items() if name.startswith(on_a_block) and text.strip()}
 
 
 _FLAG_NAMES = {

@@ -41,7 +41,9 @@ def judge_sentence(
     names = {first: {"A": first, "B": match_verdicts.opponent_of(match, first)} for first, _ in judged}
     for first, verdict in sorted(judged, key=lambda order: names[order[0]].get(order[1].winner) != match.winner):
         for block in sorted(("answer", "path"), key=lambda name: -gap(verdict, name)):
-            if text := first_sentence(verdict.analysis.get(f"{block}_{'A' if first == side else 'B'}", "")):
+            name = f"{block}_{'A' if first == side else 'B'}"
+            if text := first_sentence(verdict.analysis.get(name, "")):
+                text += f" {match_verdicts.CITES_NOTHING}" if name in match_verdicts.bare_remarks(verdict) else ""
                 return why_records.JudgeSentence(text, number, first, match_verdicts.opponent_of(match, side))
     return None
 
