@@ -324,6 +324,7 @@ def resume_found(
             rubric_word=rubric,
             named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
             trust_archive=caller.trust_archive,
+            queries=None,
             **switches,
         )
         return await runs.stay_until_judged(result, loaded, run_env) if result and caller.wait else result
