@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.api.best_answer import Best
     from harness.api.comparing import compare, compare_sync, open_comparison
     from harness.api.comparing import list_of_comparisons as comparisons
+    from harness.api.forks import fork, fork_sync
     from harness.api.judge_watch import JudgeWatch
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         Refused,
         UsageError,
     )
+    from harness.core.fork_rules import ForkRules
     from harness.core.judge_profile import JudgeProfile
     from harness.core.progress import Progress, Silent
     from harness.core.rankings import GroupRanking, Judged, Match, Ranked, Unjudged
@@ -119,6 +121,7 @@ __all__ = [
     "ExportRules",
     "Failure",
     "Finding",
+    "ForkRules",
     "Group",
     "GroupRanking",
     "GroupRules",
@@ -190,6 +193,8 @@ __all__ = [
     "comparisons",
     "evidence_reward",
     "export_run",
+    "fork",
+    "fork_sync",
     "import_run",
     "loadable_agents",
     "merge",
@@ -249,6 +254,7 @@ _HOMES = {
     "ExportRules": "harness.formats.training.rules:ExportRules",
     "Failure": "harness.core.records:Failure",
     "Finding": "harness.archive.validation:Finding",
+    "ForkRules": "harness.core.fork_rules:ForkRules",
     "Group": "harness.core.records:Group",
     "GroupRanking": "harness.core.rankings:GroupRanking",
     "GroupRules": "harness.api.policy_records:GroupRules",
@@ -321,6 +327,8 @@ _HOMES = {
     "open_comparison": "harness.api.comparing:open_comparison",
     "evidence_reward": "harness.evidence.check:evidence_reward",
     "export_run": "harness.api.runs:export_run",
+    "fork": "harness.api.forks:fork",
+    "fork_sync": "harness.api.forks:fork_sync",
     "import_run": "harness.api.runs:import_run",
     "merge": "harness.api.runs:merge",
     "open": "harness.api.archived:open_archive",

@@ -31,15 +31,13 @@ from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import Quote, quote_rescoring
 from harness.pipeline.runs import (
     RunResult,
-    refuse_idle_wait,
-    refuse_idle_wait_for,
     rescore_run,
     resume_run,
     run_queries,
-    stay_until_judged,
 )
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, replay_run, validate_comparison, validate_run
+from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.replay import Replayed
@@ -106,7 +104,7 @@ async def run(
     result = await run_queries(prepared, asked, run_env, reuse=reuse_sources)
     if wait:
         result = await stay_until_judged(result, loaded, run_env)
-    return _delivered(result, report=report)
+    return delivered(result, report=report)
 
 
 @door
@@ -185,7 +183,7 @@ async def resume(
     )
     if result and wait:
         result = await stay_until_judged(result, load_now, run_env)
-    return _delivered(result, report=report) if result else Run(folder)
+    return delivered(result, report=report) if result else Run(folder)
 
 
 @door
@@ -218,7 +216,7 @@ async def rescore(
     result = await rescore_run(folder, settings, run_env, options)
     if wait:
         result = await stay_until_judged(result, None, run_env)
-    return _delivered(result, report=report)
+    return delivered(result, report=report)
 
 
 @door
@@ -315,7 +313,8 @@ def _looked_ahead(
     return first, chain(first, asked)
 
 
-def _delivered(result: RunResult, *, report: bool) -> Run:
+def delivered(result: RunResult, *, report: bool) -> Run:
+    """Return the run that a result is of; with `report` its page is written, if it was ranked."""
     done = Run(result.path, result)
     if not report:
         return done

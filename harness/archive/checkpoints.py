@@ -11,6 +11,7 @@ and a line of a stranger's counts for nothing.
 import hmac
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ class KeptReply(Record):
     ended_at: str | None
     elapsed_s: float
     """How long the attempt had taken."""
+    is_prefix: bool = Field(default=False, exclude_if=not_)
+    """It is a call of the rollout that the attempt's one is a branch of."""
     signature: str | None = Field(default=None, exclude_if=is_none)
 
 

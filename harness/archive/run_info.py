@@ -15,9 +15,10 @@ from harness.archive.lines import LONGEST, check_version, parse
 from harness.archive.record_faults import settings_faults
 from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.archive.typed_records import check_rubric_text, checked
+from harness.core.branch_point import BranchPoint
 from harness.core.cost import Cost, cost
 from harness.core.errors import ArchiveDamaged, TooOld, UsageError, call, counted, did_you_mean, on_a_line, quoted
-from harness.core.records import Record, Usage, is_none
+from harness.core.records import Record, Usage, is_empty, is_none
 from harness.core.settings import Api
 
 RUN_FILE = "run.json"
@@ -237,7 +238,20 @@ class RunInfo(Record):
     way_found: WayFound | None = Field(default=None, exclude_if=is_none)
     """None where nothing was asked before the first rollout."""
 
+    branches: Mapping[str, tuple[BranchPoint, ...]] = Field(default_factory=dict, exclude_if=is_empty)
+    """Of a fork, by query: the rollouts that are taken up again. Their indices follow those of all others."""
+
     _text_has_its_fingerprint = model_validator(mode="after")(check_rubric_text)
+
+    def wanted(self, query: str) -> int:
+        """Return how many rollouts of a query are to come; 0 where that is not known."""
+        n = self.settings.get("n")
+        return n + len(self.branches.get(query, ())) if isinstance(n, int) else 0
+
+    def branch(self, query: str, index: int) -> BranchPoint | None:
+        """Return where a rollout is taken up from; None for one that begins by itself."""
+        of_query, n = self.branches.get(query, ()), self.wanted(query) - len(self.branches.get(query, ()))
+        return of_query[index - n] if n <= index < n + len(of_query) else None
 
 
 def run_faults(info: RunInfo) -> Iterator[str]:

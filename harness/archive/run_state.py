@@ -141,17 +141,14 @@ def find_redacted(reader: RunReader, queries: Iterable[str]) -> Query | None:
 
 
 def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
-    wanted = reader.info.settings.get("n")
     missing: dict[str, list[int]] = {}
-    if not isinstance(wanted, int):
-        return missing
 
     def open_(place: RolloutPlace | None, kinds: Collection[str]) -> bool:
         return place is None or place.kind in kinds or (retry_failed and place.status == "failed")
 
     for query in reader.index.queries:
         places = reader.index.rollouts.get(query, {})
-        indices = [i for i in range(wanted) if open_(places.get(i), CUT_SHORT)]
+        indices = [i for i in range(reader.info.wanted(query)) if open_(places.get(i), CUT_SHORT)]
         if indices and find_redacted(reader, [query]):  # nobody can run it: what failed has to stay as it is
             indices = [i for i in indices if open_(places.get(i), _STOPPED)]
         if indices:
@@ -198,7 +195,9 @@ def _rolled_out(info: RunInfo, counts: RunCounts) -> bool:
     if not info.judge:
         return True
     wanted = info.settings.get("n")
-    cut_short = counts.cancelled or counts.fewest < (wanted if isinstance(wanted, int) else 0)
+    n = wanted if isinstance(wanted, int) else 0
+    all_wanted = counts.queries * n + sum(map(len, info.branches.values()))
+    cut_short = counts.cancelled or counts.fewest < n or counts.rollouts < all_wanted
     return counts.queries > 0 and counts.queries >= (info.queries or 0) and not cut_short
 
 

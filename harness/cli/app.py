@@ -21,7 +21,7 @@ from harness.cli.output import guard_output, say
 from harness.core.errors import ExitCode, HarnessError, as_called, call, set_command, set_program, short_message
 
 _GROUPS = {
-    "Start": ("start_options", ("run", "best", "resume", "doctor", "agents")),
+    "Start": ("start_options", ("run", "best", "resume", "fork", "doctor", "agents")),
     "Look": ("look_options", ("show", "why", "credit", "ls", "stats", "plan", "report")),
     "Judge again": ("keep_options", ("rescore", "rank", "judges", "label", "rubric")),
     "Compare": ("compare_options", ("compare", "gate")),

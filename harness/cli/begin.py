@@ -5,6 +5,7 @@ Loading it takes seconds. Each command finds what it is about, says so on a term
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from harness.archive.run_info import find_archived, find_run
@@ -15,6 +16,7 @@ from harness.cli.look_options import ComparisonFiles
 from harness.cli.output import Caller, say, while_loading
 from harness.cli.show import say_finished, say_nothing_unfinished
 from harness.core.errors import ExitCode, on_a_line, option, quoted
+from harness.core.fork_rules import ForkRules
 from harness.core.settings_sources import load, merge_sources
 
 
@@ -78,6 +80,19 @@ def begin_resume(
         from harness.cli.run import resume_found
 
     return resume_found(caller, reader, missing, flags, agent, rubric, **switches)
+
+
+def begin_fork(
+    caller: Caller, run: str, rules: ForkRules, edit_file: Path | None, agent: str | None, flags: Mapping[str, Any]
+) -> ExitCode:
+    """Take recorded rollouts up again."""
+    parent = runs_folder(caller)
+    folder = find_run(run, parent)
+    open_folder(folder).close()
+    with while_loading(f"loading what run {folder.name} needs", quiet=caller.quiet):
+        from harness.cli.fork import fork_found, with_edit
+
+    return fork_found(caller, folder, parent, with_edit(rules, edit_file), agent, flags)
 
 
 def begin_rescore(caller: Caller, runs: tuple[str, ...], flags: Mapping[str, Any], *, free: bool) -> ExitCode:

@@ -49,6 +49,7 @@ export_command = options.declared(
     options.flag("--include-flagged", "Take rollouts in which the harness found a fault."),
     options.flag("--include-cut", "Take rollouts whose answer the judge did not see whole."),
     options.flag("--include-varied", "Take rollouts to which --vary gave other instructions or another model."),
+    options.flag("--include-edited", "Take branches of which a person edited a step (`harness fork --edit`)."),
     click.option(
         "--split", metavar="NAME=SHARE,...", help="Split by query, e.g. train=0.9,test=0.1. [default: train=1]"
     ),

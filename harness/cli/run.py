@@ -31,7 +31,7 @@ from harness.core.settings_sources import load
 from harness.core.unicode import with_placeholder
 from harness.core.user_files import text_lines
 from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
-from harness.pipeline import runs
+from harness.pipeline import runs, waiting
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.run_environment import RunEnvironment
@@ -214,7 +214,7 @@ def prepare_run(
     """Return the queries to ask, those of the settings' shard, and the checked run. Raises UsageError."""
     silence_logs(verbose=caller.verbose)
     if caller.wait:
-        runs.refuse_idle_wait(by_batch=settings.judge_batch)
+        waiting.refuse_idle_wait(by_batch=settings.judge_batch)
     with stdout_for_results():  # what an agent's file prints must not stand among the results
         loaded = load_agent(agent, Path.cwd())
         asked = _queries(loaded, query, queries, settings.shard)
@@ -244,7 +244,7 @@ def run_prepared(
 
     async def work(run_env: RunEnvironment) -> runs.RunResult:
         result = await runs.run_queries(prepared, queries, run_env, reuse=reuse_sources)
-        return await runs.stay_until_judged(result, prepared.agent.loaded, run_env) if caller.wait else result
+        return await waiting.stay_until_judged(result, prepared.agent.loaded, run_env) if caller.wait else result
 
     console = stderr(quiet=caller.quiet)
     result = run_under_bars(work, caller, console, grace_s=settings.grace, rolls_out=True)
@@ -305,7 +305,7 @@ def resume_found(
     """
     silence_logs(verbose=caller.verbose)
     if caller.wait:
-        runs.refuse_idle_wait_for(reader.folder, flags, resuming=True)
+        waiting.refuse_idle_wait_for(reader.folder, flags, resuming=True)
     console = stderr(quiet=caller.quiet)
     to_run, places = counted(missing.count, "rollout"), places_of_begun(reader, missing.like)
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
@@ -327,7 +327,7 @@ def resume_found(
             queries=None,
             **switches,
         )
-        return await runs.stay_until_judged(result, loaded, run_env) if result and caller.wait else result
+        return await waiting.stay_until_judged(result, loaded, run_env) if result and caller.wait else result
 
     result = run_under_bars(work, caller, console, grace_s=reader.settings.grace, rolls_out=True)
     if result is None:  # another process has just finished the run
@@ -345,7 +345,7 @@ def rescore_found(
     settings = dict[Path, Settings]()
     for folder in folders:
         if caller.wait:
-            runs.refuse_idle_wait_for(folder, changes)
+            waiting.refuse_idle_wait_for(folder, changes)
         with RunReader(folder) as reader:
             settings[folder] = changed_settings(reader, changes)
         announce.note_idle_judge_options(console, settings[folder], changes)
@@ -365,7 +365,7 @@ def rescore_found(
             run_env: RunEnvironment, folder: Path = folder, changes: Mapping[str, Any] = changes
         ) -> runs.RunResult:
             result = await runs.rescore_run(folder, changes, run_env, options)
-            return await runs.stay_until_judged(result, None, run_env) if caller.wait else result
+            return await waiting.stay_until_judged(result, None, run_env) if caller.wait else result
 
         result = run_under_bars(work, caller, console, grace_s=settings[folder].grace)
         if changes.get("max_cost") is not None:  # what is left of it is for the runs that are left

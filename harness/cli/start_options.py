@@ -3,6 +3,7 @@
 import click
 
 from harness.cli import completion, options
+from harness.core.fork_rules import ForkRules
 
 run_command = options.declared(
     "begin:begin_run",
@@ -56,6 +57,62 @@ best_command = options.declared(
     options.config_option,
     options.dry_run_option,
     options.caller("json", "quiet", "verbose"),
+)
+fork_command = options.declared(
+    "begin:begin_fork",
+    """Take recorded rollouts up again at chosen model calls: the calls before from the record, the rest live.
+
+    Makes a new run: the rollouts of RUN, and branches, ranked together; `harness credit` then says which step decided.
+    Every request before a branch is compared with the record, and tools give what they gave; only new model calls and
+    verdicts are bought. The run's own settings hold.
+    """,
+    options.run_argument,
+    options.record(
+        "rules",
+        ForkRules,
+        click.option(
+            "--at",
+            metavar="PLACES",
+            help="After which model calls, with commas (0: a fresh rollout); `parted`: where ranked rollouts part; "
+            "`auto`: where a branch tells most of which step decided (with --budget); `tools`: after each result of a "
+            "tool; `all`. Equal states count once. [default: auto with --budget, else parted]",
+        ),
+        click.option(
+            "--rollout",
+            "-r",
+            "rollouts",
+            type=int,
+            multiple=True,
+            help="Only this rollout. Repeatable. [default: all that ended well]",
+        ),
+        options.query_option("Only this query, by its id. [default: all]"),
+        click.option(
+            "--branches", type=click.IntRange(1, 1000), default=1, help="So many from each place. [default: 1]"
+        ),
+        click.option(
+            "--budget",
+            type=click.IntRange(1),
+            metavar="CALLS",
+            help="New model calls at most: branches are begun until the next would not fit. [default: no limit]",
+        ),
+        options.flag("--live-tools", "Run the tools before a branch again; one that gives another output ends it."),
+    ),
+    click.option(
+        "--edit",
+        "edit_file",
+        type=options.FILE,
+        metavar="FILE",
+        help="Change a step of one rollout, and go on from there: JSON with `call` (from 1) and `output` (of a tool; "
+        "`tool` names it) or `message` (of the model).",
+    ),
+    options.agent_option("Where the run's agent is now. [default: where it was]"),
+    options.setting_options("base_url", "judge_base_url", default="the run's own, and no other"),
+    options.trust_option,
+    options.setting_options("max_cost", default="none"),
+    options.setting_options("prices", "price_by_name", "concurrency", "judge_concurrency", default="the run's own"),
+    options.setting_options("approve", default="the run's own, then the agent file's approve()"),
+    options.dry_run_option,
+    options.caller("runs_dir", "json", "wide", "quiet", "report", "verbose"),
 )
 resume_command = options.declared(
     "begin:begin_resume",

@@ -15,7 +15,7 @@ from harness.core.errors import ExitCode, NothingRankable, UsageError, call, com
 from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
 from harness.formats.training import registry
-from harness.formats.training.rules import PAIR_CHOICES, WHOLE, ExportRules, Included, read_split
+from harness.formats.training.rules import PAIR_CHOICES, PAIRS_OF_STEPS, WHOLE, ExportRules, Included, read_split
 from harness.formats.trajectory_files import FORMATS
 from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
@@ -24,7 +24,7 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.validation import validate_comparison, validate_run
 from harness.report.summary.ranking import summarize
 
-_INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut", "varied")
+_INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut", "varied", "edited")
 _HOW_RANKED = ("wholly", "in part", "not at all")
 """Whether all of a query's rollouts have a place in the file, a part of them, or none."""
 _PLAIN = ("per_query", "confidence", "mixed", "final_answer", "style", "step_advantages")
@@ -78,8 +78,10 @@ def _export_rules(chosen: Mapping[str, Any]) -> ExportRules:
         if formats and chosen["format_"] not in formats and value not in (None, False):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} is for --format {' or '.join(formats)}, not for {chosen['format_']}")
-    if chosen["final_answer"] and chosen["pairs"] == "siblings":
-        raise UsageError("--final-answer is about whole rollouts, --pairs siblings about steps: give one of them")
+    if chosen["final_answer"] and chosen["pairs"] in PAIRS_OF_STEPS:
+        raise UsageError(
+            f"--final-answer is about whole rollouts, --pairs {chosen['pairs']} about steps: give one of them"
+        )
     plain = {name: chosen[name] for name in _PLAIN}
     with_default = {name: usual if chosen[name] is None else chosen[name] for name, usual in _DEFAULTS.items()}
     return ExportRules(

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticSerializationError
 
+from harness.core.branch_point import BranchPoint
 from harness.core.cost import Cost, cost
 from harness.core.recipes import Recipe
 from harness.core.unicode import valid_unicode
@@ -340,6 +341,10 @@ class Rollout(Record):
     """Model calls that were tried again after a failure of the endpoint's."""
     calls_kept: int | None = Field(default=None, exclude_if=is_none)
     """How many of the calls an attempt before had made, which was cut off: this one went on from their replies."""
+    branch: BranchPoint | None = Field(default=None, exclude_if=is_none)
+    """The rollout that it was taken up from; None for one that began by itself."""
+    state_changed: int | None = Field(default=None, exclude_if=is_none)
+    """After how many model calls a tool first changed what no request shows: the context, or files of its own."""
     tool_names: tuple[str, ...] = ()
     instructions: str | None = None
     mcp_tools: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -373,14 +378,6 @@ class Group(Record):
 def basis_of(rollouts: Iterable[tuple[int, str, datetime]]) -> str:
     """Return a hash of the index, status and start of rollouts, in index order: another attempt is another start."""
     return digest([[index, status, at.isoformat()] for index, status, at in rollouts])
-
-
-class Addable:
-    """The base of dataclasses of sums, which add up field by field."""
-
-    def __add__(self, other: Self) -> Self:
-        """Return the sums of both."""
-        return type(self)(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 def whole_percent(share: float) -> int:

@@ -20,13 +20,14 @@ from harness.endpoints.refused_settings import RefusedSettings
 from harness.endpoints.reply_tokens import TokenRequests
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
-from harness.rollouts.attempt import ModelSource, RunContext
 from harness.rollouts.capture import LOG_GUARD
 from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.engine import Engine, RolloutsOnServers
 from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import LoopModels, provider_for
+from harness.rollouts.recorder import CallBudget
+from harness.rollouts.run_context import ModelSource, RunContext
 from harness.rollouts.sdk_runner import RUNNER_GUARD
 from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
 from harness.rollouts.written_files import WrittenFiles
@@ -115,6 +116,7 @@ async def open_engine(
     run_id: str = "",
     ceiling: Ceiling | None = None,
     attempts_before: Callable[[str, int], Attempted | None] | None = None,
+    calls: CallBudget | None = None,
 ) -> AsyncGenerator[Engine]:
     """Open an engine whose rollouts are made in this process, or by what `open_maker` opens.
 
@@ -124,7 +126,7 @@ async def open_engine(
         opening = open_run_context(spec, settings, store, run_env, run_id=run_id, ceiling=ceiling)
         run_context = await opened.enter_async_context(opening)
         if attempts_before and spec.loaded.replayable:
-            run_context = replace(run_context, attempts_before=attempts_before)
+            run_context = replace(run_context, attempts_before=attempts_before, calls=calls or CallBudget())
         maker: RolloutMaker = RolloutsOnServers(run_context) if spec.servers else RolloutsHere(run_context)
         if open_maker:
             maker = await opened.enter_async_context(open_maker(spec, run_context, run_env))

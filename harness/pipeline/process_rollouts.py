@@ -31,10 +31,10 @@ from harness.pipeline.process_gate import CallEnded, CallLeft, CallsElsewhere, C
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.workers import MadeRollout, News, Relay, WorkerNote
-from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
 from harness.rollouts.model_calls import total_usage
+from harness.rollouts.run_context import RunContext
 
 _PARTING_S = 10.0
 """A rollout that is stopped has so long to come back with what it has done."""

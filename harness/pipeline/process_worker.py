@@ -39,10 +39,11 @@ from harness.pipeline.engines import open_run_context
 from harness.pipeline.process_gate import GateElsewhere, GatesElsewhere
 from harness.pipeline.resolve import AgentSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
-from harness.rollouts.attempt import Attempt, RunContext
+from harness.rollouts.attempt import Attempt
 from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.maker import BegunRollout, RolloutsHere
 from harness.rollouts.recorder import RecordedCall
+from harness.rollouts.run_context import RunContext
 
 CALLERS_FOLDER = "HARNESS_STARTED_IN"
 """The environment variable that tells an agent where the command was typed: a rollout's own folder is empty."""

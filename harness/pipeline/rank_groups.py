@@ -72,7 +72,7 @@ class OpenRanking:
         """Ask for what is sure of a group that is still being rolled out."""
         if early:
             there = {r.index for r in group.rollouts}
-            pending = [index for index in range(self.plan.settings.n) if index not in there]
+            pending = [index for index in range(self.store.reader.info.wanted(group.query.id)) if index not in there]
             early.prefetch(taking_part(group, self.plan.settings), pending)
 
     async def rank(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
@@ -111,7 +111,7 @@ class OpenRanking:
 
     async def rank_or_leave(self, group: Group, early: EarlyVerdicts | None = None) -> None:
         """Rank a group, unless money or an endpoint gave out before all rollouts; before a deadline what is there."""
-        missing = self.plan.settings.n - len(group.rollouts)
+        missing = self.store.reader.info.wanted(group.query.id) - len(group.rollouts)
         if missing <= 0 or self.run_env.deadline.is_set:
             await self.rank(group, early)
             return

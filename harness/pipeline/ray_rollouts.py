@@ -36,9 +36,9 @@ from harness.pipeline import ray_worker
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.workers import AgentPlace, MadeRollout, Relay
-from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
+from harness.rollouts.run_context import RunContext
 
 _RAY: Any = ray
 """Its own types are partly unknown."""

@@ -25,8 +25,8 @@ from harness.pipeline import workers
 from harness.pipeline.engines import open_engine
 from harness.pipeline.resolve import AgentSpec, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, package_versions
-from harness.rollouts.attempt import RunContext
 from harness.rollouts.maker import BegunRollout, RolloutsHere
+from harness.rollouts.run_context import RunContext
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The story: roll a query out, rank the rollouts, archive everything; judge an archived run again; wait for batches.
+"""The story: roll a query out, rank the rollouts, archive everything; judge an archived run again.
 
 Read this first. Each stage is a room of its own; this file only passes their records on.
 """
@@ -12,15 +12,16 @@ from typing import Any
 
 import anyio
 
-from harness.archive.batch_log import futile_batches
 from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.store import RunStore
 from harness.core.errors import UsageError, call, option, switch
 from harness.core.records import Group, Query, Rollout
+from harness.core.settings import Settings
 from harness.endpoints.costs import Ceiling
 from harness.endpoints.credentials import AGENT_URL
-from harness.judging.batch_desk import MOST_MISSES, BatchRounds
+from harness.judging.batch_desk import BatchRounds
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.app_checks import check_app
 from harness.pipeline.engines import open_engine
@@ -40,6 +41,7 @@ from harness.pipeline.ways import with_ways
 from harness.report.summary.ranking import RankingSummary
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.recorder import CallBudget
 
 _MB = 1_000_000
 _UNJUDGED_AT_LEAST = 8
@@ -131,13 +133,15 @@ async def resume_run(
     named: NamedAddresses | None = None,
     trust_archive: bool = False,
     queries: Iterable[Query] | None = None,
+    new: bool = False,
+    calls: int | None = None,
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
     `loaded`, the run's agent or what finds it, is needed only if rollouts are missing; their newest records count.
-    `changes` are settings in place of the run's own; `rubric_word` names a rubric that the run does not hold.
-    `queries` are those to go on with in place of the run's own: new ones join the run. Raises UsageError also for an
-    agent that is no longer the run's, unless accepted.
+    `changes` are settings in place of the run's own, `rubric_word` names a rubric that it does not hold, `queries` are
+    those to go on with in place of its own: new ones join. A `new` run that cost nothing is taken away if this fails;
+    branches may make so many `calls`. Raises UsageError also for an agent that is no longer the run's, unless accepted.
     """
     goes_on = queries is not None
     named = named or NamedAddresses()
@@ -159,6 +163,7 @@ async def resume_run(
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts or goes_on else None
+    _check_branches(info, agent, plan.settings, calls)
     redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         store.checkpoint_key = trust.attestation.checkpoint_key if trust.attestation else None
@@ -167,15 +172,17 @@ async def resume_run(
             return None
         run_env.progress.opened(folder)
         check_prices(plan.settings, plan.judge)
-        with one_error(store, new=False):
+        with one_error(store, new=new):
             at_work = agent if missing.rollouts or goes_on else None
             spec = await _resolve_as_before(store.reader, at_work, plan, changes or {}) if at_work else None
             if spec:
                 await check_app(spec, plan.settings, store.reader.queries())
             ceiling = make_ceiling(plan.settings, plan.judge, spec, run_env.side and run_env.side.among.ceiling)
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
-            size = Size(len(store.reader.index.queries), plan.settings.n)
-            async with _open_stages(plan, spec, store, cache, run_env, size, missing.rollouts) as stages:
+            wanted = [*map(info.wanted, store.reader.index.queries)]
+            size = Size(len(wanted), max(wanted, default=plan.settings.n))
+            left = missing.rollouts, CallBudget(calls)
+            async with _open_stages(plan, spec, store, cache, run_env, size, *left) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 if not missing.rollouts and missing.like and stages.batches and stages.batches.waits_on:
@@ -184,6 +191,19 @@ async def resume_run(
                     run_env.progress.total("rollouts", missing.count, missing.count)
                 await stages.open_groups.each(store.reader.queries() if queries is None else queries, stages.complete)
         return stages.result
+
+
+def _check_branches(info: RunInfo, agent: LoadedAgent | None, settings: Settings, calls: int | None) -> None:
+    """Raise UsageError where branches could not be given what they begin with, or their calls could not be counted."""
+    if agent is None or not info.branches:
+        return
+    if not agent.replayable:
+        raise UsageError(f"agent {agent.name!r} says REPLAYABLE = False: no branch can be taken up with it")
+    if settings.engine == "ray":
+        raise UsageError(f"{option('engine', 'ray')}: branches are taken up on this machine; leave it out")
+    if calls is not None and settings.isolate == "process":
+        instead = f"{option('max_cost')} holds there"
+        raise UsageError(f"{option('budget', calls)}: model calls in processes are not counted; {instead}")
 
 
 @dataclass(frozen=True)
@@ -241,7 +261,8 @@ class _Stages:
                 place.holds(group)
                 self.ranking.prefetch(group, early)
 
-            group = await self.engine.roll_out(query, kept, GroupWatch(place.placed, ended))
+            of_query = self.missing.get(query.id) if self.missing else None
+            group = await self.engine.roll_out(query, kept, GroupWatch(place.placed, ended), of_query)
             self.equal_answers.look(group)
             place.placed()
             place.holds(group)
@@ -257,6 +278,7 @@ async def _open_stages(
     run_env: RunEnvironment,
     size: Size,
     missing: Mapping[str, Sequence[int]] | None = None,
+    calls: CallBudget | None = None,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
     settings, ceiling, most_groups = plan.settings, cache.ceiling, math.inf
@@ -273,7 +295,15 @@ async def _open_stages(
                 maker, run_id = maker_elsewhere(settings), store.reader.info.id
                 before = attempts_before(store, missing or {}, run_env.progress.note)
                 opening = open_engine(
-                    agent, settings, store, run_env, maker, run_id=run_id, ceiling=ceiling, attempts_before=before
+                    agent,
+                    settings,
+                    store,
+                    run_env,
+                    maker,
+                    run_id=run_id,
+                    ceiling=ceiling,
+                    attempts_before=before,
+                    calls=calls,
                 )
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)
@@ -351,44 +381,3 @@ async def _check_agent(store: RunStore, engine: Engine, *, accept: bool) -> None
             f"it, or go on with {switch('accept_changed_agent')}"
         )
     store.accept("changed agent")
-
-
-_FIRST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
-
-
-def refuse_idle_wait(*, by_batch: object) -> None:
-    """Raise UsageError where the user asks to wait and no judge is asked `by_batch`."""
-    if not by_batch:
-        raise UsageError(f"{switch('wait')} is for a judging by batch: add {switch('judge_batch')}, or leave it out")
-
-
-def refuse_idle_wait_for(folder: Path, changes: Mapping[str, Any], *, resuming: bool = False) -> None:
-    """Raise UsageError where the user asks to wait, and neither an archived run nor `changes` judge by batch."""
-    with RunReader(folder) as reader:
-        heads = reader.heads() if resuming else []  # a ranking by batch counts where it may be gone on with
-        of_run = [reader.info.settings.get("judge_batch"), *(head.settings.get("judge_batch") for head in heads)]
-    asked = changes.get("judge_batch")
-    refuse_idle_wait(by_batch=any(of_run) if asked is None else asked)
-
-
-async def stay_until_judged(
-    result: RunResult, loaded: LoadedAgent | Callable[[], LoadedAgent] | None, run_env: RunEnvironment
-) -> RunResult:
-    """Go on with a run as often as batches are over, until nothing waits for one; `loaded` as `resume_run` has it."""
-    pause_s, began = _FIRST_PAUSE_S, run_env.clock()
-    while result.waiting and not (result.stopped or run_env.stop.asked):
-        run_env.progress.note(f"waiting: {result.waiting}")
-        await anyio.sleep(pause_s)
-        before = result
-        result = await resume_run(before.path, loaded or _refuse_rollouts, run_env) or replace(before, waiting=None)
-        same = result.ranking_id == before.ranking_id
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S) if same else _FIRST_PAUSE_S
-        result = replace(result, spent=result.spent + before.spent)
-        if futile_batches(before.path, began) >= MOST_MISSES:
-            break  # what fails as a whole fails again: the notes have said why
-    return result
-
-
-def _refuse_rollouts() -> LoadedAgent:
-    raise UsageError(f"rollouts of the run are missing; {call('resume')} runs them")

@@ -27,6 +27,7 @@ from harness.core.settings_sources import load
 from harness.core.user_files import is_file
 from harness.endpoints.credentials import Credentials
 from harness.pipeline.run_environment import RunEnvironment
+from harness.rollouts.branches import branch_start, gone_on
 from harness.rollouts.checkpoints import Attempted, attempted_before
 from harness.rollouts.loading import LoadedAgent, is_plain_name, load_agent
 
@@ -161,14 +162,19 @@ def attempts_before(
         note(f"{errors.counted(len(strange), 'rollout')} begin anew: what was kept is not of this machine")
 
     def before(query: str, index: int) -> Attempted | None:
+        branch = store.reader.info.branch(query, index)
+        start = branch_start(store.reader, query, branch) if branch else None
+        anew = start and start.attempted()
         if (attempt := kept.get((query, index))) is None:
-            return None
+            return anew
         try:
             had = attempted_before(attempt, store.reader.blobs.get)
         except errors.ArchiveDamaged as exc:  # the texts may have been lost with the power
             note(f"rollout {index} of query {query} begins anew: what was kept of it cannot be read ({exc})")
-            return None
-        return had if had.calls and not had.is_bound else None
+            return anew
+        if start:
+            had = gone_on(start, had)
+        return had if had.calls and not had.is_bound else anew
 
     return before
 

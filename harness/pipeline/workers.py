@@ -14,9 +14,9 @@ from harness.core.progress import Progress, Silent
 from harness.core.records import Query, Rollout
 from harness.endpoints.gate import GateLesson, Gates
 from harness.endpoints.refused_settings import SettingLesson
-from harness.rollouts.attempt import RunContext
 from harness.rollouts.loading import LoadedAgent, load_agent
 from harness.rollouts.maker import BegunRollout, FirstCall
+from harness.rollouts.run_context import RunContext
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ def _rollout(rollout: Rollout, ranked: Ranked) -> dict[str, Any]:
         "role": rollout.role,
         "temperature": rollout.requested.temperature,
         **({"recipe": rollout.recipe.name} if rollout.recipe else {}),
+        **({"branch": rollout.branch.model_dump(mode="json")} if rollout.branch else {}),
         "status": rollout.status,
         "failure": rollout.failure.model_dump(mode="json") if rollout.failure else None,
         "capture": rollout.capture,

@@ -168,6 +168,8 @@ class ToolOutput:
     error: str | None
     started_at: str
     ended_at: str
+    decision: TimedDecision | None = None
+    """What had been decided on the call, where it needed approval; of a branch alone."""
 
 
 def _own_call(context: Any, tool: Any) -> str | None:
@@ -217,6 +219,8 @@ class ToolHooks(RunHooks[Any]):
         """Note that the tool call that is under way here does not run, but gives what it gave before."""
         if span := get_current_span():
             self.given_again[span.span_id] = output
+            if output.decision:
+                self.decisions[span.span_id] = output.decision
             if output.error:
                 self.errors[span.span_id] = output.error
 

@@ -2,104 +2,49 @@
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any
 
 import anyio
-from agents import Agent, ModelProvider, ModelSettings, RunConfig, Runner
+from agents import Agent, ModelSettings, RunConfig, Runner
 from agents.tracing import Span, gen_trace_id, trace
 
-from harness.archive.store import Store
 from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import Refused, option
-from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, StopSign
 from harness.core.recipes import Recipe
 from harness.core.records import Bill, Effective, ModelCall, Query, Role, Rollout, Sampling, Trajectory
-from harness.core.settings import Settings
-from harness.endpoints.address import Endpoint
-from harness.endpoints.costs import UNKNOWN_ADDRESS, Ceiling, PriceList, price_list
-from harness.endpoints.gate import EndpointState
+from harness.endpoints.costs import UNKNOWN_ADDRESS
 from harness.endpoints.retries import agent_retries
 from harness.offline.model import OfflineModel
 from harness.rollouts.agent_code import NO_CONTEXT, ends_rollout, reads_no_context
 from harness.rollouts.capture import SPAN_LOG, stray_replies
 from harness.rollouts.checkpoints import OF_THE_REQUEST, Attempted, GivenAgain, Keeper
 from harness.rollouts.lifecycle import REWARD_S, RolloutScope, set_up, verified
-from harness.rollouts.loading import AgentEnv, LoadedAgent
+from harness.rollouts.loading import AgentEnv
 from harness.rollouts.model_calls import CallTotals, PackedCalls, capture_gaps, total_calls
 from harness.rollouts.model_request import split_think
-from harness.rollouts.models import LoopModels, RecordedModel, RecordedProvider, RolloutRuns, recorded
+from harness.rollouts.models import RecordedModel, RecordedProvider, RolloutRuns, recorded
 from harness.rollouts.outcomes import AgentOutcome, app_outcome, read_outcome
-from harness.rollouts.recorder import BeginsAnew, Recorder, failure_from, not_whole, timed_out
+from harness.rollouts.recorder import (
+    BeginsAnew,
+    CannotBranch,
+    RecordedCall,
+    Recorder,
+    failure_from,
+    not_whole,
+    timed_out,
+)
+from harness.rollouts.run_context import RunContext
 from harness.rollouts.run_options import refuse_two_servers, what_became
 from harness.rollouts.sandboxes import Workspaces
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
 from harness.rollouts.variation import dealt, refused_words, sampling_for, vary_in, with_variant
-from harness.rollouts.written_files import OnWrite, writes_told
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """Where a run's models come from. `endpoint` None: the embedded model if `offline`, else models of the agent's."""
-
-    endpoint: Endpoint | None
-    provider: ModelProvider
-    offline: bool
-    state: EndpointState
-    """What the run has learnt about its model servers."""
-    elsewhere: Callable[[], LoopModels]
-    """Makes the same models anew, for another event loop."""
-
-    @property
-    def base_url(self) -> str | None:
-        """The address by which the models are priced."""
-        return self.endpoint.base_url if self.endpoint else UNKNOWN_ADDRESS
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """What all rollouts of a run share."""
-
-    loaded: LoadedAgent
-    settings: Settings
-    models: ModelSource
-    run_id: str
-    store: Store
-    progress: Progress
-    clock: Clock
-    ceiling: Ceiling = field(default_factory=Ceiling)
-    stop: StopSign = field(default_factory=StopSign)
-    deadline: Deadline = NO_DEADLINE
-    configs: dict[Sampling, RunConfig] = field(default_factory=dict[Sampling, RunConfig])
-    """The SDK's run configuration for each kind of rollout, made once: making one takes most of a millisecond."""
-    alternatives: Sequence[ModelSource] = ()
-    """The servers of the run's models, where there are several: each rollout goes to one of them."""
-    own_state: Callable[[], Any] = lambda: None
-    """Returns what a rollout has outside of the context that its next attempt will not have; None for nothing."""
-    attempts_before: Callable[[str, int], Attempted | None] = lambda _query, _index: None
-    """Returns what the archive has of an attempt at a rollout, by query and index, to go on from."""
-    noted: set[str] = field(default_factory=set[str])
-    """Agents of whose own temperature it has been said that it gives way, and NO_CONTEXT where that has been said."""
-    on_write: OnWrite = lambda _path, _rollout: None
-    """Told of each file that a rollout opens for writing."""
-    policy_version: Callable[[], int] | None = None
-    """Tells which version of the policy the server samples from now; None: nobody trains it."""
-
-    @property
-    def given_up(self) -> str | None:
-        """Why no rollout is begun any more: every server of the run's models was given up; None while one is asked."""
-        reasons = [source.state.gate.down_for("agent") for source in self.alternatives or (self.models,)]
-        return None if None in reasons else "; ".join(map(str, reasons))
-
-    @cached_property
-    def prices(self) -> PriceList:
-        """What tokens cost."""
-        return price_list(self.settings)
+from harness.rollouts.written_files import writes_told
 
 
 @dataclass(frozen=True)
@@ -134,6 +79,8 @@ class Attempt:
     @cached_property
     def recipe(self) -> Recipe | None:
         """How it differs from the agent as it stands."""
+        if self.before and self.before.start:
+            return self.before.start.recipe
         return dealt(self.run_context.settings, self.query.id, self.index)
 
     @cached_property
@@ -182,11 +129,23 @@ class Attempt:
         keeper = Keeper(recorder, self.run_context.store, self.query.id, self.index, self.trace_id, state, self.packed)
         recorder.kept, hooks.began, hooks.ended = keeper.replied, keeper.began, keeper.ended
         if before:
-            keeper.before_s, recorder.give_again = before.elapsed_s, GivenAgain(before, hooks).reply
+            keeper.had.start = before.start
+            redact = self.run_context.store.redact
+            keeper.before_s, recorder.give_again = before.elapsed_s, GivenAgain(before, hooks, redact).reply
+            recorder.before_call = self._before_call
         return keeper
 
+    def _before_call(self, call: RecordedCall) -> None:
+        """Count a call that is about to be made. Raises CannotBranch, OutOfCalls."""
+        start = self.before.start if self.before else None
+        if start and start.calls and call.is_bound:
+            raise CannotBranch("its requests go on from what the server keeps of the conversation, and not of a branch")
+        self.run_context.calls.take()
+
     def cannot_go_on(self, outcome: AgentOutcome) -> str | None:
-        """Return why an attempt cannot go on from what the one before has had; None where it can."""
+        """Return why an attempt cannot go on from what the one before has had; None where it can, or nothing else."""
+        if self.before and self.before.is_fresh:
+            return None
         if isinstance(outcome.error, BeginsAnew):
             return str(outcome.error)
         has_new = any(call.response and not call.is_kept for call in self.recorder.calls)
@@ -274,11 +233,18 @@ class Attempt:
             clean_up_error=self.scope.clean_up_error,
             started_at=self.started,
             duration_s=anyio.current_time() - self.began_s + before_s,
-            calls_kept=sum(call.is_kept for call in self.recorder.calls) or None,
+            calls_kept=sum(call.is_kept and not call.is_prefix for call in self.recorder.calls) or None,
+            branch=self.before.start.branch if self.before and self.before.start else None,
+            state_changed=self._state_changed(replies),
             fingerprint=self.recorder.fingerprint,
             instructions=first_request.get("instructions"),
             tool_names=tuple(t["name"] for t in first_request.get("tools", ())),
         )
+
+    def _state_changed(self, replies: Sequence[WitnessedCall]) -> int | None:
+        replied = [reply.recorded for reply in replies if reply.recorded and reply.recorded.response]
+        changed = self.recorder.state_changed
+        return next((at for at, call in enumerate(replied, 1) if call is changed), None)
 
     def _effective(self, calls: CallTotals) -> Effective:
         merged = self.scope.merged

@@ -9,7 +9,7 @@ again, so nothing is kept from its end on.
 import copy
 import hashlib
 import pickle  # noqa: TID251 - for a hash of what it gives: nothing is kept, and nothing is loaded
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from pydantic import TypeAdapter
 from harness.archive.checkpoints import KeptAttempt, KeptOutput, KeptReply
 from harness.archive.store import Store
 from harness.archive.typed_records import checked
+from harness.core.branch_point import BranchPoint
+from harness.core.recipes import Recipe
 from harness.core.records import BUILT_LATER, Bill
 from harness.endpoints.refused_settings import seed_in, with_seed
 from harness.endpoints.usage import bill_of
@@ -28,14 +30,34 @@ from harness.rollouts.approval_gate import ToolHooks, ToolOutput
 from harness.rollouts.capture import WireReply, spans_of_rollout
 from harness.rollouts.graph import is_agent
 from harness.rollouts.model_calls import PackedCalls
-from harness.rollouts.model_request import as_archived, as_returned, input_items
+from harness.rollouts.model_request import Scrub, as_archived, as_returned, first_change, input_items, likeness
 from harness.rollouts.raw import RawCall, pack_tokens, unpack, unpack_tokens
-from harness.rollouts.recorder import BeginsAnew, RecordedCall, Recorder
+from harness.rollouts.recorder import BeginsAnew, CannotBranch, RecordedCall, Recorder
+from harness.rollouts.sandboxes import at_usual_place
 from harness.rollouts.steps import spans_around
 
 OF_THE_REQUEST = frozenset({"BadRequestError", "UnprocessableEntityError"})
 """What a request with another server's replies in it may fail of."""
 _OTHER_TOOLS = "apply_patch", "code_interpreter", "computer", "custom_tool", "local_shell", "shell"
+
+
+@dataclass(frozen=True)
+class BranchStart:
+    """Where a branch begins: what it is given of the rollout that it is taken up from, and what is expected of it."""
+
+    branch: BranchPoint
+    recipe: Recipe | None
+    """That of the rollout, and so of the branch."""
+    calls: Sequence[RecordedCall] = ()
+    """Those that are given again."""
+    outputs: Mapping[tuple[int, str], ToolOutput] = field(default_factory=dict[tuple[int, str], ToolOutput])
+    """As `Attempted.outputs`; none where the tools run again."""
+    next_requests: Sequence[Mapping[str, Any]] = ()
+    """Of which the first that is bought must be one; none where any may come, after an edit."""
+
+    def attempted(self) -> "Attempted":
+        """Return what an attempt before would have had that was cut off here."""
+        return Attempted([*self.calls], dict(self.outputs), start=self)
 
 
 @dataclass
@@ -48,6 +70,22 @@ class Attempted:
     """Of tool calls that ended, by the place of the reply that asked for them, and their ids."""
     elapsed_s: float = 0.0
     """How long the attempt had taken."""
+    start: BranchStart | None = None
+    """Of a branch: where it begins."""
+
+    def anew(self) -> "Attempted | None":
+        """Return what to begin anew from: a branch begins where it is taken up, all else without anything."""
+        return self.start.attempted() if self.start else None
+
+    def or_anew(self) -> "Attempted":
+        """Return itself; what a branch begins with, where not all of that was given again yet: it is never bought."""
+        given = sum(call.is_prefix for call in self.calls)
+        return self.start.attempted() if self.start and given < len(self.start.calls) else self
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is a branch of which nothing was bought yet."""
+        return self.start is not None and all(call.is_prefix for call in self.calls)
 
     @property
     def is_bound(self) -> bool:
@@ -113,7 +151,8 @@ class Keeper:
         asks = isinstance(tool, FunctionTool) and self._has_asked(span)
         if place is None or self.recorder.fatal or asks or not isinstance(tool, FunctionTool) or is_agent(tool):
             return
-        self._is_open = self._is_open and self._began_as is not None and self._began_as == _state_of(self.state())
+        if self._is_open and (self._began_as is None or self._began_as != _state_of(self.state())):
+            self._is_open, self.recorder.state_changed = False, self.had.calls[place]
         if self._is_open and (sent := _as_sent(call_id, tool, output)) is not None:
             hooks, now = self.recorder.hooks, get_trace_provider().time_iso()
             again = hooks.given_again.get(span.span_id)
@@ -154,6 +193,7 @@ class Keeper:
                 started_at=call.started_at,
                 ended_at=call.ended_at,
                 elapsed_s=self.had.elapsed_s,
+                is_prefix=call.is_prefix,
             )
         )
 
@@ -167,38 +207,57 @@ class Keeper:
 class GivenAgain:
     """Gives a new attempt what the one before had, for as long as the attempt asks for it."""
 
-    def __init__(self, before: Attempted, hooks: ToolHooks) -> None:
-        """Give again what `before` had; `hooks` are told of tool calls that do not run."""
+    def __init__(self, before: Attempted, hooks: ToolHooks, redact: Scrub) -> None:
+        """Give again what `before` had; `hooks` are told of tool calls that do not run. What was kept is redacted."""
         self._before, self._hooks = before, hooks
-        self._requests = [as_archived(call.request, str) for call in before.calls]
+        self._scrub: Scrub = (lambda text: at_usual_place(redact(text))) if before.start else str
+        self._requests = [as_archived(call.request, self._scrub) for call in before.calls]
         self._unused = list(range(len(before.calls)))
+        expected = before.start.next_requests if before.start and before.is_fresh else ()
+        self._expected = [as_archived(request, self._scrub) for request in expected]
 
     def reply(
         self, request: dict[str, Any], settings: ModelSettings, model: str | None, tools: list[Tool]
     ) -> RecordedCall | None:
         """Return the kept call that a request is, or None for a new one; tools that ended are not to run again.
 
-        Raises BeginsAnew where the attempt before asked something else.
+        Raises BeginsAnew where the attempt before asked something else, CannotBranch where the rollout did that this
+        one is a branch of.
         """
-        if not self._unused:
+        if not (self._unused or self._expected):
             return None
-        now, calls = as_archived(request, str), self._before.calls
+        now, calls = as_archived(request, self._scrub), self._before.calls
         same = next((i for i in self._unused if self._requests[i] == now), None)
+        if same is None and self._expected:
+            if now not in self._expected:
+                raise CannotBranch(self._difference(now))
+            self._expected = []  # what comes from now on may be new
+            return None
         if same is None:
             if any(_is_same_run(self._requests[i], now) for i in self._unused):
                 raise BeginsAnew(f"its model call {len(calls) - len(self._unused) + 1} is another than before")
             return None  # a call that was in flight, or after one: runs beside it may still have replies here
         call = calls[same]
-        if call.model != model or call.settings.temperature not in {None, settings.temperature}:
+        if call.is_prefix and call.model != model:
+            raise CannotBranch(f"model call {same + 1} was of the model {call.model}, and is of {model} now")
+        is_other = call.model != model or call.settings.temperature not in {None, settings.temperature}
+        if is_other and not call.is_prefix:
             raise BeginsAnew("its model or temperature is another than before")
         self._unused.remove(same)
         tools[:] = [self._stub(tool, same) for tool in tools]  # the SDK runs the tools of that list
         span = get_current_span()
         return replace(call, parent_span=span and span.span_id, is_kept=True, response=copy.deepcopy(call.response))
 
+    def _difference(self, now: Mapping[str, Any]) -> str:
+        """Return in words how a request differs first from the recorded one that is most like it."""
+        recorded = [(i, self._requests[i]) for i in self._unused]
+        recorded += [*enumerate(self._expected, len(self._requests))]
+        number, nearest = max(recorded, key=lambda numbered: (*likeness(numbered[1], now), -numbered[0]))
+        return f"model call {number + 1} is another than recorded: {first_change(nearest, now).words}"
+
     def _stub(self, tool: Tool, place: int) -> Tool:
         outputs = {call_id: output for (at, call_id), output in self._before.outputs.items() if at == place}
-        if not outputs or not isinstance(tool, FunctionTool) or is_agent(tool):
+        if not outputs or not isinstance(tool, FunctionTool) or (is_agent(tool) and not self._before.start):
             return tool
 
         async def invoke(context: Any, arguments: str) -> Any:
@@ -210,6 +269,8 @@ class GivenAgain:
 
         stub = copy.copy(tool)
         stub.on_invoke_tool = invoke
+        if any(output.decision for output in outputs.values()):
+            stub.needs_approval = False  # a refusal's message is among the recorded outputs
         return stub
 
 
@@ -223,11 +284,12 @@ def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
             with_seed(ModelSettings(temperature=line.temperature, top_p=line.top_p), line.seed),
             line.model,
             call.request,
-            _wire_reply(line.wire, call.reply, where),
+            _wire_reply(line.wire, call.reply, where, is_paid=not line.is_prefix),
             call.reply,
             own_model=line.own_model,
             started_at=line.started_at,
             ended_at=line.ended_at,
+            is_prefix=line.is_prefix,
         )
         for line, call in zip(kept.replies, raw, strict=True)
     ]
@@ -246,10 +308,10 @@ def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
 _BILL = TypeAdapter[Bill | None](Bill | None, config=BUILT_LATER)
 
 
-def _wire_reply(kept: Mapping[str, Any], reply: ModelResponse, where: str) -> WireReply:
+def _wire_reply(kept: Mapping[str, Any], reply: ModelResponse, where: str, *, is_paid: bool) -> WireReply:
     wire = dict(kept)
     bill = checked(wire.pop("bill", None), _BILL.validate_python, where)
-    return WireReply(**wire, bill=bill or bill_of(reply))
+    return WireReply(**wire, bill=bill or (bill_of(reply) if is_paid else None))
 
 
 def _as_sent(call_id: str, tool: Tool, output: Any) -> Any:

@@ -17,11 +17,12 @@ from harness.core.records import Failure, Group, Query, Rollout
 from harness.core.sync import start_child
 from harness.core.turns import BEGINNING, my_turn
 from harness.endpoints.gate import Gate
-from harness.rollouts.attempt import Attempt, RunContext
+from harness.rollouts.attempt import Attempt
 from harness.rollouts.capture import SPAN_LOG, check_tracing
 from harness.rollouts.checkpoints import OF_THE_REQUEST, Attempted
-from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, RolloutsHere
-from harness.rollouts.recorder import Recorder
+from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, RolloutsHere, record_lost
+from harness.rollouts.recorder import Recorder, failure_from
+from harness.rollouts.run_context import RunContext
 
 _FIRST_REST_S = 1.0
 _LONGEST_REST_S = 60.0
@@ -91,7 +92,7 @@ class RolloutsOnServers:
                 return False
             if had.calls and failure.type in OF_THE_REQUEST:
                 return False
-            begun.before = had if had.calls else None
+            begun.before = had if had.calls or had.start else None
             self._note(server, failure.kind, failure.message)
             return True
 
@@ -204,13 +205,21 @@ class Engine:
         def is_late() -> bool:
             return anyio.current_time() >= self._waits_until(done)
 
+        before, calls = self.run_context.attempts_before(query.id, index), self.run_context.calls
+        start = before.start if before else None
+        expected = max(1, len(start.next_requests)) if start else 0
+        if not await calls.begin(expected):
+            self.first_call.over()
+            failure = failure_from(calls.used_up(), Recorder(state=self.run_context.models.state))
+            done[index] = record_lost(self.run_context, query, index, failure, branch=start and start.branch)
+            return
         if self.run_context.stop.asked or self.run_context.given_up or not await ceiling.begin("agent"):
+            calls.end(expected)
             if leads:
                 self.first_call.over()
             return
         try:
             await my_turn(index + 1 if self.run_context.deadline.is_set else BEGINNING)  # else a free place goes first
-            before = self.run_context.attempts_before(query.id, index)
             await self.maker.make(BegunRollout(query, index, self.first_call, done, is_late, before, leads=leads))
             await self.run_context.store.commit()
             if (failure := done[index].failure) and failure.kind == "quota":
@@ -218,6 +227,7 @@ class Engine:
                 raise OutOfQuota(self.run_context.given_up or why)
             cost = done[index].cost
         finally:
+            calls.end(expected)
             ceiling.end("agent", cost)
 
     async def fingerprint(self, query: Query, index: int) -> str | None:

@@ -14,11 +14,12 @@ from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit, as_refusal
 from harness.rollouts.agent_code import NO_CONTEXT
 from harness.rollouts.approval_gate import ChosenApprover
-from harness.rollouts.attempt import Attempt, RunContext, sampling_seed
+from harness.rollouts.attempt import Attempt, sampling_seed
 from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.outcomes import AgentOutcome
 from harness.rollouts.recorder import Recorder
+from harness.rollouts.run_context import RunContext
 from harness.rollouts.variation import dealt, vary_in
 
 
@@ -103,14 +104,14 @@ class RolloutsHere:
     async def make(self, begun: BegunRollout) -> None:
         """Run the agent once, as RolloutMaker says; from the beginning where it cannot go on from an attempt before."""
         while why := await self._make(begun):
-            begun.before = None
+            begun.before = begun.before and begun.before.anew()
             self.run_context.progress.note(f"rollout {begun.index} of query {begun.query.id} begins anew: {why}")
 
     async def _make(self, begun: BegunRollout) -> str | None:
         """Make the rollout, or return why it cannot go on from what the attempt before has had."""
         run_context, query, index = self.run_context, begun.query, begun.index
-        settings = run_context.settings
-        recipe = dealt(settings, query.id, index)
+        settings, start = run_context.settings, begun.before.start if begun.before else None
+        recipe = start.recipe if start else dealt(settings, query.id, index)
         recorder = Recorder(
             on_reply=begun.first_call.reply,
             state=run_context.models.state,
@@ -128,8 +129,8 @@ class RolloutsHere:
         def had() -> Attempted | None:
             """Return what another server can go on from; None where it cannot."""
             if not recorder.has_reply:
-                return Attempted()
-            return keeper.had if keeper and not keeper.had.is_bound else None
+                return (begun.before and begun.before.anew()) or Attempted()
+            return keeper.had.or_anew() if keeper and not keeper.had.is_bound else None
 
         recorder.goes_elsewhere = lambda: had() is not None and self.other_is_up()
         try:

@@ -99,11 +99,15 @@ def sent_item(requests: Sequence[Mapping[str, Any]], at: int, call_id: str | Non
 
 
 def as_returned(output: Any) -> Any:
-    """Return an output that a request has as a tool returns it: parts have types of their own there."""
+    """Return an output that a request has as a tool returns it: parts have types of their own there.
+
+    One text stands alone, as an MCP server's does: people and judges read it as it was.
+    """
     if not isinstance(output, list | tuple):
         return output
     parts = cast("Sequence[Mapping[str, Any]]", output)
-    return [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
+    returned = [{**part, "type": str(part.get("type", "")).removeprefix("input_")} for part in parts]
+    return returned[0] if len(returned) == 1 and returned[0]["type"] == "text" else returned
 
 
 def _answers(item: Any, call_id: str) -> bool:
@@ -148,6 +152,12 @@ class Divergence(Record):
     tool: str | None = None
     detail: str = ""
     diff: str = ""
+
+    @property
+    def words(self) -> str:
+        """What changed, on one line."""
+        lines = [line for line in self.diff.splitlines() if line[:1] in {"-", "+"} and line[:3] not in {"---", "+++"}]
+        return ": ".join(filter(None, (self.what, self.tool or self.detail, " ".join(lines)[:600])))
 
 
 def as_archived(request: Request, scrub: Scrub) -> dict[str, Any]:

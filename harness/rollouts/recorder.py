@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import agents
+import anyio
 import openai
 from agents import ModelResponse, ModelSettings, Tool
 from agents.tracing import get_trace_provider, response_span
 
+from harness.core.errors import option
 from harness.core.records import Failure, FailureKind
 from harness.core.unicode import valid_unicode
 from harness.endpoints.breaker import EndpointDown
@@ -43,6 +45,8 @@ class RecordedCall:
     ended_at: str | None = None
     is_kept: bool = False
     """An attempt before has made it; this one was given the reply again."""
+    is_prefix: bool = False
+    """The rollout that this one is a branch of has made it, and paid for it."""
     is_bound: bool = False
     """The request goes on from what its server keeps: an earlier response, or a conversation."""
 
@@ -80,13 +84,22 @@ class Recorder:
         lambda _request, _settings, _model, _tools: None
     )
     """Returns the call of an attempt before that a request is, if any, with stubs in the place of tools."""
+    before_call: Callable[[RecordedCall], None] = lambda _: None
+    """Called before a model is asked. What it raises ends the rollout."""
+    state_changed: RecordedCall | None = None
+    """The call that asked for the first tool that changed what no request shows, if any did."""
     no_thread: bool = False
     """A tool was given up before any thread was free for it."""
     _lost_s: float = 0.0
     _failed_s: float | None = None
 
     def begin(self, call: RecordedCall) -> None:
-        """Note a call that begins; the wait since a failed call ends here."""
+        """Note a call that begins; the wait since a failed call ends here. Raises what `before_call` raises."""
+        try:
+            self.before_call(call)
+        except Exception as exc:
+            self.fatal = exc
+            raise
         call.began_s = self.limit.spent_s
         if self._failed_s is not None:
             self._lost_s, self._failed_s = self._lost_s + call.began_s - self._failed_s, None
@@ -122,11 +135,11 @@ class Recorder:
     ) -> ModelResponse | None:
         """Return the reply that an attempt before had to a request, if any; it is a call of this attempt, too.
 
-        Raises BeginsAnew where the attempt before asked something else.
+        Raises BeginsAnew where the attempt before asked something else, CannotBranch of a branch.
         """
         try:
             call = self.give_again(request, settings, model, tools)
-        except BeginsAnew as exc:
+        except (BeginsAnew, CannotBranch) as exc:
             self.fatal = exc
             raise
         if call is None:
@@ -157,6 +170,53 @@ class BeginsAnew(Exception):
     """Ends an attempt that asks something else than the one whose replies it is given."""
 
 
+class CannotBranch(Exception):
+    """Ends a branch before anything is bought for it: it cannot be taken up where it should be."""
+
+
+class OutOfCalls(Exception):
+    """Ends a branch whose next model call would be one more than --budget allows."""
+
+
+@dataclass
+class CallBudget:
+    """How many model calls branches may make."""
+
+    most: int | None = None
+    """None: as many as they ask for."""
+    made: int = 0
+    _under_way: int = 0
+    _ended: anyio.Event = field(default_factory=anyio.Event)
+
+    async def begin(self, expected: int) -> bool:
+        """Return whether a branch that is `expected` to make so many calls fits beside those that are under way.
+
+        Each of these may make twice as many as expected: a branch waits for what they leave.
+        """
+        while self.most is not None and self.made + 2 * self._under_way + expected > self.most:
+            if not self._under_way:
+                return False
+            await self._ended.wait()
+        self._under_way += expected
+        return True
+
+    def end(self, expected: int) -> None:
+        """Note that a branch has ended."""
+        self._under_way -= expected
+        self._ended.set()
+        self._ended = anyio.Event()
+
+    def take(self) -> None:
+        """Count a call. Raises OutOfCalls."""
+        if self.most is not None and self.made >= self.most:
+            raise self.used_up()
+        self.made += 1
+
+    def used_up(self) -> OutOfCalls:
+        """Return what ends a branch that needs more."""
+        return OutOfCalls(f"{option('budget', self.most)} leaves no room for it: {self.made} calls are made")
+
+
 class StoppedBeforeFirstCall(Exception):
     """Ends a rollout of which only the fingerprint is wanted."""
 
@@ -171,6 +231,8 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
     (agents.ModelRefusalError, "refusal"),
     (agents.ToolTimeoutError, "tool"),
     (agents.ModelTimeoutError, "network"),
+    (CannotBranch, "internal"),
+    (OutOfCalls, "cancelled"),
 )
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, islice, pairwise
 from typing import Literal
 
@@ -108,6 +108,18 @@ def group_may_go_in(group: RankedGroup, rules: ExportRules, losses: Losses) -> b
     return reason is None
 
 
+def without_edited(group: RankedGroup, rules: ExportRules, losses: Losses) -> RankedGroup:
+    """Return a group without branches of which a person edited a step, unless they may go in; they are counted."""
+    edited = {r.index for r in group.group.rollouts if r.branch and r.branch.edit}
+    if not edited or "edited" in rules.included:
+        return group
+    losses.add("rollout", f"a person edited a step of it ({switch('include_edited')} takes it)", len(edited))
+    left = group.group.model_copy(update={"rollouts": [r for r in group.group.rollouts if r.index not in edited]})
+    basis = left.basis if group.ranked.basis == group.group.basis else group.ranked.basis
+    siblings = tuple(pair for pair in group.siblings if edited.isdisjoint({pair.better[0], pair.worse[0]}))
+    return replace(group, group=left, ranked=group.ranked.model_copy(update={"basis": basis}), siblings=siblings)
+
+
 def rewards_teach(choices: Sequence[Candidate], rules: ExportRules, losses: Losses) -> bool:
     """Return whether the rewards of a group can be compared, and differ; if not, count why."""
     models = {sequence.turns[0].model for candidate in choices for sequence in candidate.sequences}
@@ -192,8 +204,11 @@ def sibling_pairs(group: RankedGroup, rules: ExportRules, losses: Losses) -> lis
     """Return the steps after one prompt of which one led to more, the surest first; the others are counted."""
     least = SIBLING_CONFIDENCE if rules.confidence is None else rules.confidence
     sound: list[SiblingPair] = []
+    forked = {(r.index, r.branch.call) for r in group.group.rollouts if r.branch}
     for pair in sorted(group.siblings, key=lambda pair: -pair.probability):
-        if pair.probability < least:
+        if rules.pairs == "forks" and forked.isdisjoint(pair[:2]):
+            losses.add("pair", "no fork made either step")
+        elif pair.probability < least:
             losses.add("pair", f"p(better above worse) is below {least:g}")
         elif pair.difference < rules.least_margin:
             losses.add("pair", f"a margin below {rules.least_margin:g}")
@@ -215,7 +230,7 @@ def chosen_pairs(choices: Sequence[Candidate], choice: PairChoice) -> list[Ranke
             pairs = list(pairwise(choices))
         case "all":
             pairs = list(combinations(choices, 2))
-        case "siblings":
+        case "siblings" | "forks":
             pairs = []  # which are of steps, not of rollouts
     return [(better, worse) for better, worse in pairs if better.place.rank != worse.place.rank]
 

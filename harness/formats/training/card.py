@@ -19,7 +19,7 @@ from harness.core.records import Step
 from harness.core.unicode import valid_unicode
 from harness.formats.training.candidates import Losses, RankedGroup
 from harness.formats.training.registry import FORMATS, DatasetsType
-from harness.formats.training.rules import SIBLING_CONFIDENCE, USUAL_CONFIDENCE, ExportRules
+from harness.formats.training.rules import PAIRS_OF_STEPS, SIBLING_CONFIDENCE, USUAL_CONFIDENCE, ExportRules
 from harness.formats.turns import NO_TOKENS, TokenCounts
 
 
@@ -132,7 +132,7 @@ def _rules(content: CardContent) -> Iterator[str]:
         )
         most = "" if rules.per_query is None else f", at most {rules.per_query} of a query"
         yield f"pairs: {rules.pairs}{most}, with a margin of at least {rules.least_margin:g}"
-        if rules.pairs == "siblings":
+        if rules.pairs in PAIRS_OF_STEPS:
             sure = SIBLING_CONFIDENCE if rules.confidence is None else rules.confidence
             yield f"two steps after one prompt: p(better above worse) of at least {sure:g}"
             return

@@ -10,7 +10,7 @@ from harness.core.workspace_files import ChangedFile
 from harness.formats.json_values import parse_json
 from harness.formats.training import candidates, line_models
 from harness.formats.training.line_models import Part, faults
-from harness.formats.training.rules import ExportRules, SftStyle
+from harness.formats.training.rules import PAIRS_OF_STEPS, ExportRules, SftStyle
 from harness.formats.turns import NO_TOKENS, Message, TokenCounts, TurnSequence, step_fields, token_fields
 from harness.ranking.rewards import advantages
 
@@ -210,7 +210,7 @@ def preference_records(
     losses: candidates.Losses,
 ) -> Iterator[TrainingLine]:
     """Yield a line for each pair whose prompts and tools are the same; else for each turn at which the two part."""
-    if rules.pairs == "siblings":
+    if rules.pairs in PAIRS_OF_STEPS:
         yield from _sibling_records(group, choices, rules, losses)
         return
     for pair in candidates.preference_pairs(group, choices, rules, losses):

@@ -43,9 +43,11 @@ def choose_split(query_id: str, shares: Mapping[str, float]) -> str:
 
 
 ExportFormat = Literal["groups", "sft", "dpo", "openai-preference", "art", "atif", "parquet", "csv"]
-PairChoice = Literal["best-worst", "best-all", "adjacent", "all", "siblings"]
+PairChoice = Literal["best-worst", "best-all", "adjacent", "all", "siblings", "forks"]
+PAIRS_OF_STEPS = ("siblings", "forks")
+"""Pairs of steps after one prompt, not of rollouts: all, or those of which one was made by a fork."""
 SftStyle = Literal["trl", "trl-turns", "openai"]
-Included = Literal["anchor", "failed", "flagged", "cut", "varied"]
+Included = Literal["anchor", "failed", "flagged", "cut", "varied", "edited"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 PAIR_CHOICES: tuple[PairChoice, ...] = get_args(PairChoice)
 SFT_STYLES: tuple[SftStyle, ...] = get_args(SftStyle)

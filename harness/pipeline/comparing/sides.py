@@ -51,7 +51,9 @@ def shared(sides: Sequence[Mapping[str, str]]) -> list[SharedQuery]:
 
 
 def takes_part(rollout: Rollout) -> bool:
-    """Tell whether a rollout is compared: it ended well, or failed by the agent's own making."""
+    """Tell whether a rollout is compared: it ended well, or failed by the agent's own making, and nobody edited it."""
+    if rollout.branch and rollout.branch.edit:
+        return False
     return rollout.status == "ok" or (rollout.failure is not None and rollout.failure.kind in AGENT_FAILURES)
 
 

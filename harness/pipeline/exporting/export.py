@@ -22,12 +22,19 @@ from harness.core.unicode import valid_unicode
 from harness.formats.imported import unpack_turns
 from harness.formats.training import card
 from harness.formats.training.atif_trajectory import atif_lines
-from harness.formats.training.candidates import Losses, RankedGroup, TurnsOf, candidates, group_may_go_in
+from harness.formats.training.candidates import (
+    Losses,
+    RankedGroup,
+    TurnsOf,
+    candidates,
+    group_may_go_in,
+    without_edited,
+)
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import NotWhole, TrainingLine
 from harness.formats.training.registry import FORMATS
-from harness.formats.training.rules import WHOLE, ExportRules, choose_split
+from harness.formats.training.rules import PAIRS_OF_STEPS, WHOLE, ExportRules, choose_split
 from harness.formats.turns import TokenCounts, Turn, recorded_turns
 from harness.pipeline.exporting.files import ExportFiles, ParquetFiles
 from harness.report.judge_quality import judge_qualities
@@ -97,7 +104,7 @@ def groups_of(
     """Yield the ranked groups of a run in the order of its queries, with `unranked` all. Raises ArchiveDamaged."""
     judge_once = judge_at_need(ranking) if ranking else None
     odds = pair_odds(ranking, judge_once) if ranking else None
-    of_steps = rules.step_advantages or rules.pairs == "siblings"
+    of_steps = rules.step_advantages or rules.pairs in PAIRS_OF_STEPS
     credit = RunCredit(reader, ranking, judge=judge_once) if ranking and of_steps else None
     both_orders = ranking is not None and ranking.head.settings.get("order") == "both"
     for name in list(reader.index.queries):
@@ -258,7 +265,8 @@ class _Export:
         is_table = self.options.rules.format == "csv"
         with RunReader(folder) as reader:
             ranking, recorded_turns = _ranking(reader, self.options), turns_from(reader)
-            for group in groups_of(reader, ranking, self.options.rules, unranked=self.options.with_unranked):
+            for whole in groups_of(reader, ranking, self.options.rules, unranked=self.options.with_unranked):
+                group = without_edited(whole, self.options.rules, self.losses)
                 records = _RecordHashes(group, ranking.head.id if ranking else "none")
                 if self.options.rules.format == "parquet":
                     self._write_tables(group, records)

@@ -9,13 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Self
 
 from harness.core.rankings import Agreement, Match, PairJudgment
-from harness.core.records import Addable
 from harness.ranking.rewards import average_ranks
 
 _Z = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
+
+
+class Addable:
+    """The base of dataclasses of sums, which add up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the sums of both."""
+        return type(self)(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from operator import mul
 from typing import NamedTuple
 
 from harness.core.rankings import GroupRanking, PairJudgment
-from harness.core.records import Addable
-from harness.ranking.judge_stats.agreement import Share, centred_ranks
+from harness.ranking.judge_stats.agreement import Addable, Share, centred_ranks
 from harness.ranking.judge_stats.orders import OrderSums, first_side, order_sums
 
 TINY = 1e-9

@@ -16,7 +16,7 @@ from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.ranking.credit import GroupMargins, SiblingPair, StepCredit, group_credit, mean_spread
 from harness.ranking.margins import fit_margins
-from harness.ranking.path_graph import path_graph
+from harness.ranking.path_graph import PathGraph, path_graph
 from harness.ranking.pooled import fit_by
 from harness.ranking.reward_classes import RankedClass, learnt_from_queries, ranked_classes
 from harness.ranking.rewards import EPS
@@ -39,6 +39,7 @@ _Calls = Sequence[tuple[dict[str, Any], dict[str, Any]]]
 """Requests and replies."""
 WORTHS = ("margin", "verified")
 """What credits are points of: the margins of judged rollouts, or their verifiable rewards."""
+_NOT_RANKED = "it is not ranked yet"
 _NOT_JUDGED = "it is not judged"
 _LISTWISE = "a listwise judge gave its scores, and says nothing of how sure they are"
 _TOO_FEW = "fewer than two of its rollouts have both a margin and recorded calls"
@@ -223,6 +224,21 @@ class _Ends(NamedTuple):
     worth: str
 
 
+class GroupPaths(NamedTuple):
+    """The paths of the rollouts of a group that have a margin, and what became of them."""
+
+    rollouts: Sequence[Rollout]
+    calls: Mapping[int, _Calls]
+    """By rollout."""
+    states: Sequence[Sequence[str]]
+    graph: PathGraph
+    margins: GroupMargins
+    spread: float
+    """The mean spread of all groups."""
+    without: Sequence["CreditedRollout"]
+    """The others."""
+
+
 class RunCredit:
     """The credit of the steps of a ranked run, a group at a time."""
 
@@ -241,11 +257,18 @@ class RunCredit:
         while some := list(islice(left, _AT_ONCE)):
             ends = self._ends(ranked for query in some if (ranked := self._ranking.of(query)))
             for query in some:
-                yield self._group(query, ends.get(query.id, "it is not ranked yet"))
+                yield self._group(query, ends.get(query.id, _NOT_RANKED))
 
     def of(self, query: Query) -> CreditedGroup:
         """Return the credit of one group."""
         return next(self.of_all([query]))
+
+    def paths(self, query: Query) -> GroupPaths | str:
+        """Return the paths of a group; or why it has no credit, in words."""
+        ranked = self._ranking.of(query.id)
+        ends = self._ends([ranked])[query.id] if ranked else _NOT_RANKED
+        paths = ends if isinstance(ends, str) else self._paths(query, ends)
+        return paths if isinstance(paths, GroupPaths | str) else _TOO_FEW
 
     def of_readable(self, query: Query) -> CreditedGroup | None:
         """Return the credit of one group; None where its recorded calls are damaged: little else needs them."""
@@ -257,6 +280,22 @@ class RunCredit:
     def _group(self, query: Query, ends: _Ends | str) -> CreditedGroup:
         if isinstance(ends, str):
             return CreditedGroup(query, reason=ends)
+        paths = self._paths(query, ends)
+        if not isinstance(paths, GroupPaths):
+            return CreditedGroup(query, tuple(paths), ends.worth, _TOO_FEW)
+        able, calls, without = paths.rollouts, paths.calls, paths.without
+        credit = group_credit(paths.graph, paths.margins, paths.spread)
+        told = zip(able, paths.states, credit.steps, paths.margins.means.tolist(), strict=True)
+        credited = [_credited(one, calls[one.index], path, steps, end) for one, path, steps, end in told]
+        every = tuple(sorted([*credited, *without], key=lambda rollout: rollout.index))
+        pairs = tuple(
+            pair._replace(**{side: (able[at].index, step) for side, (at, step) in zip(_SIDES, pair[:2], strict=True)})
+            for pair in credit.pairs
+        )
+        return CreditedGroup(query, every, ends.worth, pairs=pairs)
+
+    def _paths(self, query: Query, ends: _Ends) -> GroupPaths | list[CreditedRollout]:
+        """Return the paths of a group; where too few have any, all rollouts without credit."""
         without, calls = list[CreditedRollout](), dict[int, _Calls]()
         group = group_of(self._reader, query, self._ranking.stored(query.id))
         for rollout in group.rollouts:
@@ -266,20 +305,12 @@ class RunCredit:
             else:
                 without.append(CreditedRollout(rollout.index, reason=reason or _NO_CALLS))
         if len(calls) < _FEWEST:
-            return CreditedGroup(query, tuple(without), ends.worth, _TOO_FEW)
+            return without
         able = [rollout for rollout in group.rollouts if rollout.index in calls]
         chosen = [ends.entrants.index(rollout.index) for rollout in able]
         margins = GroupMargins(ends.margins.means[chosen], ends.margins.covariance[np.ix_(chosen, chosen)])
-        paths = [state_names((request for request, _ in calls[r.index]), r.calls, self._by) for r in able]
-        credit = group_credit(path_graph(paths), margins, self._spreads[ends.worth])
-        told = zip(able, paths, credit.steps, margins.means.tolist(), strict=True)
-        credited = [_credited(one, calls[one.index], path, steps, end) for one, path, steps, end in told]
-        every = tuple(sorted([*credited, *without], key=lambda rollout: rollout.index))
-        pairs = tuple(
-            pair._replace(**{side: (able[at].index, step) for side, (at, step) in zip(_SIDES, pair[:2], strict=True)})
-            for pair in credit.pairs
-        )
-        return CreditedGroup(query, every, ends.worth, pairs=pairs)
+        states = [state_names((request for request, _ in calls[r.index]), r.calls, self._by) for r in able]
+        return GroupPaths(able, calls, states, path_graph(states), margins, self._spreads[ends.worth], without)
 
     def _calls(self, rollout: Rollout) -> _Calls:
         name = str(rollout.raw_calls)

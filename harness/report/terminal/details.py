@@ -22,7 +22,8 @@ from harness.report.text import EMPTY_ANSWER, as_sentence, signed
 def path_lines(group: Group, index: int) -> RenderableType:
     """Return one rollout's path and answer, as they were captured."""
     rollout = next(r for r in group.rollouts if r.index == index)
-    head = f"rollout {index} ({rollout.role}, {asked_words(rollout)}), {rollout.status}"
+    branch = f", {rollout.branch.words}" if rollout.branch else ""
+    head = f"rollout {index} ({rollout.role}, {asked_words(rollout)}{branch}), {rollout.status}"
     parts: list[RenderableType] = [visible_text(head, style="bold")]
     for number, step in numbered_steps(rollout.trajectory.path):
         texts = {"": step.reasoning, "input: ": step.tool_input, "output: ": step.tool_output, "error: ": step.error}

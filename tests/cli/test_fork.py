@@ -1,0 +1,84 @@
+"""`harness fork`, as a user runs it."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Harness
+from tests.fake_endpoint import FakeEndpoint, Reaction, Seen
+from tests.nursery import Born, Nursery
+from tests.rollouts.test_checkpoints import marks, noting_file, stepping
+
+
+def test_a_run_is_forked_shown_and_credited(harness: Harness, tmp_path: Path):
+    assert harness("run", "--agent", "search", "-n", "3").code == 0
+    planned = harness("fork", "--at", "all", "--dry-run", "--json")
+    plan = json.loads(planned.out)
+    assert len(plan["branches"]) > 2
+    assert plan["calls"] >= len(plan["branches"])
+    assert "about" in harness("fork", "--at", "tools", "--dry-run").out
+    done = harness("fork", "--at", "1", "-r", "1", "--branches", "2", "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)["groups"][0]["rollouts"]
+    assert sorted(rollout["branch"]["call"] for rollout in told if "branch" in rollout) == [1, 1]
+    assert "a branch of rollout 1 after model call 1" in harness("show", "--rollout", "4").out
+    assert harness("credit", "--json").code == 0
+    file = tmp_path / "edit.json"
+    file.write_text(json.dumps({"call": 1, "output": "nothing was found"}))
+    edited = harness("fork", "--edit", str(file), "-r", "0")
+    assert edited.code == 0, edited.err
+    assert "with another output there" in harness("show", "--rollout", "5").out
+    exported = harness("export", "--format", "csv", "-o", "out", "--allow-offline")
+    assert "a person edited a step of it (--include-edited takes it)" in exported.err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--at", "90"], "past its end"),
+        (["--at", "1", "--budget", "1"], "--budget 1: the first branch"),
+        (["--at", "auto"], "give --budget CALLS"),
+        (["--edit", "none.json", "-r", "0"], "none.json"),
+        (["--edit", "list.json", "-r", "0"], "one JSON object"),
+    ],
+)
+@pytest.mark.few(2)
+def test_bad_input_is_one_error(harness: Harness, tmp_path: Path, words: list[str], why: str):
+    (tmp_path / "list.json").write_text("[]")
+    assert harness("run", "--agent", "search", "-n", "2").code == 0
+    refused = harness("fork", *words)
+    assert refused.code == 2
+    assert why in refused.err
+    assert refused.err.count("error:") == 1
+
+
+@pytest.mark.parametrize("fatal", range(1, 6))
+@pytest.mark.few(2)
+def test_a_kill_in_a_fork_loses_the_calls_in_flight_alone(
+    harness: Harness, nursery: Nursery, tmp_path: Path, fatal: int
+):
+    file, answer, running = noting_file(tmp_path / "agent"), stepping(), list[Born]()
+    with FakeEndpoint(answer).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-" + "a" * 40}
+        once = ["run", "Go on?", "--agent", str(file), "--model", "m", "-n", "1", "--topology", "none"]
+        assert harness(*once, env=env).code == 0
+        asked = len(endpoint.requests)
+
+        def reply(seen: Seen) -> Reaction:
+            if len(endpoint.requests) == asked + fatal:
+                os.kill(running[0].pid, signal.SIGKILL)
+            return answer(seen)
+
+        endpoint.agent = reply
+        running.append(nursery.start(["fork", "--at", "1,2"], tmp_path, env))
+        assert nursery.wait(running[0]).code == -signal.SIGKILL
+        endpoint.agent = answer
+        again = harness("resume", env=env)
+        assert again.code == 0, again.err
+        assert 5 <= len(endpoint.requests) - asked <= 5 + 2
+        assert harness("validate", env=env).code == 0
+        assert harness("replay", env=env).code == 0
+        assert len(marks(file)) <= 3 + (2 + 1) + 2

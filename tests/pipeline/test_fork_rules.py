@@ -1,0 +1,233 @@
+"""What a fork refuses, what it runs again, and what a person may edit."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent
+
+import harness
+from harness.core.errors import HarnessError, UsageError
+from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
+from tests.pipeline.forked_agents import (
+    RAN,
+    STEPS,
+    answers,
+    fork,
+    note,
+    paid_calls,
+    plain,
+    rollouts_of,
+    run_once,
+    stepping,
+)
+
+
+@pytest.fixture(autouse=True)
+def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
+    RAN.clear()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint(stepping()).serving() as serving:
+        yield serving
+
+
+TOOLS = """
+from agents import Agent, RunContextWrapper, function_tool
+
+@function_tool
+def note(wrapper: RunContextWrapper, text: str) -> str:
+    "Note a text."
+    {acts}
+
+def context(query):
+    return {{"noted": 0}}
+
+agent = Agent(name="tools", instructions="Note.", tools=[note])
+"""
+COUNTING = "wrapper.context['noted'] += 1; return 'noted'"
+SAME, OTHER = "return 'noted'", "import secrets; return secrets.token_hex(4)"
+
+
+@pytest.mark.parametrize(
+    ("acts", "live", "refusal"),
+    [
+        (SAME, False, None),
+        (SAME, True, None),
+        (OTHER, False, None),
+        (OTHER, True, "tool output changed: note"),
+        (COUNTING, False, "changed its context, or files, after model call 1; live_tools=True runs its tools again"),
+        (COUNTING, True, None),
+    ],
+)
+def test_tools_give_what_they_gave_or_run_again_and_must_give_the_same(
+    endpoint: FakeEndpoint, tmp_path: Path, acts: str, live: bool, refusal: str | None
+):
+    file = tmp_path / "tools.py"
+    file.write_text(TOOLS.format(acts=acts))
+    run = run_once(file, endpoint, tmp_path / "runs")
+    endpoint.requests.clear()
+    if refusal is None:
+        made = fork(run, file, endpoint, at="2", live_tools=live)
+        assert paid_calls(made) == [2]
+        return
+    with pytest.raises(UsageError, match=refusal):
+        fork(run, file, endpoint, at="2", live_tools=live)
+    assert not endpoint.requests
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [run.id]
+
+
+def changed() -> Agent[Any]:
+    return Agent(name="plain", instructions="Note less.", tools=[note])
+
+
+@pytest.mark.parametrize(
+    ("rules", "agent", "why"),
+    [
+        ({"at": "4"}, plain, "it has 4 model calls, and that is past its end"),
+        ({"at": "1"}, changed, "at model call 1 prompt changed: -Note. .Note less."),
+        ({"at": "1", "budget": 2}, plain, "budget=2: the first branch, .* is likely to make 3 new calls"),
+        ({"at": "1", "rollouts": (7,)}, plain, "has no rollout 7; there are: 0"),
+        ({"at": "1", "query": "q7"}, plain, "no query 'q7'"),
+        ({"at": "-1"}, plain, "expected numbers of model calls with commas, or auto, parted, tools, all"),
+        ({"at": "auto"}, plain, "has no at='auto': it is not judged"),
+        ({"edit": {"call": 1, "message": "x"}}, plain, "is of one rollout"),
+        ({"edit": {"call": 0, "output": "x"}, "rollouts": (0,)}, plain, "`call` is the number of a model call"),
+        ({"edit": {"call": 1}, "rollouts": (0,)}, plain, "give `output` .* or `message`"),
+        ({"edit": {"call": 1, "outputs": "x"}, "rollouts": (0,)}, plain, "'outputs' is no field of an edit"),
+        ({"edit": {"call": 1, "message": "x"}, "rollouts": (0,)}, plain, "model call 1 of rollout 0 said nothing"),
+        ({"edit": {"call": 4, "output": "x"}, "rollouts": (0,)}, plain, "called no function tool"),
+        ({"edit": {"call": 4, "message": "x"}, "rollouts": (0,)}, plain, "is its answer: nothing comes after it"),
+        ({"edit": {"call": 9, "message": "x"}, "rollouts": (0,)}, plain, "4 model calls, and that is past its end"),
+        ({"edit": {"call": 1, "output": "x", "tool": "send"}, "rollouts": (0,)}, plain, "called note: `tool` names"),
+    ],
+)
+def test_what_cannot_be_forked_is_refused_with_the_reason_and_nothing_is_bought(
+    endpoint: FakeEndpoint, tmp_path: Path, rules: dict[str, Any], agent: Callable[[], Agent[Any]], why: str
+):
+    run = run_once(plain(), endpoint, tmp_path)
+    endpoint.requests.clear()
+    with pytest.raises(HarnessError, match=why):
+        fork(run, agent(), endpoint, **rules)
+    assert not endpoint.requests
+    assert [path.name for path in tmp_path.iterdir()] == [run.id]
+
+
+def test_an_imported_run_has_nothing_to_fork(endpoint: FakeEndpoint, tmp_path: Path):
+    file = tmp_path / "made.jsonl"
+    file.write_text(
+        json.dumps({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]})
+    )
+    run = harness.import_run(file, runs_dir=tmp_path / "runs")
+    with pytest.raises(UsageError, match="it was imported"):
+        fork(run, plain(), endpoint, at="0")
+
+
+@pytest.mark.parametrize(
+    ("edit", "seen_as"),
+    [({"call": 2, "output": "something else"}, "something else"), ({"call": 2, "message": "I think."}, "I think.")],
+)
+def test_an_edited_step_is_what_the_agent_goes_on_from_and_the_record_says_so(
+    endpoint: FakeEndpoint, tmp_path: Path, edit: dict[str, Any], seen_as: str
+):
+    said = list[int]()
+
+    def reply(seen: Seen) -> Reaction:
+        done = len(seen.tool_outputs)
+        return Say(answers(said)) if done == STEPS else Say("Next.", calls=(("note", {"text": f"step {done + 1}"}),))
+
+    endpoint.agent = reply
+    run = run_once(plain(), endpoint, tmp_path)
+    endpoint.requests.clear()
+    made = fork(run, plain(), endpoint, rollouts=(0,), edit=edit)
+    _, branch = rollouts_of(made)
+    assert paid_calls(made) == [2]
+    assert seen_as in json.dumps(endpoint.requests[0].body)
+    assert branch.branch
+    assert branch.branch.edit
+    assert seen_as in {branch.branch.edit.output, branch.branch.edit.message}
+    for name, asked in (("without", frozenset[Any]()), ("with", frozenset[Any]({"edited"}))):
+        rules = harness.ExportRules(format="atif", included=asked)
+        assert harness.export_run(made, tmp_path / name, rules).lines == 1 + len(asked)
+
+
+def test_a_budget_of_model_calls_holds_and_resume_goes_on(endpoint: FakeEndpoint, tmp_path: Path):
+    run = run_once(plain(), endpoint, tmp_path)
+    endpoint.requests.clear()
+    longer = list[int]()
+
+    def reply(seen: Seen) -> Reaction:
+        done = len(seen.tool_outputs)
+        return Say(answers(longer)) if done == 6 else Say(calls=(("note", {"text": f"step {done + 1}"}),))
+
+    endpoint.agent = reply
+    made = fork(run, plain(), endpoint, at="1,2,3", budget=5)
+    assert len(endpoint.requests) == 5
+    assert [rollout.branch.call for rollout in rollouts_of(made) if rollout.branch] == [1, 2]
+    assert {rollout.failure.type for rollout in rollouts_of(made) if rollout.failure} == {"OutOfCalls"}
+    harness.resume_sync(made, plain(), base_url=endpoint.base_url)
+    assert [rollout.status for rollout in rollouts_of(made)] == ["ok", "ok", "ok"]
+    assert len(endpoint.requests) == 6 + 5, "what was bought before was not bought again"
+
+
+def test_a_conversation_that_the_server_keeps_is_not_forked(endpoint: FakeEndpoint, tmp_path: Path):
+    file = tmp_path / "kept.py"
+    file.write_text(
+        TOOLS.format(acts=SAME)
+        + "async def answer(query):\n"
+        + "    from agents import Runner\n"
+        + "    return await Runner.run(agent, query, auto_previous_response_id=True)\n"
+    )
+    replies = [Say(calls=(("note", {"text": "a"}),))] * 2 + [Say("Done.")]
+    endpoint.agent = lambda _: replies[len(endpoint.requests) - 1]
+    run = run_once(f"{file}:answer", endpoint, tmp_path / "runs", api="responses")
+    endpoint.requests.clear()
+    with pytest.raises(UsageError, match="what the server keeps of the conversation"):
+        fork(run, f"{file}:answer", endpoint, at="2")
+    assert not endpoint.requests
+
+
+def test_a_run_of_a_strangers_is_forked_only_where_its_user_trusts_it(
+    endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = run_once(plain(), endpoint, tmp_path / "runs")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    endpoint.requests.clear()
+    rules = harness.ForkRules(at="1")
+    with pytest.raises(UsageError, match="of which this machine has no record, approves calls"):
+        harness.fork_sync(run, rules, plain(), runs_dir=tmp_path / "runs")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [run.id]
+    assert not endpoint.requests
+    made = harness.fork_sync(run, rules, plain(), runs_dir=tmp_path / "runs", trust_archive=True, report=False)
+    assert paid_calls(made) == [3]
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_branch_goes_to_another_server_with_all_that_it_was_given(
+    endpoint: FakeEndpoint, tmp_path: Path, refuses: bool
+):
+    with FakeEndpoint(stepping()).serving() as other:
+        other.ids = count(1000)
+        run = harness.run_sync(
+            plain(),
+            ["Go on?"],
+            n=1,
+            model="m",
+            topology="none",
+            retries=0,
+            runs_dir=tmp_path,
+            base_url=[endpoint.base_url, other.base_url],
+        )
+        for server in (endpoint, other):
+            server.requests.clear()
+        if refuses:
+            endpoint.agent = lambda _: Refuse(500)
+        made = harness.fork_sync(run, harness.ForkRules(at="2", branches=2), plain(), runs_dir=tmp_path, report=False)
+        assert paid_calls(made) == [2, 2]
+        assert {len(seen.tool_outputs) for seen in (*endpoint.requests, *other.requests)} == {2, 3}

@@ -1,0 +1,147 @@
+"""A fork takes a rollout up again at any of its model calls: what comes before is given again, and is not bought."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import harness
+from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen
+from tests.pipeline.forked_agents import KINDS, RAN, answers, fork, paid_calls, plain, rollouts_of, run_once, stepping
+
+
+@pytest.fixture(autouse=True)
+def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
+    RAN.clear()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint(stepping()).serving() as serving:
+        yield serving
+
+
+@pytest.mark.few(8)
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_agent_is_forked_at_every_call(endpoint: FakeEndpoint, tmp_path: Path, kind: str, api: Any):
+    build, script, calls = KINDS[kind]
+    endpoint.agent = script()
+    run = run_once(build(), endpoint, tmp_path, api=api)
+    endpoint.requests.clear()
+    made = fork(run, build(), endpoint, at=",".join(map(str, range(calls))))
+    parent, *branches = rollouts_of(made)
+    assert paid_calls(made) == [calls - at for at in range(calls)]
+    assert len(endpoint.requests) == sum(paid_calls(made)), "no call of a prefix was bought"
+    path = [(step.kind, step.tool_output) for step in parent.trajectory.path]
+    for at, branch in enumerate(branches):
+        assert branch.status == "ok", branch.failure
+        assert branch.branch
+        assert (branch.branch.run, branch.branch.rollout, branch.branch.call) == (run.id, 0, at)
+        assert [(step.kind, step.tool_output) for step in branch.trajectory.path] == path
+        assert len(branch.calls) == calls
+        assert branch.trajectory.answer != parent.trajectory.answer
+    assert all(each.divergence is None for each in harness.replay_sync(made, agent=build()))
+    RAN.clear()
+    fork(run, build(), endpoint, at=str(calls - 1))
+    assert not RAN, "at its last call every tool has given what it gave"
+
+
+def test_a_fork_at_call_0_is_a_fresh_rollout_and_at_the_last_call_changes_the_answer_alone(
+    endpoint: FakeEndpoint, tmp_path: Path
+):
+    run = run_once(plain(), endpoint, tmp_path)
+    parent, fresh, last = rollouts_of(fork(run, plain(), endpoint, at="0,3"))
+    assert parent.requested.temperature == 0
+    assert fresh.requested.temperature == last.requested.temperature == 0.8
+    assert {call.temperature for call in fresh.calls} == {0.8}
+    assert [call.temperature for call in last.calls] == [0, 0, 0, 0.8]
+    assert [call.usage is None for call in last.calls] == [True, True, True, False]
+    assert fresh.branch
+    assert last.branch
+    assert fresh.branch.prefix != last.branch.prefix
+    assert [step.call_id for step in last.trajectory.path] == [step.call_id for step in parent.trajectory.path]
+    assert not {step.call_id for step in fresh.trajectory.path} & {step.call_id for step in parent.trajectory.path}
+
+
+def test_branches_are_ranked_among_their_siblings_and_no_verdict_is_bought_twice(
+    endpoint: FakeEndpoint, tmp_path: Path
+):
+    judged = {"n": 3, "topology": "round_robin", "judge_model": "judge"}
+    run = run_once(plain(), endpoint, tmp_path, **judged)
+    before = len(endpoint.of_judge)
+    made = fork(run, plain(), endpoint, at="3", rollouts=(1,))
+    (group,) = made.ranking().groups
+    assert sorted(place.index for place in group.rollouts if place.rank is not None) == [0, 1, 2, 3]
+    assert len(endpoint.of_judge) - before == 3 * 2, "the new one has met the three others in both orders"
+    credited = made.credit()["rollouts"]
+    assert [len(rollout["steps"]) for rollout in credited] == [4, 4, 4, 4]
+    assert credited[3]["steps"][3]["shared"] == 3
+
+
+def test_at_equal_calls_forking_all_gives_many_more_judged_trajectories(endpoint: FakeEndpoint, tmp_path: Path):
+    said = list[int]()
+
+    def five(seen: Seen) -> Reaction:
+        done = len(seen.tool_outputs)
+        return Say(answers(said)) if done == 4 else Say(calls=(("note", {"text": f"step {done + 1}"}),))
+
+    endpoint.agent = five
+    judged = {"n": 2, "topology": "round_robin", "judge_model": "judge"}
+    run = run_once(plain(), endpoint, tmp_path, **judged)
+    made = fork(run, plain(), endpoint, at="all", rollouts=(1,))
+    (group,) = made.ranking().groups
+    ranked = sum(place.rank is not None for place in group.rollouts)
+    independent = len(endpoint.of_agent) / 5
+    assert (ranked, independent) == (6, 4.0)
+    assert ranked / independent >= 1.4
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Run]:
+    """Three judged rollouts and a branch of the second one."""
+    folder = tmp_path_factory.mktemp("forked")
+    with pytest.MonkeyPatch.context() as patch, FakeEndpoint(stepping()).serving() as endpoint:
+        patch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        judged = {"n": 3, "topology": "round_robin", "judge_model": "judge"}
+        run = run_once(plain(), endpoint, folder / "runs", **judged)
+        yield fork(run, plain(), endpoint, at="3", rollouts=(1,))
+
+
+COMMANDS: dict[str, tuple[Callable[[harness.Run, Path], Any], Any]] = {
+    "replay": (lambda made, _: [each.divergence for each in harness.replay_sync(made, agent=plain())], [None] * 4),
+    "rescore": (lambda made, _: ranked(harness.rescore_sync(made, free=True, report=False)), 4),
+    "quote": (lambda made, _: harness.quote_sync(made).bought, (0, 0)),
+    "validate": (lambda made, _: harness.validate_sync(made).findings, ()),
+    "export": (lambda made, to: harness.export_run(made, to, harness.ExportRules(format="csv")).lines, 4),
+    "merge": (lambda made, to: ranked(harness.merge([made], output=to / "merged")), 4),
+    "pairs of forks": (lambda made, to: pairs_of(made, "forks", to) <= pairs_of(made, "siblings", to), True),
+    "credit": (lambda made, _: len(made.credit()["rollouts"]), 4),
+    "frame": (lambda made, _: len(made.to_frame(credit=True)), 4),
+    "show": (lambda made, _: sum("branch" in r for r in made.to_json()["groups"][0]["rollouts"]), 1),
+    "resume": (lambda made, _: len(harness.resume_sync(made, plain()).rollouts()), 4),
+    "fork again": (lambda made, to: ranked(fork_again(made, to)), 5),
+}
+
+
+def ranked(run: harness.Run) -> int:
+    (group,) = run.ranking().groups
+    return sum(place.rank is not None for place in group.rollouts)
+
+
+def pairs_of(made: harness.Run, choice: Literal["forks", "siblings"], to: Path) -> int:
+    return harness.export_run(made, to / choice, harness.ExportRules(format="dpo", pairs=choice, confidence=0.0)).lines
+
+
+def fork_again(made: harness.Run, to: Path) -> harness.Run:
+    rules = harness.ForkRules(at="3", rollouts=(3,))
+    return harness.fork_sync(made, rules, plain(), runs_dir=to, report=False, trust_archive=True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_forked_run_is_a_run_to_every_command(forked: harness.Run, tmp_path: Path, command: str):
+    work, expected = COMMANDS[command]
+    assert work(forked, tmp_path / "out") == expected
