@@ -310,7 +310,9 @@ class RunCredit:
         chosen = [ends.entrants.index(rollout.index) for rollout in able]
         margins = GroupMargins(ends.margins.means[chosen], ends.margins.covariance[np.ix_(chosen, chosen)])
         states = [state_names((request for request, _ in calls[r.index]), r.calls, self._by) for r in able]
-        return GroupPaths(able, calls, states, path_graph(states), margins, self._spreads[ends.worth], without)
+        replayed = [rollout.branch.call if rollout.branch else 0 for rollout in able]
+        graph = path_graph(states, replayed)
+        return GroupPaths(able, calls, states, graph, margins, self._spreads[ends.worth], without)
 
     def _calls(self, rollout: Rollout) -> _Calls:
         name = str(rollout.raw_calls)
