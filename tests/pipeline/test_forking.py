@@ -81,6 +81,14 @@ def test_branches_are_ranked_among_their_siblings_and_no_verdict_is_bought_twice
     assert credited[3]["steps"][3]["shared"] == 3
 
 
+def test_what_the_anchor_sampled_is_not_trained_as_a_sample(endpoint: FakeEndpoint, tmp_path: Path):
+    judged = {"n": 3, "topology": "round_robin", "judge_model": "judge"}
+    made = fork(run_once(plain(), endpoint, tmp_path, **judged), plain(), endpoint, at="2", rollouts=(0, 1))
+    rules = harness.ExportRules(format="groups")
+    exported = harness.export_run(made, tmp_path / "groups", rules)
+    assert ("rollout", "its first calls are the anchor's, sampled at temperature 0", 1) in exported.losses.rows()
+
+
 def test_at_equal_calls_forking_all_gives_many_more_judged_trajectories(endpoint: FakeEndpoint, tmp_path: Path):
     said = list[int]()
 

@@ -162,6 +162,8 @@ def _faults(rollout: Rollout, places: Mapping[int, Ranked], group: RankedGroup, 
     is_greedy = rollout.role == "anchor" and (rollout.requested.temperature == 0 or rollout.origin is not None)
     if trains_one_policy and is_greedy and "anchor" not in included:
         yield "the anchor: it was sampled at temperature 0"
+    if trains_one_policy and rollout.branch and not is_greedy and any(call.temperature == 0 for call in rollout.calls):
+        yield "its first calls are the anchor's, sampled at temperature 0"
     if rollout.recipe and rollout.recipe.changes_policy and "varied" not in included:
         yield f"its recipe gave it other instructions or another model ({switch('include_varied')} takes it)"
     if rollout.capture == "partial":
