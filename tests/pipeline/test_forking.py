@@ -130,6 +130,7 @@ COMMANDS: dict[str, tuple[Callable[[harness.Run, Path], Any], Any]] = {
     "credit": (lambda made, _: len(made.credit()["rollouts"]), 4),
     "frame": (lambda made, _: len(made.to_frame(credit=True)), 4),
     "show": (lambda made, _: sum("branch" in r for r in made.to_json()["groups"][0]["rollouts"]), 1),
+    "report": (lambda made, _: made.write_page().read_text("utf-8").count(">branch of 1<"), 1),
     "resume": (lambda made, _: len(harness.resume_sync(made, plain()).rollouts()), 4),
     "fork again": (lambda made, to: ranked(fork_again(made, to)), 5),
 }

@@ -112,8 +112,8 @@ def _p_best(placed: PlacedRollout) -> float:
 
 
 def rollout_label(rollout: Rollout) -> str:
-    """Return what a sentence calls a rollout: its index and its role."""
-    return f"rollout {rollout.index} ({rollout.role})"
+    """Return what a sentence calls a rollout: its index and `role_words`."""
+    return f"rollout {rollout.index} ({role_words(rollout)})"
 
 
 def samples_above_anchor(anchors: Collection[int], ranking: GroupRanking) -> tuple[int, int]:
@@ -292,6 +292,11 @@ def own_models(rollout: Rollout) -> list[str]:
 def at_own_temperature(rollout: Rollout) -> bool:
     """Return whether the run asked for no temperature; of an imported rollout it is not known what was asked for."""
     return rollout.requested.temperature is None and rollout.origin is None
+
+
+def role_words(rollout: Rollout) -> str:
+    """Return a rollout's role; of one that was taken up again, which one it is a branch of."""
+    return f"branch of {rollout.branch.rollout}" if rollout.branch else rollout.role
 
 
 def asked_words(rollout: Rollout) -> str:

@@ -163,7 +163,7 @@ def _rollout_columns(
         Column("place", 1, right=True): lambda _, ranked: places[ranked.index],
         Column("p(best)", 4, right=True): lambda _, ranked: text.probability(ranked.p_best),
         Column("rollout", 2, right=True): lambda rollout, _: str(rollout.index),
-        Column("role", 3): lambda rollout, _: rollout.role,
+        Column("role", 3): lambda rollout, _: rollouts.role_words(rollout),
         **varied,
         Column(rollouts.score_name(ranking), 5, right=True): lambda _, ranked: number(ranked.score, "z.2f"),
         Column("reward", 10, right=True): lambda _, ranked: number(ranked.reward, "z.3f"),
