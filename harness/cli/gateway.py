@@ -36,13 +36,13 @@ def serve_sessions(
         if exc.name not in {"starlette", "uvicorn"}:
             raise
         raise UsageError(f"the gateway needs {exc.name}: pip install 'arena-harness[gateway]'") from None
+    named = {"base_url": (upstream,)} if upstream else {}
+    settings = load({"tokens": "auto"} | merge_sources({**flags, **named}, caller.environ, caller.config))
+    folder = find_run(run, settings.runs_dir) if run else None
     if agent is None and upstream is None:
         raise UsageError(
             f"name the model's server with {option('upstream', 'URL')}, or an agent with {option('agent')}"
         )
-    named = {"base_url": (upstream,)} if upstream else {}
-    settings = load({"tokens": "auto"} | merge_sources({**flags, **named}, caller.environ, caller.config))
-    folder = find_run(run, settings.runs_dir) if run else None
     with stdout_for_results():
         loaded = load_agent(agent, Path.cwd()) if agent else None
         found = anyio.run(resolve_upstream, loaded, settings, RunEnvironment(caller.environ))

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli.app import app
 from harness.core.errors import UsageError
-from harness.pipeline import runs
+from harness.pipeline import waiting
 from tests.batch_server import BatchEndpoint, FakeBatch, Lines
 from tests.cli.conftest import PLAIN, agents
 
@@ -78,7 +78,7 @@ def test_to_wait_for_batches_where_there_are_none_to_come_is_refused(
 def test_who_waits_for_all_rounds_is_told_of_all_that_was_bought(
     provider: BatchEndpoint, harness: Command, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(runs, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(waiting, "_FIRST_PAUSE_S", 0.0)
     provider.at_once = True
     printed, progress = harness(f"{RUN} --topology arena --wait")
     bought = len(provider.asked)
@@ -124,7 +124,7 @@ def test_who_waits_is_let_go_after_two_batches_that_brought_nothing(
         batch.status = "failed"
         return []
 
-    monkeypatch.setattr(runs, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(waiting, "_FIRST_PAUSE_S", 0.0)
     provider.at_once, provider.fate = True, failed
     _, progress = harness(f"{RUN} --topology cyclic --wait")
     assert len(provider.batches) == 3, "the third one is with the provider"
