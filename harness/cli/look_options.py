@@ -158,6 +158,13 @@ plan_command = options.declared(
     Reads the archive alone. What a run would cost is said by `run --dry-run`.
     """,
     options.run_argument,
+    click.option(
+        "--vary",
+        type=click.Choice(["auto"]),
+        default="auto",
+        expose_value=False,  # there is one way so far
+        help="Which recipes to name; auto: all of the pilot's but those that gain too little. [default: auto]",
+    ),
     options.ranking_option(),
     options.caller("runs_dir", "json", "wide"),
 )
