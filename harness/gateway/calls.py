@@ -103,7 +103,7 @@ class PassedCall:
             if self._is_stream and "event-stream" in response.headers.get("content-type", ""):
                 self._record.wire.bill = BEGUN
                 return StreamAnswer(self._server, self, response)
-            return self._server.answer(response, self._read(await response.aread(), response.request))
+            return self._server.answer(response, self.read(await response.aread(), response.request))
         except openai.APIStatusError as exc:
             self._record.error = exc
             return self._server.answer(exc.response, exc.response.content)
@@ -134,7 +134,7 @@ class PassedCall:
             self._record.wire.tokens = ReplyTokens() if asked else None
             return response
 
-    def _read(self, content: bytes, request: httpx2.Request) -> bytes:
+    def read(self, content: bytes, request: httpx2.Request) -> bytes:
         """Record a whole reply, and return what the client gets of it. Raises Refused without tokens if required."""
         body: Any = None
         if self._record.wire.tokens and ("logprobs" in self._own) is not self._own.keys().isdisjoint(_IDS):

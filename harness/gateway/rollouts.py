@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from harness.archive.store import RunStore
+from harness.archive.store import RunStore, Store
 from harness.core.records import Failure, Query, Rollout, Sampling, Trajectory
 from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.reply_body import as_object
@@ -39,14 +39,15 @@ class RolloutKeeper:
         """
         query = query_from(closing.query, id=closing.group) if closing else query_from(_first_asked(session))
         index = self.next_index.get(query.id, 0)
-        rollout = self._rollout(session, query, index, closing)
+        rollout = self.make(session, query, index, closing, self.store)
         self.next_index[query.id] = index + 1
         self.store.add_query(query)
         kept = self.store.add_rollout(rollout)
         await self.store.commit()
         return kept
 
-    def _rollout(self, session: Session, query: Query, index: int, closing: Closing | None) -> Rollout:
+    def make(self, session: Session, query: Query, index: int, closing: Closing | None, texts: Store) -> Rollout:
+        """Return the record of a session, whose texts are in `texts` then."""
         replies = witnessed_calls((), session.calls)
         answer = closing.answer if closing else None
         text = answer if isinstance(answer, str) else "" if answer is None else json.dumps(answer, ensure_ascii=False)
@@ -55,7 +56,7 @@ class RolloutKeeper:
         sampling = first.settings
         calls = total_calls((), replies, ToolHooks(), sampling.temperature, self.pricing)
         said = [item.text for item in replies[-1].items() if item.text]
-        raw_calls, tokens = PackedCalls(self.store).keep_all(calls, self.note)
+        raw_calls, tokens = PackedCalls(texts).keep_all(calls, self.note)
         failure = _failure(session, closing)
         return Rollout(
             run=self.store.reader.info.id,

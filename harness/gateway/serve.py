@@ -9,16 +9,18 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import anyio
+import httpx2
 import uvicorn
+from pydantic_core import to_json as json_bytes
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, new_run_id
-from harness.archive.store import RunStore
+from harness.archive.store import MemoryStore, RunStore
 from harness.core.cost import Cost
 from harness.core.errors import UsageError, call, option, quoted
 from harness.core.progress import StopSign
-from harness.core.records import Bill
-from harness.core.settings import Settings, as_written
+from harness.core.records import Bill, Query, to_json
+from harness.core.settings import Api, Settings, as_written
 from harness.core.unicode import without_credentials
 from harness.endpoints.address import Endpoint, agent_servers
 from harness.endpoints.client import openai_client
@@ -26,10 +28,11 @@ from harness.endpoints.costs import price_list
 from harness.endpoints.credentials import Credentials
 from harness.endpoints.reply_tokens import TokenRequests
 from harness.gateway.app import Gateway
-from harness.gateway.calls import UpstreamServer
+from harness.gateway.calls import PassedCall, UpstreamServer
 from harness.gateway.rollouts import ORIGIN, RolloutKeeper
-from harness.gateway.sessions import Sessions
+from harness.gateway.sessions import Closing, Sessions
 from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run, whole_text
+from harness.pipeline.process_warming import stand_in_reply
 from harness.pipeline.resolve import make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import attested
@@ -115,13 +118,29 @@ async def open_gateway(
         keeper = RolloutKeeper(store, pricing, run_env.clock, run_env.progress.note, next_index)
         client = openai_client(endpoint, timeout_s=settings.request_timeout)
         tokens = TokenRequests(settings.tokens, run_env.progress.note)
+        server = UpstreamServer(endpoint, client, tokens, run_env.clock)
+        _warm_up(server, keeper)
         try:
-            yield Gateway(UpstreamServer(endpoint, client, tokens, run_env.clock), keeper, token, sessions)
+            yield Gateway(server, keeper, token, sessions)
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
                 for session in [*sessions.open.values()]:
                     await keeper.keep(session, None)
+
+
+def _warm_up(server: UpstreamServer, keeper: RolloutKeeper) -> None:
+    """Make of made-up calls what the first ones make anew, such as types: all clients would wait a second for it."""
+    apis: Sequence[Api] = "chat", "responses"
+    request = httpx2.Request("POST", "http://upstream.invalid")
+    for api in apis:
+        session, closing = Sessions().begin_call("stand-in", server.clock()), Closing(answer="", query="Why?")
+        for is_done in (False, True):
+            asked = {"model": "m", "messages" if api == "chat" else "input": [{"role": "user", "content": "Why?"}]}
+            call = PassedCall(server, session, api, b"", asked)
+            call.read(json_bytes(stand_in_reply(api, is_done=is_done)), request)
+            call.end()
+        to_json(keeper.make(session, Query(id="q", text="Why?"), 0, closing, MemoryStore()))
 
 
 async def serve(gateway: Gateway, listening: socket.socket, run_env: RunEnvironment) -> None:

@@ -103,9 +103,14 @@ def _answer(listener: socket.socket, api: Api) -> None:
                 headers = dict(line.lower().split(b": ", 1) for line in iter(asked.readline, b"\r\n"))
                 body = asked.read(int(headers[b"content-length"]))
                 is_done = b'"role":"tool"' in body.replace(b" ", b"") or b"function_call_output" in body
-                reply = json.dumps((_chat if api == "chat" else _response)(is_done=is_done)).encode()
+                reply = json.dumps(stand_in_reply(api, is_done=is_done)).encode()
                 head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(reply)}\r\n\r\n"
                 connection.sendall(head.encode() + reply)
+
+
+def stand_in_reply(api: Api, *, is_done: bool) -> Mapping[str, Any]:
+    """Return the body of a model's reply: an answer if it `is_done`, else a call of the tool look_up."""
+    return (_chat if api == "chat" else _response)(is_done=is_done)
 
 
 _CALL = {"name": "look_up", "arguments": '{"word": "why"}'}
