@@ -119,6 +119,14 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Run]:
         yield fork(run, plain(), endpoint, at="3", rollouts=(1,))
 
 
+def compared(made: harness.Run, to: Path) -> tuple[str, int]:
+    """Compare a fork with the run that it is one of; return how far that came, and on how many queries."""
+    (parent,) = {rollout.branch.run for rollout in rollouts_of(made) if rollout.branch}
+    settings: Any = {"judge_model": "judge", "runs_dir": to, "trust_archive": True}
+    result = harness.compare_sync(made.path.parent / parent, made.path, **settings)
+    return result.status, result.results[0].queries
+
+
 COMMANDS: dict[str, tuple[Callable[[harness.Run, Path], Any], Any]] = {
     "replay": (lambda made, _: [each.divergence for each in harness.replay_sync(made, agent=plain())], [None] * 4),
     "rescore": (lambda made, _: ranked(harness.rescore_sync(made, free=True, report=False)), 4),
@@ -132,7 +140,7 @@ COMMANDS: dict[str, tuple[Callable[[harness.Run, Path], Any], Any]] = {
     "show": (lambda made, _: sum("branch" in r for r in made.to_json()["groups"][0]["rollouts"]), 1),
     "report": (lambda made, _: made.write_page().read_text("utf-8").count(">branch of 1<"), 1),
     "resume": (lambda made, _: len(harness.resume_sync(made, plain()).rollouts()), 4),
-    "compare": (lambda made, to: compared(made, to), ("complete", 1)),
+    "compare": (compared, ("complete", 1)),
     "fork again": (lambda made, to: ranked(fork_again(made, to)), 5),
 }
 
@@ -144,14 +152,6 @@ def ranked(run: harness.Run) -> int:
 
 def pairs_of(made: harness.Run, choice: Literal["forks", "siblings"], to: Path) -> int:
     return harness.export_run(made, to / choice, harness.ExportRules(format="dpo", pairs=choice, confidence=0.0)).lines
-
-
-def compared(made: harness.Run, to: Path) -> tuple[str, int]:
-    """Compare a fork with the run that it is one of; return how far that came, and on how many queries."""
-    (parent,) = {rollout.branch.run for rollout in rollouts_of(made) if rollout.branch}
-    settings: Any = {"judge_model": "judge", "runs_dir": to, "trust_archive": True}
-    result = harness.compare_sync(made.path.parent / parent, made.path, **settings)
-    return result.status, result.results[0].queries
 
 
 def fork_again(made: harness.Run, to: Path) -> harness.Run:
