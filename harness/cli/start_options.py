@@ -75,7 +75,7 @@ fork_command = options.declared(
             metavar="PLACES",
             help="After which model calls, with commas (0: a fresh rollout); `parted`: where ranked rollouts part; "
             "`auto`: where a branch tells most of which step decided (with --budget); `tools`: after each result of a "
-            "tool; `all`. Equal states count once. [default: auto with --budget, else parted]",
+            "tool; `all`. Equal states count once, but for numbers. [default: auto with --budget, else parted]",
         ),
         click.option(
             "--rollout",

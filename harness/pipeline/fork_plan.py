@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from harness.archive.reader import RunReader
 from harness.core.branch_point import BranchPoint, Edit
 from harness.core.cost import Cost, total_cost
-from harness.core.errors import UsageError, call, counted, did_you_mean, option, quoted, switch
+from harness.core.errors import UsageError, counted, did_you_mean, option, quoted, switch
 from harness.core.fork_rules import ForkRules
 from harness.core.records import Query, Rollout, Usage, digest
 from harness.ranking.fork_points import auto_points, parted_points
@@ -172,9 +172,14 @@ class _Recorded:
 def plan_fork(reader: RunReader, rules: ForkRules) -> ForkPlan:
     """Return the branches of a fork. Raises UsageError where there are none, NothingRankable, ArchiveDamaged."""
     edit = read_edit(rules.edit) if rules.edit else None
+    if edit and rules.at is not None:
+        raise UsageError(f"{option('at', rules.at)}: an edit says by its `call` where its branch begins; leave it out")
     left_out, planned = Counter[str](), list[PlannedBranch]()
     for query in _queries(reader, rules, edit):
-        recorded = {each.rollout.index: each for each in _recorded(reader, query, rules, left_out)}
+        each_recorded = sorted(
+            _recorded(reader, query, rules, left_out), key=lambda each: each.rollout.role == "anchor"
+        )
+        recorded = {each.rollout.index: each for each in each_recorded}  # of one state a sample's, which may be trained
         for rollout, at, gain in _places(reader, query, recorded, rules, edit, left_out):
             each = recorded[rollout]
             if reason := each.why_not(at, rules, edit):
@@ -270,7 +275,8 @@ def _telling(
     if isinstance(paths, str):
         left_out[f"query {query.id!r} has no {option('at', rules.at or rules.places)}: {paths}"] += 1
         return
-    of = [place for place, rollout in enumerate(paths.rollouts) if rollout.index in recorded]
+    place_of = {rollout.index: place for place, rollout in enumerate(paths.rollouts)}
+    of = [place_of[index] for index in recorded if index in place_of]
     if rules.places == "parted":
         points = parted_points(paths.graph, of)
     elif rules.budget is None:
@@ -294,6 +300,6 @@ def _within_budget(planned: Sequence[PlannedBranch], budget: int | None) -> tupl
         raise UsageError(
             f"{option('budget', budget)}: the first branch, from rollout {planned[0].branch.rollout} after model call "
             f"{planned[0].branch.call}, is likely to make {counted(planned[0].calls, 'new call')}; "
-            f"{call('fork', dry_run=True)} lists them"
+            f"{switch('dry_run')} lists them"
         )
     return tuple(chosen)

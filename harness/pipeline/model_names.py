@@ -91,11 +91,13 @@ async def models_looked_up(
                 run_env.progress.note(f"{host} {listed.unlisted(name)}")
 
     try:
-        async with anyio.create_task_group() as tasks:
-            if not on_refusal:
-                tasks.start_soon(note)
+        if on_refusal:
             yield
-            tasks.cancel_scope.cancel()
+        else:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(note)
+                yield
+                tasks.cancel_scope.cancel()
     except* Refused as group:
         error = first_error(group)
         refused = [model for model in models if f"model {model.name!r}" in str(error)]

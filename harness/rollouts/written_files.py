@@ -16,6 +16,7 @@ from typing import Any
 
 import agents
 
+from harness.archive import run_files
 from harness.core.errors import on_a_line
 from harness.rollouts.lifecycle import set_within
 
@@ -23,7 +24,11 @@ OnWrite = Callable[[str, str], None]
 """Called with the path that is written, and the rollout that writes it."""
 _writing: ContextVar[Callable[[str], None] | None] = ContextVar("harness_writing", default=None)
 _FOR_WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
-_SANDBOXES = str(Path(agents.__file__).parent / "sandbox" / "sandboxes" / "_unix_local_file_ops.py")
+_WITHIN = {
+    str(run_files.__file__),
+    str(Path(agents.__file__).parent / "sandbox" / "sandboxes" / "_unix_local_file_ops.py"),
+}
+"""Code that opens files by their names within a folder, which an event does not tell."""
 _MOST = 10_000
 """Paths that are remembered: a run's temporary files would only fill the memory."""
 _MOST_NOTES = 5
@@ -78,7 +83,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
     if not name or name.startswith(("/dev/", ":memory:", "file:")):
         return
     frame = inspect.currentframe()
-    if not Path(name).is_absolute() and frame and frame.f_back and frame.f_back.f_code.co_filename == _SANDBOXES:
-        return  # within a folder that the event does not tell: a workspace, which no other rollout has
+    if not Path(name).is_absolute() and frame and frame.f_back and frame.f_back.f_code.co_filename in _WITHIN:
+        return  # the archive's own, or in a workspace, which no other rollout has
     if not (file := Path(name)).is_dir():  # the folder of a temporary file
         wrote(str(file.absolute()))

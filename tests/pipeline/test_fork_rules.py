@@ -1,6 +1,7 @@
 """What a fork refuses, what it runs again, and what a person may edit."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from agents import Agent
 
 import harness
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError, from_python
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.pipeline.forked_agents import (
     RAN,
@@ -231,3 +232,23 @@ def test_a_branch_goes_to_another_server_with_all_that_it_was_given(
         made = harness.fork_sync(run, harness.ForkRules(at="2", branches=2), plain(), runs_dir=tmp_path, report=False)
         assert paid_calls(made) == [2, 2]
         assert {len(seen.tool_outputs) for seen in (*endpoint.requests, *other.requests)} == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"branches": 0}, "branches=0: give a whole number, at least 1"),
+        ({"budget": 0}, "budget=0: give a whole number"),
+        ({"at": (2,)}, "give a text"),
+        ({"at": ""}, "expected numbers of model calls"),
+        ({"at": "nope"}, "at='nope': expected"),
+        ({"rollouts": 3}, "give a tuple of indices"),
+        ({"at": "2", "edit": {"call": 1, "output": "x"}, "rollouts": (0,)}, "leave it out"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused_by_name(
+    endpoint: FakeEndpoint, tmp_path: Path, rules: dict[str, Any], words: str
+):
+    run = run_once(plain(), endpoint, tmp_path)
+    with pytest.raises(harness.UsageError, match=re.escape(words)), from_python():
+        fork(run, plain(), endpoint, **rules)

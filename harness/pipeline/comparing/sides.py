@@ -10,8 +10,9 @@ from pathlib import Path
 from statistics import fmean
 
 from harness.archive.reader import RunReader
+from harness.archive.run_info import RunInfo
 from harness.core.comparisons import ComparedRollout, ComparedSide
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, call
 from harness.core.rankings import Match
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout, digest
 from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
@@ -108,7 +109,19 @@ def open_sides(folders: Iterable[Path]) -> Generator[list[RunReader]]:
         (run, times), *_ = Counter(reader.info.id for reader in readers).most_common(1)
         if times > 1:
             raise UsageError(f"run {run} cannot be compared with itself: name two runs")
+        for first, second in combinations(readers, 2):
+            if (mine := _family(first.info)) & _family(second.info):
+                fork = first.info.id if len(mine) > 1 else second.info.id
+                raise UsageError(
+                    f"runs {first.info.id} and {second.info.id} hold rollouts of one run, since {fork} is a fork: "
+                    f"{call('show', fork)} ranks its branches among their siblings"
+                )
         yield readers
+
+
+def _family(info: RunInfo) -> set[str]:
+    """Return the ids of a run, and of the run whose rollouts it holds if it is a fork."""
+    return {info.id, *(branch.run for branches in info.branches.values() for branch in branches)}
 
 
 def match_queries(readers: Sequence[RunReader]) -> list[SharedQuery]:
