@@ -13,6 +13,7 @@ import pytest
 from agents import Agent, AgentHooks, function_tool
 
 import harness
+from harness.archive.run_files import create_beside
 from harness.core.progress import Silent
 from harness.core.records import Rollout
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
@@ -99,6 +100,7 @@ WAYS: dict[str, tuple[Callable[[Path], object], int]] = {
     "a database": (lambda folder: sqlite3.connect(folder / "scratch.txt").close(), 1),
     "a file that is read": (lambda folder: (folder / "read.txt").read_text(), 0),
     "a temporary file": (lambda folder: tempfile.NamedTemporaryFile(dir=folder).close(), 0),
+    "a file of the archive": (lambda folder: create_beside(folder / "segments" / "a.jsonl").close(), 0),
     "a database in memory": (lambda _: sqlite3.connect(":memory:").close(), 0),
 }
 
