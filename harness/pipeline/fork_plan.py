@@ -1,9 +1,9 @@
 """Which branches a fork would begin, and what they are likely to take: read from the archive alone."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, cast
 
 from harness.archive.reader import RunReader
@@ -175,12 +175,13 @@ def plan_fork(reader: RunReader, rules: ForkRules) -> ForkPlan:
     if edit and rules.at is not None:
         raise UsageError(f"{option('at', rules.at)}: an edit says by its `call` where its branch begins; leave it out")
     left_out, planned = Counter[str](), list[PlannedBranch]()
+    credit = cache(lambda: RunCredit(reader, judged_ranking(reader)))  # learns the judge from all groups, once
     for query in _queries(reader, rules, edit):
         each_recorded = sorted(
             _recorded(reader, query, rules, left_out), key=lambda each: each.rollout.role == "anchor"
         )
         recorded = {each.rollout.index: each for each in each_recorded}  # of one state a sample's, which may be trained
-        for rollout, at, gain in _places(reader, query, recorded, rules, edit, left_out):
+        for rollout, at, gain in _places(credit, query, recorded, rules, edit, left_out):
             each = recorded[rollout]
             if reason := each.why_not(at, rules, edit):
                 left_out[f"rollout {rollout} cannot be taken up after model call {at}: {reason}"] += 1
@@ -245,7 +246,7 @@ class _Place(NamedTuple):
 
 
 def _places(
-    reader: RunReader,
+    credit: Callable[[], RunCredit],
     query: Query,
     recorded: Mapping[int, _Recorded],
     rules: ForkRules,
@@ -258,7 +259,7 @@ def _places(
     if isinstance(at := rules.places, tuple):
         return [_Place(rollout, place) for rollout in recorded for place in at]
     if at in {"auto", "parted"}:
-        return _telling(reader, query, recorded, rules, left_out)
+        return _telling(credit(), query, recorded, rules, left_out)
     by_state = dict[str, _Place]()
     for rollout, each in recorded.items():
         for place in range(1, len(each.calls)):
@@ -268,10 +269,10 @@ def _places(
 
 
 def _telling(
-    reader: RunReader, query: Query, recorded: Mapping[int, _Recorded], rules: ForkRules, left_out: Counter[str]
+    credit: RunCredit, query: Query, recorded: Mapping[int, _Recorded], rules: ForkRules, left_out: Counter[str]
 ) -> Iterator[_Place]:
-    """Yield where the ranked rollouts of a query part, or where a branch tells most. Raises NothingRankable."""
-    paths = RunCredit(reader, judged_ranking(reader)).paths(query)
+    """Yield where the ranked rollouts of a query part, or where a branch tells most."""
+    paths = credit.paths(query)
     if isinstance(paths, str):
         left_out[f"query {query.id!r} has no {option('at', rules.at or rules.places)}: {paths}"] += 1
         return
