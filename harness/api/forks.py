@@ -35,13 +35,11 @@ async def fork(
     """
     check_names(settings, ResumeSettings.__annotations__)
     run_env, loaded = read_run_env(progress, clock), None if agent is None else loaded_agent(agent)
-    urls = settings.pop("base_url", None), settings.pop("judge_base_url", None)
-    given = {name: value for name, value in settings.items() if value is not None}
-    named = NamedAddresses(*(url if isinstance(url, str | None) else tuple(url) for url in urls))
+    named, changes = NamedAddresses.split({name: value for name, value in settings.items() if value is not None})
     made = await prepare_fork(
         find_folder(run, runs_dir), rules or ForkRules(), loaded, run_env, trust_archive=trust_archive
     )
-    result = await fork_run(made, run_env, runs_parent(runs_dir), changes=given, named=named)
+    result = await fork_run(made, run_env, runs_parent(runs_dir), changes=changes, named=named)
     return delivered(result, report=report)
 
 

@@ -391,10 +391,7 @@ async def _go_on(
                 f"{option(name, value)}: run {folder.name} began with {quoted(before)}, and is gone on with so; leave "
                 f"it out, or begin a new run (without {option('resume')})"
             )
-    urls = [settings.get(name) for name in ("base_url", "judge_base_url")]
-    named = NamedAddresses(*(url if isinstance(url, str | None) else tuple(url) for url in urls))
-    kept = {"base_url", "judge_base_url", "rubric"}
-    later = {name: value for name, value in settings.items() if name in ResumeSettings.__annotations__}
-    changes = {name: value for name, value in later.items() if name not in kept and value is not None}
+    may_change = ResumeSettings.__annotations__.keys() - {"rubric"}
+    named, changes = NamedAddresses.split({k: v for k, v in settings.items() if k in may_change and v is not None})
     rubric = settings.get("rubric")
     await resume_run(folder, loaded, run_env, changes=changes, rubric_word=rubric, named=named, queries=asked)

@@ -169,16 +169,16 @@ async def resume(
             return agent_of_run(reader, run_env.environ, "resume")
 
     rubric = settings.pop("rubric", None)
-    urls = settings.pop("base_url", None), settings.pop("judge_base_url", None)
+    named, changes = NamedAddresses.split({name: value for name, value in settings.items() if value is not None})
     result = await resume_run(
         folder,
         load_now,
         run_env,
         retry_failed=retry_failed,
         accept_changed_agent=accept_changed_agent,
-        changes={name: value for name, value in settings.items() if value is not None},
+        changes=changes,
         rubric_word=rubric,
-        named=NamedAddresses(*(url if isinstance(url, str | None) else tuple(url) for url in urls)),
+        named=named,
         trust_archive=trust_archive,
     )
     if result and wait:

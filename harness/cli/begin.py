@@ -54,7 +54,14 @@ def begin_best(caller: Caller, query: str | None, agent: str, flags: Mapping[str
 
 
 def begin_resume(
-    caller: Caller, run: str | None, agent: str | None, rubric: str | None, flags: Mapping[str, Any], **switches: bool
+    caller: Caller,
+    run: str | None,
+    agent: str | None,
+    rubric: str | None,
+    flags: Mapping[str, Any],
+    *,
+    retry_failed: bool,
+    accept_changed_agent: bool,
 ) -> ExitCode:
     """Do what is missing of a run or of a comparison."""
     parent = runs_folder(caller)
@@ -66,20 +73,29 @@ def begin_resume(
     folder = archived.folder
     if archived.kind == "comparison":
         reader = open_comparison_folder(folder)
-        of_runs = {option(name): switches[name] for name in ("retry_failed", "accept_changed_agent")}
+        of_runs = {option("retry_failed"): retry_failed, option("accept_changed_agent"): accept_changed_agent}
         refuse_parts_of_runs(reader, of_runs | {option(name): name in flags for name in ("instructions", "approve")})
         with while_loading(f"loading what comparison {folder.name} needs", quiet=caller.quiet):
             from harness.cli.compare import resume_compared
 
         return resume_compared(caller, reader, parent, flags, agent, rubric)
     reader = open_folder(folder)
-    missing = find_missing_work(reader, retry_failed=switches["retry_failed"])
+    missing = find_missing_work(reader, retry_failed=retry_failed)
     if missing.nothing:
         return say_finished(reader, caller)
     with while_loading(f"loading what run {folder.name} needs", quiet=caller.quiet):
         from harness.cli.run import resume_found
 
-    return resume_found(caller, reader, missing, flags, agent, rubric, **switches)
+    return resume_found(
+        caller,
+        reader,
+        missing,
+        flags,
+        agent,
+        rubric,
+        retry_failed=retry_failed,
+        accept_changed_agent=accept_changed_agent,
+    )
 
 
 def begin_fork(

@@ -20,7 +20,6 @@ from harness.comparison.gate import forecast_sentences, lacks_verdicts
 from harness.core.comparisons import Comparison
 from harness.core.errors import CannotWrite, ExitCode, HarnessError, UsageError, call, counted
 from harness.core.gates import GateStop, UndecidedGate
-from harness.core.settings import ADDRESSES
 from harness.pipeline.comparing.compare import ComparisonQuote, ComparisonResult, RollOutQuote
 from harness.pipeline.comparing.labels import PeoplesWord
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison, power_check
@@ -164,13 +163,14 @@ def resume_compared(
     agents = (
         {side.run: load_agent(agent, Path.cwd()) for side in to_run} if agent is not None else None
     )  # the runs tell theirs
+    named, changes = NamedAddresses.split(flags)
     work = partial(
         resume_comparison,
         reader.folder,
         runs_dir=runs_dir,
         agents=agents,
-        changes={name: value for name, value in flags.items() if name not in ADDRESSES},
-        named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
+        changes=changes,
+        named=named,
         rubric_word=rubric,
         trust_archive=caller.trust_archive,
     )

@@ -12,7 +12,6 @@ from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs
 from harness.cli.run import deliver
 from harness.core.errors import ExitCode, UsageError, counted, option
 from harness.core.fork_rules import ForkRules
-from harness.core.settings import ADDRESSES
 from harness.core.user_files import read_text
 from harness.pipeline.forking import Fork, fork_run, prepare_fork
 from harness.pipeline.plan import NamedAddresses
@@ -57,8 +56,7 @@ def fork_found(
         return ExitCode.DONE
     for line in _lines(fork, brief=True):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-    named = NamedAddresses(**{name: flags.get(name) for name in ADDRESSES})
-    changes = {name: value for name, value in flags.items() if name not in ADDRESSES}
+    named, changes = NamedAddresses.split(flags)
 
     async def work(run_env: RunEnvironment) -> RunResult:
         return await fork_run(fork, run_env, runs_dir, changes=changes, named=named)

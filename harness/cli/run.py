@@ -26,7 +26,7 @@ from harness.cli.show import print_run, say_finished
 from harness.core.errors import ExitCode, UsageError, call, command, counted, option
 from harness.core.progress import NO_DEADLINE, Deadline
 from harness.core.records import Query
-from harness.core.settings import ADDRESSES, SETTINGS, Settings
+from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.unicode import with_placeholder
 from harness.core.user_files import text_lines
@@ -297,11 +297,13 @@ def resume_found(
     flags: Mapping[str, Any],
     agent: str | None,
     rubric: str | None,
-    **switches: bool,
+    *,
+    retry_failed: bool,
+    accept_changed_agent: bool,
 ) -> ExitCode:
     """Do what is missing of a run, with --wait until the judge's batches are over, and print it.
 
-    `agent` names where the agent is now; None: where it was. `switches` are those of `resume_run`.
+    `agent` names where the agent is now; None: where it was. The switches are those of `resume_run`.
     """
     silence_logs(verbose=caller.verbose)
     if caller.wait:
@@ -315,17 +317,19 @@ def resume_found(
             return load_agent(agent, Path.cwd())
         return agent_of_run(reader, caller.environ, "resume")
 
+    named, changes = NamedAddresses.split(flags)
+
     async def work(run_env: RunEnvironment) -> runs.RunResult | None:
         result = await runs.resume_run(
             reader.folder,
             loaded,
             run_env,
-            changes={name: value for name, value in flags.items() if name not in ADDRESSES},
+            changes=changes,
             rubric_word=rubric,
-            named=NamedAddresses(**{name: flags.get(name) for name in ADDRESSES}),
+            named=named,
             trust_archive=caller.trust_archive,
-            queries=None,
-            **switches,
+            retry_failed=retry_failed,
+            accept_changed_agent=accept_changed_agent,
         )
         return await waiting.stay_until_judged(result, loaded, run_env) if result and caller.wait else result
 

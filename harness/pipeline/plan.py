@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import JsonValue
 
@@ -16,7 +16,7 @@ from harness.core.judge_profile import JudgeLeanings
 from harness.core.progress import Clock
 from harness.core.records import Query
 from harness.core.redaction import Redactor
-from harness.core.settings import OFFLINE_MODEL, Settings, as_written
+from harness.core.settings import ADDRESSES, OFFLINE_MODEL, Settings, as_written
 from harness.core.settings_sources import changed, load
 from harness.core.unicode import without_credentials
 from harness.endpoints.address import host_of
@@ -289,6 +289,13 @@ class NamedAddresses:
 
     base_url: str | tuple[str, ...] | None = None
     judge_base_url: str | tuple[str, ...] | None = None
+
+    @classmethod
+    def split(cls, given: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """Take the addresses out of what a user gives; return them, and the rest."""
+        urls = {name: given.get(name) for name in ADDRESSES}
+        named = cls(**{name: url if isinstance(url, str | None) else tuple(url) for name, url in urls.items()})
+        return named, {name: value for name, value in given.items() if name not in ADDRESSES}
 
     def check(self, agent_urls: Sequence[str | None], judge: resolve.JudgeSpec) -> None:
         """Refuse addresses that are not the run's: resuming goes on where the run was. Raises UsageError."""
