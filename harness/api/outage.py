@@ -4,12 +4,14 @@ import asyncio
 import logging
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
-from harness.core.errors import JudgeFailed, Refused, UsageError, on_a_line, quoted
+from harness.core.errors import CeilingReached, JudgeFailed, Refused, UsageError, on_a_line, quoted
 from harness.core.records import Failure
+
+_T = TypeVar("_T")
 
 OUTAGE = "wait 5m, then skip, then stop after 30m"
 """The usual rule."""
@@ -72,11 +74,30 @@ class JudgeOutage:
         self._since: float | None = None
         self._without = 0
 
-    async def waits(self, error: Exception, since: float, tries: int, kept: object = None) -> bool:
-        """Wait for the judge, and return True; False where the group goes without. Raises JudgeFailed to stop.
+    async def ride_out(
+        self, ask: Callable[[], Awaitable[_T]], since: Callable[[], float], kept: object = None
+    ) -> _T | JudgeFailed | UsageError:
+        """Return what `ask` gives, which is called again as long as the rule says to wait; else why the group has none.
 
-        `since` is when the group last had a verdict, `tries` how often it waited, `kept` where verdicts are kept.
+        `since` tells when the group last had a verdict, `kept` where verdicts are kept. Raises JudgeFailed where the
+        rule says to stop, and what `ask` raises that is no outage.
         """
+        tries = 0
+        while True:
+            try:
+                given = await ask()
+            except (JudgeFailed, UsageError) as exc:
+                if isinstance(exc, CeilingReached) or not is_outage(exc):
+                    raise
+                if not await self._waits(exc, since(), tries, kept):
+                    return exc
+                tries += 1
+            else:
+                self.over()
+                return given
+
+    async def _waits(self, error: Exception, since: float, tries: int, kept: object) -> bool:
+        """Wait for the judge, and return True; False where the group goes without. Raises JudgeFailed to stop."""
         if self._since is None:
             self._since = since
         now, log = self._clock(), logging.getLogger("arena-harness")

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
 from harness.api.archived import AnyRun, find_folder
-from harness.api.outage import OUTAGE, JudgeOutage, is_outage, refuse_part
+from harness.api.outage import OUTAGE, JudgeOutage, refuse_part
 from harness.api.outside import AnyAgent, door_at_once, failures_of_missing, loaded_agent, read_run_env
 from harness.api.policy_records import (
     GroupRules,
@@ -31,7 +31,6 @@ from harness.archive.result_files import RankingFile
 from harness.core.errors import (
     CeilingReached,
     HarnessError,
-    JudgeFailed,
     NothingRankable,
     UsageError,
     first_error,
@@ -254,23 +253,20 @@ class PolicyGroups:
 
     async def _ranked(self, group: Group, ranking: OpenRanking) -> GroupRanking | None:
         """Return the ranking of a group on all of its verdicts; None where it goes without, by the rule of outages."""
-        since, tries = time.monotonic(), 0
-        while True:
+
+        async def ask() -> GroupRanking:
             try:
                 ranked = await ranking.ranked_apart(group)
-                if ranked.status == "incomplete" and (stopped := ranking.cache.ceiling.stopped):
-                    raise CeilingReached(stopped)
-                refuse_part(failures_of_missing(ranked, ranking.store))
-            except (JudgeFailed, UsageError, ExceptionGroup) as exc:
-                error: Any = first_error(exc) if isinstance(exc, ExceptionGroup) else exc
-                if isinstance(error, CeilingReached) or not is_outage(error):
-                    raise error from None
-                if not await self._outage.waits(error, since, tries, self.folder):
-                    return None
-                tries += 1
-            else:
-                self._outage.over()
-                return ranked
+            except ExceptionGroup as errors:
+                raise first_error(errors) from None
+            if ranked.status == "incomplete" and (stopped := ranking.cache.ceiling.stopped):
+                raise CeilingReached(stopped)
+            refuse_part(failures_of_missing(ranked, ranking.store))
+            return ranked
+
+        since = time.monotonic()
+        ranked = await self._outage.ride_out(ask, lambda: since, self.folder)
+        return ranked if isinstance(ranked, GroupRanking) else None
 
     def _handed(self, ready: _Ready) -> PolicyGroup | None:
         """Hand a group out; None for one that is too old by now."""

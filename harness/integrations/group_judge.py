@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.api.message_tournament import RankMessagesSettings, ranked_messages
+from harness.api.message_tournament import RankedMessages, RankMessagesSettings, ranked_messages
 from harness.api.outage import OUTAGE, JudgeOutage, is_outage, refuse_part
 from harness.api.outside import SharedJudging, failures_of_missing, share_judging
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, UsageError, from_python, on_a_line
@@ -211,25 +211,21 @@ class GroupJudge:
         if members == 1 and self._settings.judge != "ruler":
             return _failed(1, "a single trajectory has nothing to be compared with", purchases)
 
-        tries = 0
-        while True:
-            try:
-                ranked = await ranked_messages(
-                    given, progress=purchases, keep_in=store, ceiling=shared.ceiling, **options
-                )
-                refuse_part(failures_of_missing(ranked.ranking, store) if ranked.ranking else ())
-                break
-            except (CeilingReached, CannotWrite):
+        async def ask() -> RankedMessages:
+            ranked = await ranked_messages(given, progress=purchases, keep_in=store, ceiling=shared.ceiling, **options)
+            refuse_part(failures_of_missing(ranked.ranking, store) if ranked.ranking else ())
+            return ranked
+
+        try:
+            ranked = await self._outages.ride_out(ask, lambda: purchases.since, self._folder)
+        except (CeilingReached, CannotWrite):
+            raise
+        except (JudgeFailed, UsageError) as exc:
+            if is_outage(exc) or (isinstance(exc, UsageError) and not self._has_judged):
                 raise
-            except (JudgeFailed, UsageError) as exc:
-                if not is_outage(exc):
-                    if isinstance(exc, UsageError) and not self._has_judged:
-                        raise
-                    return _failed(members, str(exc), purchases)
-                if not await self._outages.waits(exc, purchases.since, tries, self._folder):
-                    return _failed(members, f"the judge is out: {exc}", purchases)
-                tries += 1
-        self._outages.over()
+            return _failed(members, str(exc), purchases)
+        if not isinstance(ranked, RankedMessages):
+            return _failed(members, f"the judge is out: {ranked}", purchases)
         self._has_judged = True
         by_score = self._settings.reward == "score"
         rewards = [r for place in ranked.places if (r := place.score if by_score else place.reward) is not None]
