@@ -56,13 +56,8 @@ class Policy:
 
     def __call__(self, seen: Seen) -> Reaction:
         self.seen.append(seen)
-        call = {
-            "Look.": ("look", {"word": "x"}),
-            "Ask.": ("ask", {"input": "x"}),
-            "Hand off.": ("transfer_to_other", {}),
-        }
-        if not seen.tool_outputs and seen.system in call:
-            return Say(calls=(call[seen.system],))
+        if not seen.tool_outputs and seen.system in CALLS:
+            return Say(calls=(CALLS[seen.system],))
         if seen.system == "Inner.":
             return Say("inner")
         return Say(next(self.answers[seen.user]))
