@@ -23,6 +23,8 @@ from harness.core.unicode import valid_unicode
 from harness.core.workspace_files import ChangedFile
 
 Role = Literal["anchor", "sample"]
+GATEWAY = "gateway"
+"""The origin of rollouts that the gateway recorded of another program."""
 
 AgentFailureKind = Literal[
     "timeout",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from harness.archive.store import RunStore, Store
-from harness.core.records import Failure, Query, Rollout, Sampling, Trajectory
+from harness.core.records import GATEWAY, Failure, Query, Rollout, Sampling, Trajectory
 from harness.endpoints.refused_settings import seed_in
 from harness.endpoints.reply_body import as_object
 from harness.formats.queries import items_text, query_from
@@ -16,9 +16,6 @@ from harness.rollouts.model_calls import PackedCalls, Pricing, total_calls
 from harness.rollouts.model_request import input_items, split_think
 from harness.rollouts.recorder import not_whole
 from harness.rollouts.steps import read_steps, witnessed_calls
-
-ORIGIN = "gateway"
-"""The origin of such rollouts."""
 
 
 @dataclass
@@ -63,7 +60,7 @@ class RolloutKeeper:
             query=query.id,
             index=index,
             role="sample",
-            origin=ORIGIN,
+            origin=GATEWAY,
             origin_id=session.name,
             requested=Sampling(
                 temperature=sampling.temperature, top_p=sampling.top_p, seed=seed_in(sampling), model=first.model

@@ -19,7 +19,7 @@ from harness.archive.store import MemoryStore, RunStore
 from harness.core.cost import Cost
 from harness.core.errors import UsageError, call, option, quoted
 from harness.core.progress import StopSign
-from harness.core.records import Bill, Query, to_json
+from harness.core.records import GATEWAY, Bill, Query, to_json
 from harness.core.settings import Api, Settings, as_written
 from harness.core.unicode import without_credentials
 from harness.endpoints.address import Endpoint, agent_servers
@@ -29,7 +29,7 @@ from harness.endpoints.credentials import Credentials
 from harness.endpoints.reply_tokens import TokenRequests
 from harness.gateway.app import Gateway
 from harness.gateway.calls import PassedCall, UpstreamServer
-from harness.gateway.rollouts import ORIGIN, RolloutKeeper
+from harness.gateway.rollouts import RolloutKeeper
 from harness.gateway.sessions import Closing, Sessions
 from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run, whole_text
 from harness.pipeline.process_warming import stand_in_reply
@@ -179,7 +179,7 @@ class _Server(uvicorn.Server):
 
 def _new_run(upstream: Upstream, run_env: RunEnvironment, rubric_text: str | None) -> RunInfo:
     at, endpoint, loaded = run_env.clock(), upstream.endpoint, upstream.loaded
-    name = loaded.name if loaded else ORIGIN
+    name = loaded.name if loaded else GATEWAY
     return RunInfo(
         schema_version=1,
         id=new_run_id(name, at, secrets.token_hex(8)),

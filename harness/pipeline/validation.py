@@ -20,7 +20,7 @@ from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.progress import Clock
 from harness.core.rankings import FIT_VERSION, GroupRanking, Judged, Unjudged
-from harness.core.records import Failure, Group, Query, Rollout
+from harness.core.records import GATEWAY, Failure, Group, Query, Rollout
 from harness.core.settings import Api, Settings
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import PairJuror, PairJury, PairLedger
@@ -302,7 +302,7 @@ async def replay_run(
     """
     with RunReader(folder) as reader:
         if origin := next(_chosen(reader, query, rollout))[1].origin:
-            what = "was made by another program, whose code" if origin == "gateway" else "was imported: it holds what"
+            what = "was made by another program, whose code" if origin == GATEWAY else "was imported: it holds what"
             raise UsageError(f"run {reader.info.id} {what} no replay can drive again")
         trust = trust_in(reader, environ, trust_archive=trust_archive)
         loaded = loaded or agent_of_run(reader, environ, "replay")

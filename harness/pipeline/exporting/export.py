@@ -15,7 +15,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.errors import CannotWrite, NothingRankable, UsageError, call, counted
 from harness.core.rankings import GroupRanking, ImportedLine
-from harness.core.records import Rollout, to_json
+from harness.core.records import GATEWAY, Rollout, to_json
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
@@ -151,7 +151,7 @@ def stored_turns(
     if name := rollout.sampled_tokens:
         tokens = unpack_tokens(get(name), place(name))
     # the gateway records the reasoning that a server got back, and no other
-    return recorded_turns(calls, rollout.calls, "responses" if rollout.origin == "gateway" else api, tokens)
+    return recorded_turns(calls, rollout.calls, "responses" if rollout.origin == GATEWAY else api, tokens)
 
 
 def _judge(ranking: RankingFile) -> str:
