@@ -16,7 +16,7 @@ from harness.core.progress import now
 from harness.core.settings_sources import load, merge_sources
 from harness.formats.training import registry
 from harness.formats.training.rules import PAIR_CHOICES, PAIRS_OF_STEPS, WHOLE, ExportRules, Included, read_split
-from harness.formats.trajectory_files import FORMATS
+from harness.formats.trajectory_files import IMPORT_FORMATS
 from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
@@ -103,9 +103,9 @@ def import_made(
     first_is_anchor: bool,
 ) -> None:
     """Make a run of trajectories made elsewhere, and print what to do with it. Raises UsageError."""
-    if format_ is not None and format_ not in FORMATS:
+    if format_ is not None and format_ not in IMPORT_FORMATS:
         raise UsageError(
-            f"--format {quoted(format_)}: choose one of {', '.join(FORMATS)}{did_you_mean(format_, FORMATS)}"
+            f"--format {quoted(format_)}: choose one of {', '.join(IMPORT_FORMATS)}{did_you_mean(format_, IMPORT_FORMATS)}"
         )
     settings, around = load(merge_sources(flags, caller.environ, None)), RunEnvironment(caller.environ)
     folder, imported = import_trajectories(

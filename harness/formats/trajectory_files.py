@@ -106,7 +106,7 @@ def _imported(
 
 
 Format = Literal["messages", "atif", "groups", "art", "sft", "dpo", "openai-preference", ForeignFormat]
-FORMATS: tuple[Format, ...] = get_args(Format)
+IMPORT_FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 def read_trajectories(paths: Sequence[Path], format: Format | None = None) -> Iterator[origins.ImportedTrajectory]:  # noqa: A002 - the option's name
