@@ -104,9 +104,8 @@ def import_made(
 ) -> None:
     """Make a run of trajectories made elsewhere, and print what to do with it. Raises UsageError."""
     if format_ is not None and format_ not in IMPORT_FORMATS:
-        raise UsageError(
-            f"--format {quoted(format_)}: choose one of {', '.join(IMPORT_FORMATS)}{did_you_mean(format_, IMPORT_FORMATS)}"
-        )
+        meant = did_you_mean(format_, IMPORT_FORMATS)
+        raise UsageError(f"--format {quoted(format_)}: choose one of {', '.join(IMPORT_FORMATS)}{meant}")
     settings, around = load(merge_sources(flags, caller.environ, None)), RunEnvironment(caller.environ)
     folder, imported = import_trajectories(
         files, settings, around, format=format_, first_is_anchor=first_is_anchor, name=name
