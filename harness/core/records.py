@@ -347,6 +347,8 @@ class Rollout(Record):
     """The rollout that it was taken up from; None for one that began by itself."""
     state_changed: int | None = Field(default=None, exclude_if=is_none)
     """After how many model calls a tool first changed what no request shows: the context, or files of its own."""
+    temporary_folders: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
+    """Those that its sandboxes had, or were granted: a replay may have others in their place."""
     tool_names: tuple[str, ...] = ()
     instructions: str | None = None
     mcp_tools: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)

@@ -19,7 +19,8 @@ from harness.rollouts.lifecycle import close_session, made_part
 from harness.rollouts.loading import LoadedAgent, users_error
 from harness.rollouts.model_request import check_chat
 from harness.rollouts.run_options import brings_models, refuse_two_servers
-from harness.rollouts.sandboxes import sandbox_agents, try_sandbox
+from harness.rollouts.sandbox_trial import try_sandbox
+from harness.rollouts.sandboxes import sandbox_agents
 
 
 async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query]) -> None:

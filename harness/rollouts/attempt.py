@@ -39,7 +39,7 @@ from harness.rollouts.recorder import (
 )
 from harness.rollouts.run_context import RunContext
 from harness.rollouts.run_options import refuse_two_servers, what_became
-from harness.rollouts.sandboxes import Workspaces
+from harness.rollouts.sandboxes import Workspaces, at_usual_place, sandboxes_in
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
@@ -234,6 +234,7 @@ class Attempt:
             started_at=self.started,
             duration_s=anyio.current_time() - self.began_s + before_s,
             calls_kept=sum(call.is_kept and not call.is_prefix for call in self.recorder.calls) or None,
+            temporary_folders=tuple(self.workspaces.temporary),
             branch=self.before.start.branch if self.before and self.before.start else None,
             state_changed=self._state_changed(replies),
             fingerprint=self.recorder.fingerprint,
@@ -275,7 +276,8 @@ class Attempt:
         own = models.endpoint is None
         runs = RolloutRuns(config, self.recorder, models.elsewhere, self._note_override, self.workspaces, own)
         change = partial(recorded, recorder=self.recorder)
-        with runs_taken_over(runs):
+        self.recorder.at_usual_place = partial(at_usual_place, temporary=self.workspaces.temporary)
+        with runs_taken_over(runs), sandboxes_in(self.workspaces):
             try:
                 async with set_up(loaded, env, self.query, self.scope, change) as agent:
                     with_variant(agent, vary_in(settings), self.recipe)

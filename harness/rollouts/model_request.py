@@ -27,7 +27,6 @@ from harness.core.records import Record, digest
 from harness.endpoints.address import Endpoint
 from harness.endpoints.refused_settings import leaves_reasoning
 from harness.rollouts.graph import in_sight
-from harness.rollouts.sandboxes import at_usual_place
 
 _SAMPLING = {"temperature", "top_p", "extra_body"}
 
@@ -54,9 +53,11 @@ def build_request(
     }
 
 
-def hash_agent(request: Mapping[str, Any], settings: ModelSettings, model: str | None) -> str:
-    """Hash what makes the agent this agent: everything it sends but the query and the sampling."""
-    fixed = scrubbed({k: v for k, v in request.items() if k != "input"}, at_usual_place)
+def hash_agent(
+    request: Mapping[str, Any], settings: ModelSettings, model: str | None, usual: Callable[[str], str]
+) -> str:
+    """Hash what makes the agent this agent: all that it sends, in its `usual` words, but the query and the sampling."""
+    fixed = scrubbed({k: v for k, v in request.items() if k != "input"}, usual)
     fixed_settings = {k: v for k, v in settings.to_json_dict().items() if k not in _SAMPLING}
     if leaves_reasoning(settings):
         fixed_settings["reasoning"] = None

@@ -216,7 +216,7 @@ class RecordedModel(Model):
         Raises StoppedBeforeFirstCall if asked to, BeginsAnew where the attempt before had asked something else.
         """
         if self._recorder.fingerprint is None:
-            self._recorder.fingerprint = hash_agent(request, settings, self.model)
+            self._recorder.fingerprint = hash_agent(request, settings, self.model, self._recorder.at_usual_place)
         if self._recorder.stop_before_first_call:
             raise StoppedBeforeFirstCall
         if self._recorder.fatal:

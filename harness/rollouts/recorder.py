@@ -24,6 +24,7 @@ from harness.rollouts.agent_code import AgentRaised, RaisedBy, misuses_sdk, rais
 from harness.rollouts.approval_gate import Approver, ToolHooks, gated
 from harness.rollouts.capture import WireReply
 from harness.rollouts.model_request import input_items
+from harness.rollouts.sandboxes import at_usual_place
 
 
 @dataclass
@@ -71,6 +72,8 @@ class Recorder:
     """The fingerprint of the first call is all that is wanted."""
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
     fingerprint: str | None = None
+    at_usual_place: Callable[[str], str] = at_usual_place
+    """Takes out of a text what a workspace of the rollout's own brings into it."""
     fatal: BaseException | None = None
     """What has to end the run, also if raised inside a tool, where the SDK makes it a message to the model."""
     hooks: ToolHooks = field(default_factory=ToolHooks)

@@ -32,7 +32,14 @@ from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
 from harness.rollouts.run_options import as_config, merged
-from harness.rollouts.sandboxes import Workspaces, at_usual_place, go_on_beside_others, sandbox_agents, unguarded
+from harness.rollouts.sandboxes import (
+    Workspaces,
+    at_usual_place,
+    go_on_beside_others,
+    sandbox_agents,
+    sandboxes_in,
+    unguarded,
+)
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
 from harness.rollouts.variation import with_variant
 
@@ -106,9 +113,13 @@ async def replay_rollout(
     # A nested call failed for good where no retry came of it, and the rollout did not end with it.
     lost = sum(c.error is not None for c in rollout.calls) - rollout.retries
     unrecorded = lost > (rollout.failure is not None) or any(c.raw is None and c.error is None for c in rollout.calls)
-    scrub: Scrub = lambda text: at_usual_place(options.scrub(text))  # noqa: E731
-    recording = Recording(rollout, calls, scrub, not unrecorded, options.live_tools)
-    outcome = await _run(loaded, env, query, recording, options)
+    workspaces = Workspaces(None if options.live_tools else rollout.trajectory.files, options.get_text)
+
+    def scrub(text: str) -> str:
+        return at_usual_place(options.scrub(at_usual_place(text, workspaces.temporary)), rollout.temporary_folders)
+
+    runs = ReplayRuns(Recording(rollout, calls, scrub, not unrecorded, options.live_tools), workspaces)
+    recording, outcome = runs.recording, await _run(loaded, env, query, runs, options)
     why = "some nested model calls have no recorded reply (they ran on models of their own, or failed)"
     notes = [f"{why}: the outputs of agents used as tools were taken as recorded"] if unrecorded else []
     if recording.skipped:
@@ -127,14 +138,13 @@ async def replay_rollout(
 
 
 async def _run(
-    loaded: LoadedAgent, env: AgentEnv, query: Query, recording: Recording, options: ReplayOptions
+    loaded: LoadedAgent, env: AgentEnv, query: Query, runs: ReplayRuns, options: ReplayOptions
 ) -> AgentOutcome:
     if isinstance(loaded.session, GivenPart):  # it may hold what the rollout said; a replay writes nothing, either
         loaded = replace(loaded, session=part_maker(partial(SQLiteSession, "replay")))
-    scope, rollout, timeout_s = RolloutScope(), recording.rollout, options.timeout_s
-    left = None if options.live_tools else rollout.trajectory.files
+    recording, scope, timeout_s = runs.recording, RolloutScope(), options.timeout_s
+    rollout, outcome = recording.rollout, AgentOutcome()
     settings = ModelSettings(temperature=rollout.requested.temperature, top_p=rollout.requested.top_p)
-    runs, outcome = ReplayRuns(recording, Workspaces(left, options.get_text)), AgentOutcome()
     config = RunConfig(model=ReplayModel(recording), tracing_disabled=True, model_settings=settings)
     with anyio.move_on_after(timeout_s):
         try:
@@ -142,6 +152,7 @@ async def _run(
                 around.callback(SPAN_LOG.take, trace_id := gen_trace_id())
                 around.enter_context(SPAN_LOG.watch(trace_id))  # a trace that the app begins is not uploaded
                 around.enter_context(runs_taken_over(runs))
+                around.enter_context(sandboxes_in(runs.workspaces))
                 around.push_async_callback(runs.workspaces.close)
                 if rollout.mcp_tools and not options.live_tools:
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])

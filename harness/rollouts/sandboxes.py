@@ -8,33 +8,34 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
-from agents import Agent, Model, ModelResponse, RunConfig, Tool
-from agents.run import AgentRunner
+from agents import Agent, RunConfig
 from agents.run_config import SandboxRunConfig
 from agents.sandbox import LocalSnapshotSpec, Manifest, SandboxAgent
 from agents.sandbox.capabilities import Capability, Memory
 from agents.sandbox.session import BaseSandboxClient, SandboxSession, SandboxSessionState
 
 from harness.archive.store import Store
-from harness.core.errors import UsageError, on_a_line, short_message
+from harness.core.errors import UsageError, on_a_line
 from harness.core.records import Failure, Step
 from harness.core.workspace_files import ChangedFile, FileChange, FileState, changes
 from harness.rollouts import sandbox_watcher
 from harness.rollouts.graph import in_sight
+from harness.rollouts.lifecycle import ProcessGuard, set_within
 from harness.rollouts.workspace_scan import WorkspaceTooLarge, restore, scan_folder, scan_tar
 
 _LOCAL = "unix_local"
 _USUAL_ROOT: str = Manifest.model_fields["root"].default
 _PREFIX = "harness-sandboxes-"
-_CLOSING_S, _STARTING_S = 30.0, 120.0
+_CLOSING_S = 30.0
 _PLACE = re.compile(rf"[^\s\"'`=:;,()\[\]{{}}<>|]*/{_PREFIX}[a-z0-9_]{{8}}/[0-9a-f]{{8}}")
 
 _OF_COMMAND = re.compile(r"\AChunk ID: [0-9a-f]{6}\nWall time: [0-9.]+ seconds\n")
@@ -73,13 +74,15 @@ def go_on_beside_others(agent: Any) -> None:
         each._sandbox_concurrency_guard = _NoGuard()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
-def at_usual_place(text: str) -> str:
+def at_usual_place(text: str, temporary: Sequence[str] = ()) -> str:
     """Return a text of which two workspaces make no difference.
 
-    Each rollout's own workspace has the name that all have elsewhere, and a command's output no random number and no
-    time before it.
+    Each rollout's own workspace has the name that all have elsewhere, its `temporary` folders go by their numbers, and
+    a command's output has no random number and no time before it.
     """
     text = _PLACE.sub(_USUAL_ROOT, text) if _PREFIX in text else text
+    for number, folder in enumerate(temporary, 1):
+        text = re.sub(rf"{re.escape(folder)}(?![\w-])", f"/temporary/{number}", text) if folder in text else text
     return _OF_COMMAND.sub("", text)
 
 
@@ -129,6 +132,8 @@ class Workspaces:
     """Finds a text of the archive."""
     failure: Failure | None = None
     """Why the files cannot be kept."""
+    temporary: list[str] = field(default_factory=list[str])
+    """The temporary folders of the sandboxes, such as those granted to them, which an app may make for each rollout."""
     _made: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
 
     def given_to(self, run_config: RunConfig) -> RunConfig:
@@ -140,12 +145,17 @@ class Workspaces:
     def _own(self, config: SandboxRunConfig) -> SandboxRunConfig:
         if isinstance(config.client, _RolloutClient):
             return config
+        made_here = {each.session.state.session_id for each in self._made.values()}
         for name in ("session", "session_state"):
-            if getattr(config, name) is not None:
+            given: Any = getattr(config, name)
+            if given is not None and getattr(getattr(given, "state", given), "session_id", None) not in made_here:
                 raise UsageError(
-                    f"run_config has a sandbox with a {name}, which all rollouts would share: leave it out, and give "
-                    "the sandbox's client and manifest; each rollout then makes a workspace of its own"
+                    f"run_config has a sandbox with a {name}, which all rollouts would share: make it inside of the "
+                    "app's own function, or leave it out and give the sandbox's client and manifest; each rollout "
+                    "then has a workspace of its own"
                 )
+        if config.session is not None:
+            return config
         given = config.client if self.recorded is None else None
         client = _RolloutClient(given or _local_client(), self)
         return replace(config, client=client, options=config.options if given else None)
@@ -153,6 +163,12 @@ class Workspaces:
     def add(self, session: SandboxSession, client: BaseSandboxClient[Any]) -> SandboxSession:
         """Note a session that begins, or goes on from where an interrupted run left it."""
         start, before = session.start, self._made.get(session.state.manifest.root)
+        if before and before.session is session:
+            return session
+        if before is None:
+            manifest, temporary = session.state.manifest, Path(tempfile.gettempdir())
+            folders = [manifest.root, *(grant.path for grant in manifest.extra_path_grants)]
+            self.temporary += [f for f in folders if Path(f).is_relative_to(temporary) and not _PLACE.match(f)]
         workspace = _Workspace(session, client, before=before and before.before)
         self._made[session.state.manifest.root] = workspace
 
@@ -174,7 +190,8 @@ class Workspaces:
             self._note(exc)
         number = [*self._made.values()].index(workspace)
         files = [file for file in self.recorded or () if file.workspace == number]
-        await asyncio.to_thread(restore, workspace.root, files, self.get)
+        if workspace.is_local:
+            await asyncio.to_thread(restore, workspace.root, files, self.get)
 
     async def _capture(self, workspace: _Workspace) -> None:
         """Take what became of the files, once nothing works on them any more."""
@@ -216,7 +233,8 @@ class Workspaces:
                     with suppress(Exception):  # its processes are killed, and its folder removed, all the same
                         await workspace.session.run_pre_stop_hooks()
                         await workspace.session.shutdown()
-                    await self.end(workspace.session)
+                    with suppress(Exception):  # an app may have ended one that it made
+                        await self.end(workspace.session)
             if "_snapshots" in vars(self):
                 await asyncio.to_thread(shutil.rmtree, self._snapshots, ignore_errors=True)
 
@@ -254,21 +272,7 @@ class _RolloutClient(BaseSandboxClient[Any]):
         return type(self._inner).__name__
 
     async def create(self, *, snapshot: Any = None, manifest: Manifest | None = None, options: Any) -> SandboxSession:
-        if self.backend_id != _LOCAL:
-            return self._workspaces.add(
-                await self._inner.create(snapshot=snapshot, manifest=manifest, options=options), self._inner
-            )
-        manifest = manifest or Manifest()
-        if manifest.root != _USUAL_ROOT:
-            raise UsageError(
-                f"the manifest's root is {on_a_line(manifest.root)}, a folder that all rollouts would share: leave "
-                "`root` out, and each rollout gets a folder of its own"
-            )
-        root = _folder() / secrets.token_hex(4)
-        root.mkdir(mode=0o700)
-        manifest = manifest.model_copy(update={"root": str(root)}, deep=True)
         session = await self._inner.create(snapshot=snapshot, manifest=manifest, options=options)
-        setattr(session.state, "workspace_root_owned", True)  # noqa: B010 - the client removes what it owns
         return self._workspaces.add(session, self._inner)
 
     async def delete(self, session: SandboxSession) -> SandboxSession:
@@ -282,53 +286,71 @@ class _RolloutClient(BaseSandboxClient[Any]):
         return self._inner.deserialize_session_state(payload)
 
 
-class _Enough(Exception):
-    """Ends a trial, which has seen all that it is for."""
+_within: ContextVar[Workspaces | None] = ContextVar("harness_workspaces", default=None)
 
 
-@dataclass
-class SandboxTrial(Model):
-    """What a sandbox gives an agent: the tools and settings of its capabilities. Stands in for a model."""
-
-    tools: list[Tool] = field(default_factory=list[Tool])
-    extra_args: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    async def get_response(self, *_: Any, **asked: Any) -> ModelResponse:
-        """Note what the run would ask for, and end it."""
-        self.tools, self.extra_args = asked["tools"], asked["model_settings"].extra_args or {}
-        raise _Enough
-
-    def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """Do nothing: no trial streams."""
-        raise NotImplementedError
+@contextmanager
+def sandboxes_in(workspaces: Workspaces) -> Generator[None]:
+    """In this task and those that it starts, let each sandbox be one of `workspaces`, also one that an app makes."""
+    with set_within(_within, workspaces), _CLIENTS_GUARD.in_use():
+        yield
 
 
-async def try_sandbox(agent: SandboxAgent[Any], theirs: RunConfig | None) -> SandboxTrial:
-    """Make an agent's sandbox once, up to its first model call. Raises UsageError, with the reason, if it cannot be."""
-    bare: dict[str, Any] = {"instructions": None, "base_instructions": "none", "hooks": None, "output_type": None}
-    bare |= {
-        name: list[Any]() for name in ("tools", "mcp_servers", "handoffs", "input_guardrails", "output_guardrails")
-    }
-    bare["capabilities"] = _that_write_no_memories(agent)
-    trial, workspaces = SandboxTrial(), Workspaces()
-    config = workspaces.given_to(theirs or RunConfig())
-    usual = RunConfig(model=trial, tracing_disabled=True, sandbox=config.sandbox)
-    client = config.sandbox and config.sandbox.client
-    why = f"it did not start within {_STARTING_S:g} s"
-    with anyio.move_on_after(_STARTING_S):
-        try:
-            await AgentRunner().run(agent.clone(**bare), "Nothing.", run_config=usual)
-        except (_Enough, UsageError) as exc:
-            if isinstance(exc, UsageError):
-                raise
-            if workspaces.failure is None:
-                return trial
-            why = workspaces.failure.message
-        except Exception as exc:  # noqa: BLE001 - the client, and what it needs, may be anybody's
-            why = short_message(f"{type(exc).__name__}: {exc.__cause__ or exc}")
-        finally:
-            await workspaces.close()
-    raise UsageError(f"the sandbox of agent {agent.name!r} cannot be made with {client}: {why}")
+def _noted(original: Callable[..., SandboxSession]) -> Callable[..., SandboxSession]:
+    @wraps(original)
+    def wrap_session(self: BaseSandboxClient[Any], *args: Any, **kwargs: Any) -> SandboxSession:
+        session, workspaces = original(self, *args, **kwargs), _within.get()
+        return session if workspaces is None else workspaces.add(session, self)
+
+    return wrap_session
+
+
+def _placed(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    async def create(self: BaseSandboxClient[Any], *, manifest: Manifest | None = None, **given: Any) -> SandboxSession:
+        if _within.get() is None or self.backend_id != _LOCAL:
+            return await original(self, manifest=manifest, **given)
+        manifest = manifest or Manifest()
+        if manifest.root != _USUAL_ROOT:
+            raise UsageError(
+                f"the manifest's root is {on_a_line(manifest.root)}, a folder that all rollouts would share: leave "
+                "`root` out, and each rollout gets a folder of its own"
+            )
+        root = _folder() / secrets.token_hex(4)
+        root.mkdir(mode=0o700)
+        session = await original(self, manifest=manifest.model_copy(update={"root": str(root)}, deep=True), **given)
+        setattr(session.state, "workspace_root_owned", True)  # noqa: B010 - the client removes what it owns
+        return session
+
+    return create
+
+
+def _captured_first(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    async def delete(self: BaseSandboxClient[Any], session: SandboxSession) -> SandboxSession:
+        if _within.get() is not None:
+            await session.run_pre_stop_hooks()  # once: an app need not have closed what it removes
+        return await original(self, session)
+
+    return delete
+
+
+def _install() -> Callable[[], None]:
+    changes: list[tuple[Any, str, Callable[..., Any]]] = [(BaseSandboxClient, "_wrap_session", _noted)]
+    with suppress(UsageError):
+        changes += [(type(_local_client()), "create", _placed), (type(_local_client()), "delete", _captured_first)]
+    before = [(kind, name, getattr(kind, name)) for kind, name, _ in changes]
+    for kind, name, change in changes:
+        setattr(kind, name, change(getattr(kind, name)))
+
+    def undo() -> None:
+        for kind, name, method in before:
+            setattr(kind, name, method)
+
+    return undo
+
+
+_CLIENTS_GUARD = ProcessGuard(_install)
 
 
 _made: dict[int, Path] = {}

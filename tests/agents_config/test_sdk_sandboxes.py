@@ -33,22 +33,17 @@ from pathlib import Path
 from agents import Runner
 
 SKILLS = Path(__file__).with_name("skills")
-BUILT = {
-    "unix_local_pty": lambda of: of._build_agent(None),
-    "docs.coding_task": lambda of: of.build_agent(None),
-    "sandbox_agent_capabilities": lambda of: of._write_local_skill(SKILLS) or of._build_agent(None, SKILLS),
-    "memory": lambda of: of._build_agent(model=None, manifest=of._build_manifest()),
-}
-MORE = {"unix_local_runner": (False,)}
+GIVEN = {"unix_local_runner": {"question": "Go.", "stream": False}, "docs.coding_task": {"prompt": "Go."}, "memory": {}}
 
 async def answer(query: str) -> str:
     example = import_module(f"examples.sandbox.{query}")
-    if query in BUILT:
-        return (await Runner.run(BUILT[query](example), query)).final_output
-    await example.main(None, query, *MORE.get(query, ()))
+    if query == "sandbox_agent_capabilities":  # its `main` holds the answer against what a model of OpenAI's says
+        example._write_local_skill(SKILLS)
+        return (await Runner.run(example._build_agent(None, SKILLS), query)).final_output
+    await example.main(model=None, **GIVEN.get(query, {"question": query}))
     return "done"
 """
-"""Runs an example by its name: its `main`, or, where that makes a sandbox of its own, the agent that it builds."""
+"""Runs an example by its name: its `main`, some of which make sandboxes of their own."""
 ALONE = "touch $$.seen; sleep 0.5; ls *.seen | wc -l; rm *.seen; printf x > made.txt; (sleep 600 >&- 2>&- &)"
 FIXED = b"""#!/bin/sh
 
@@ -180,8 +175,7 @@ async def test_no_rollout_sees_a_file_of_another_and_each_diff_is_exact_and_repl
     assert not [*_folder().iterdir()]
     assert not [*processes_in(str(_folder()))]
     names = {query.id: query.text for query in queries}
-    differ = {(names[o.query], o.divergence.what) for o in await replayed(run, agent) if o.divergence}
-    assert differ == {("unix_local_runner", "prompt changed")}, "it names a folder of its own, with a random name"
+    assert [(names[o.query], o.divergence) for o in await replayed(run, agent) if o.divergence] == []
 
 
 def test_a_kill_of_the_command_leaves_no_process_of_any_and_no_folder(nursery: Nursery, app: Path, tmp_path: Path):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import harness
+from harness.archive.reader import RunReader
 from harness.core.errors import UsageError
 from harness.core.settings_sources import environment, load
 from harness.formats.queries import query_from
@@ -28,14 +29,32 @@ from tests.rollouts.test_replay import archived, identical
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 CODER = """
+import tempfile
 from agents import Agent, RunConfig, Runner, handoff
-from agents.sandbox import Manifest, SandboxAgent, SandboxRunConfig
+from agents.sandbox import Manifest, SandboxAgent, SandboxPathGrant, SandboxRunConfig
 from agents.sandbox.capabilities import Compaction, Filesystem, Shell
 from agents.sandbox.entries import File, LocalFile
 from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
 
 coder = SandboxAgent(name="coder", instructions="Write code.", capabilities=[Shell()],
                      default_manifest=Manifest(entries={"a.txt": File(content=b"one\\ntwo\\n")}))
+
+class Cloud(UnixLocalSandboxClient):
+    backend_id = "cloud"
+
+async def asked(session, query):
+    config = RunConfig(sandbox=SandboxRunConfig(session=session))
+    return (await Runner.run(coder, query, run_config=config)).final_output
+"""
+OWN = """
+async def answer(query: str) -> str:
+    client = {}()
+    session = await client.create(manifest=coder.default_manifest)
+    try:
+        async with session:
+            return await asked(session, query)
+    finally:
+        await client.delete(session)
 """
 KINDS = {
     "itself": "agent = coder",
@@ -44,6 +63,23 @@ KINDS = {
     "handoff()": "agent = Agent(name='first', handoffs=[handoff(coder)])",
     "as_tool": "agent = Agent(name='first', tools=[coder.as_tool('ask', 'Ask it.')])",
     "function": "async def answer(query: str) -> str:\n    return (await Runner.run(coder, query)).final_output",
+    "a session of its own": OWN.format("UnixLocalSandboxClient"),
+    "left open": """
+async def answer(query: str) -> str:
+    return await asked(await UnixLocalSandboxClient().create(manifest=coder.default_manifest), query)
+""",
+    "removed while open": OWN.format("UnixLocalSandboxClient").replace(
+        "async with session", "if not await session.start()"
+    ),
+    "of another client": OWN.format("Cloud"),
+    "with folders": """
+async def answer(query: str) -> str:
+    with tempfile.TemporaryDirectory() as given, tempfile.TemporaryDirectory() as other:
+        grants = (SandboxPathGrant(path=given), SandboxPathGrant(path=other))
+        manifest = coder.default_manifest.model_copy(update={"extra_path_grants": grants})
+        own = coder.clone(instructions=f"Write to {other}/b, and to {given}.", default_manifest=manifest)
+        return (await Runner.run(own, query)).final_output
+""",
 }
 WORK = "cat *.txt; echo three >> a.txt; echo x > $$.txt; sleep 0.2; ls | wc -l; (sleep 60 >&- 2>&- &)"
 
@@ -63,7 +99,7 @@ def working(command: str) -> Any:
 
 def written(folder: Path, kind: str) -> str:
     (folder / "app.py").write_text(CODER + KINDS.get(kind, kind))
-    return f"{folder / 'app.py'}{':answer' if kind == 'function' else ''}"
+    return f"{folder / 'app.py'}{':answer' if 'def answer' in KINDS.get(kind, kind) else ''}"
 
 
 def nothing_left() -> bool:
@@ -121,6 +157,36 @@ async def test_a_replay_is_identical_though_each_workspace_has_a_folder_of_its_o
     run = await archived(app, "Go.", working("pwd; ls"), tmp_path / "runs")
     await identical(run, app)
     assert nothing_left()
+
+
+@pytest.mark.parametrize("kind", ["a session of its own", "with folders"])
+async def test_a_sandbox_that_an_app_makes_anew_in_each_call_is_its_rollouts_own(kind: str, tmp_path: Path):
+    app, command = written(tmp_path, kind), working("printf x > $$.txt; sleep 0.3; ls | wc -l")
+    run = await archived(app, "Go.", command, tmp_path / "runs", concurrency=2)
+    with RunReader(run) as reader:
+        (group,) = map(reader.group, reader.queries())
+    assert [(r.failure, r.capture, r.trajectory.answer.strip()) for r in group.rollouts] == [(None, "full", "2")] * 2
+    assert [[file.change for file in r.trajectory.files] for r in group.rollouts] == [["added"]] * 2
+    assert len({r.fingerprint for r in group.rollouts}) == 1
+    await identical(run, app)
+    assert nothing_left()
+
+
+SHARED = """
+made = []
+async def answer(query: str) -> str:
+    if not made:
+        made.append(await UnixLocalSandboxClient().create(manifest=coder.default_manifest))
+    return await asked(made[0], query)
+"""
+
+
+async def test_a_sandbox_session_that_two_rollouts_would_share_is_refused_in_the_second(tmp_path: Path):
+    (first, second), _ = await roll_out(written(tmp_path, SHARED), working("ls"), n=2)
+    assert first.failure is None
+    assert second.failure
+    assert "a session, which all rollouts would share: make it inside" in second.failure.message
+    assert not second.calls
 
 
 DEFAULT = "agent = SandboxAgent(name='coder')"
