@@ -212,6 +212,8 @@ def _models(vary: Vary, value: str) -> Vary:
 def _instructions(vary: Vary, value: str) -> Vary:
     if value.startswith("["):
         return replace(vary, variants=_variants_in(value))
+    if value == "auto":
+        return replace(vary, paraphrases=AUTO_PARAPHRASES)
     if not value.isdecimal():
         return replace(vary, file=value)
     number = int(value[:9])

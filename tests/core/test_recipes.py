@@ -17,6 +17,7 @@ GOOD = [
     ("effort=low,high", Vary(efforts=("low", "high"))),
     ("effort=low,xhigh,max", Vary(efforts=("low", "xhigh", "max"))),
     ("effort=maxxinstructions=4", Vary(efforts=("max",), paraphrases=4)),
+    ("instructions=auto", Vary(paraphrases=4)),
     ("effort = low, high x temperature", Vary(temperature=True, efforts=("low", "high"))),
     ("instructions=prefixes.txt", Vary(file="prefixes.txt")),
     ("instructions=./4", Vary(file="./4")),
