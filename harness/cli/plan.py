@@ -34,6 +34,8 @@ def plan(caller: Caller, run: str, ranking: str | None) -> None:
         say(f"next run: {' '.join(options)}")
     if not advice:
         say(f"how many rollouts are enough: not told, for {WITHOUT_ADVICE}")
+    elif advice.n == advice.most:
+        say(f"whether more than {advice.n} gain more is not known: no query of the run had more")
     if not vary:
         say(f"drop {enumeration(dropped)}: no {option('vary')} names just the others, so write them by themselves")
     print_lines(lambda width: figure_lines(diversity_words(found), width))

@@ -20,6 +20,8 @@ SIGNAL_WORDS = {"ok": "clear", "weak": "unclear", "none": "no difference"}
 """What people read for a signal: whether the judging shows a difference among the rollouts of a group."""
 _LEAST_P = 0.001
 """Smaller p-values are shown as below it."""
+_LARGEST_CLEAR_P = 0.05
+"""Above it no version has called a signal clear but for a failure that ranks below all others."""
 EMPTY_ANSWER = "(empty answer)"
 """What stands where people look for the answer of a rollout that ended well without a text."""
 
@@ -29,7 +31,10 @@ def signal_words(ranking: GroupRanking) -> str:
     p, words = ranking.p_value, SIGNAL_WORDS[ranking.signal]
     if p is None or ranking.signal == "none":
         return words
-    return f"{words} (p < {_LEAST_P})" if p < _LEAST_P else f"{words} (p {p:.{3 if p < 0.1 else 2}f})"
+    shown = f"p < {_LEAST_P}" if p < _LEAST_P else f"p {p:.{3 if p < 0.1 else 2}f}"
+    if ranking.signal == "ok" and p > _LARGEST_CLEAR_P:
+        return f"{words} by a failure alone (the others: {shown})"
+    return f"{words} ({shown})"
 
 
 def readable_name(name: str) -> str:

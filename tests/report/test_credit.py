@@ -115,6 +115,12 @@ def test_a_run_that_is_not_judged_has_no_credit(tmp_path: Path) -> None:
     assert made("credit", "--query", "no").code == 2
 
 
+def test_of_a_single_rollout_there_was_nothing_to_judge(tmp_path: Path) -> None:
+    made = Runs(tmp_path / "room")
+    assert made("run", "--offline", "-n", "1", "-q", "--no-report").code == 0
+    assert "fewer than two ended well, so there was nothing to judge" in made.json("credit")["groups"][0]["reason"]
+
+
 def test_the_tree_has_each_step_once_with_all_that_took_it(runs: Runs) -> None:
     for group in runs.json("credit")["groups"]:
         taken = [(index, way["state"], way["next"]) for way in group["tree"] for index in way["rollouts"]]

@@ -131,6 +131,13 @@ def test_the_advice_leaves_out_the_recipe_to_drop_and_says_nothing_of_few_querie
     assert diversity(simulated(1, 9, {})).advice is None
 
 
+@pytest.mark.parametrize(("scores", "says"), [([0, 1, 1, 1], "2"), ([0, 1, 5, 9], "4 or more")])
+def test_of_more_rollouts_than_there_were_the_advice_says_that_nothing_is_known(scores: list[float], says: str):
+    (advice,) = [e for e in diversity_words(diversity([ranked_by(scores, [None] * 4)] * 10)) if e.name == "advice"]
+    assert advice.value == says
+    assert advice.meaning.endswith("; what more would gain is not known")
+
+
 def test_shared_places_count_in_part_and_queries_that_tell_nothing_do_not_count():
     recipes = [None, Recipe(effort="low"), Recipe(effort="high"), Recipe(effort="high")]
     low_and_high_lead = ranked_by([0, 2, 2, 1], recipes)

@@ -27,7 +27,7 @@ from harness.report.text import count, date, dollars, fixed, percent, readable_n
 from harness.transcripts.clean_text import clean
 
 SIGNAL = {
-    "ok": "the judging distinguishes these rollouts; p is how often equals would look so",
+    "ok": "the judging, or a failure, distinguishes these rollouts; p is how often equals would look so",
     "weak": "the judging hardly distinguishes these rollouts; p is how often equals would look so",
     "none": "the judging distinguishes nothing",
 }

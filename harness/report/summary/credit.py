@@ -41,6 +41,7 @@ WORTHS = ("margin", "verified")
 """What credits are points of: the margins of judged rollouts, or their verifiable rewards."""
 _NOT_RANKED = "it is not ranked yet"
 _NOT_JUDGED = "it is not judged"
+_ALONE = "of its rollouts fewer than two ended well, so there was nothing to judge"
 _LISTWISE = "a listwise judge gave its scores, and says nothing of how sure they are"
 _TOO_FEW = "fewer than two of its rollouts have both a margin and recorded calls"
 _NO_CALLS = "no calls are recorded"
@@ -336,7 +337,8 @@ class RunCredit:
                 certain = GroupMargins(means - means.mean(), np.zeros((len(means), len(means))))
                 found[ranked.query] = _Ends(list(verified), certain, "verified")
             elif not classes:
-                found[ranked.query] = _LISTWISE if ranked.verdicts else _NOT_JUDGED
+                is_alone = len(ranked.rollouts) == 1 or any(r.rank is not None for r in ranked.rollouts)
+                found[ranked.query] = _LISTWISE if ranked.verdicts else _ALONE if is_alone else _NOT_JUDGED
             elif ranked.signal == "none" or len(classes) > 1:
                 found[ranked.query] = _NO_SIGNAL
             elif is_by_pooled(ranked):

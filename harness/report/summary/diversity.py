@@ -193,7 +193,8 @@ def diversity_words(figures: Diversity) -> Iterator[QualityFigure]:
         dropped = [each.name for each in figures.recipes if each.drop]
         without = f", without {enumeration(dropped)}" if dropped else ""
         share = f"{advice.gain / advice.gain_of_most:.0%} of the gain of {advice.most}{without}, by the judge's scores"
-        yield QualityFigure("advice", "Rollouts that are enough", f"{advice.n}", share)
+        number = f"{advice.n}{' or more' if advice.n == advice.most else ''}"
+        yield QualityFigure("advice", "Rollouts that are enough", number, f"{share}; what more would gain is not known")
 
 
 def _meaning(recipe: RecipeFigures) -> str:
