@@ -138,7 +138,7 @@ async def answer(query: str) -> Answer:
         "answer",
     ),
     "sandbox": Kind(
-        """
+        SANDBOX := """
 from agents.sandbox import Manifest, SandboxAgent
 from agents.sandbox.capabilities import Shell
 from agents.sandbox.entries import File
@@ -147,15 +147,28 @@ entries = {"in.txt": File(content=b"x")}
 agent = SandboxAgent(name="kind", base_instructions="Plain.", tools=[look], capabilities=[Shell()],
                      default_manifest=Manifest(entries=entries))
 """,
-        r"(?s)Plain\..*in\.txt.* m - 3 items - #\d+",
+        WITH_FILES := r"(?s)Plain\..*in\.txt.* m - 3 items - #\d+",
+    ),
+    "function that makes its sandbox": Kind(
+        f"""{SANDBOX}
+from agents.sandbox import SandboxRunConfig
+from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
+
+async def answer(query: str) -> str:
+    async with await UnixLocalSandboxClient().create(manifest=agent.default_manifest) as session:
+        config = RunConfig(sandbox=SandboxRunConfig(session=session))
+        return (await Runner.run(agent, query, run_config=config)).final_output
+""",
+        WITH_FILES,
+        "answer",
     ),
     "effort": Kind("", r"Plain\. m (low|high|-) 3 items - #\d+", vary="effort=low,high"),
     "instructions": Kind("", r"(V1\n\n|V2\n\n|)Plain\. m - 3 items - #\d+", vary='instructions=["V1","V2"]'),
     "models": Kind("", r"Plain\. (a|b|m) - 3 items - #\d+", vary="models=a,b"),
 }
-SANDBOX = "sandbox"
-"""A kind that starts processes, and of which a rollout that was cut off begins anew: its files are gone."""
-MARKED = [pytest.param(name, marks=pytest.mark.process) if name == SANDBOX else name for name in KINDS]
+SANDBOXES = ("sandbox", "function that makes its sandbox")
+"""Kinds that start processes, and of which a rollout that was cut off begins anew: its files are gone."""
+MARKED = [pytest.param(name, marks=pytest.mark.process) if name in SANDBOXES else name for name in KINDS]
 NUMBERS = count(1)
 
 
@@ -215,7 +228,8 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    with FakeEndpoint(telling, fair_judge()).serving() as endpoint:
+    by_number = fair_judge(lambda text: int(text.rpartition("#")[2].rstrip('"}\n')) % 11)
+    with FakeEndpoint(telling, by_number).serving() as endpoint:
         yield Desk(tmp_path_factory.mktemp("kinds"), endpoint)
 
 
@@ -245,7 +259,7 @@ def resume(desk: Desk, name: str, folder: Path) -> None:
     run = the_run(folder)
     desk("resume", run, "-q")
     assert [r.recipe for r in checked(run, name)] == [r.recipe for r in whole]
-    assert len(desk.endpoint.of_agent) - asked == 3 * calls + 1 + (name == SANDBOX)
+    assert len(desk.endpoint.of_agent) - asked == 3 * calls + 1 + (name in SANDBOXES)
 
 
 def replay(desk: Desk, name: str, folder: Path) -> None:
