@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 import anyio
 from agents import Agent, RunConfig
@@ -134,7 +135,7 @@ class Workspaces:
     """Why the files cannot be kept."""
     temporary: list[str] = field(default_factory=list[str])
     """The temporary folders of the sandboxes, such as those granted to them, which an app may make for each rollout."""
-    _made: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
+    _made: dict[UUID, _Workspace] = field(default_factory=dict[UUID, _Workspace])
 
     def given_to(self, run_config: RunConfig) -> RunConfig:
         """Return a run's configuration with sandboxes of the rollout's own. Raises UsageError for what is shared."""
@@ -145,10 +146,9 @@ class Workspaces:
     def _own(self, config: SandboxRunConfig) -> SandboxRunConfig:
         if isinstance(config.client, _RolloutClient):
             return config
-        made_here = {each.session.state.session_id for each in self._made.values()}
         for name in ("session", "session_state"):
             given: Any = getattr(config, name)
-            if given is not None and getattr(getattr(given, "state", given), "session_id", None) not in made_here:
+            if given is not None and getattr(getattr(given, "state", given), "session_id", None) not in self._made:
                 raise UsageError(
                     f"run_config has a sandbox with a {name}, which all rollouts would share: make it inside of the "
                     "app's own function, or leave it out and give the sandbox's client and manifest; each rollout "
@@ -162,7 +162,7 @@ class Workspaces:
 
     def add(self, session: SandboxSession, client: BaseSandboxClient[Any]) -> SandboxSession:
         """Note a session that begins, or goes on from where an interrupted run left it."""
-        start, before = session.start, self._made.get(session.state.manifest.root)
+        start, before = session.start, self._made.get(session.state.session_id)
         if before and before.session is session:
             return session
         if before is None:
@@ -170,7 +170,7 @@ class Workspaces:
             folders = [manifest.root, *(grant.path for grant in manifest.extra_path_grants)]
             self.temporary += [f for f in folders if Path(f).is_relative_to(temporary) and not _PLACE.match(f)]
         workspace = _Workspace(session, client, before=before and before.before)
-        self._made[session.state.manifest.root] = workspace
+        self._made[session.state.session_id] = workspace
 
         async def started() -> None:
             await start()
@@ -218,7 +218,7 @@ class Workspaces:
 
     async def end(self, session: SandboxSession) -> None:
         """End what runs in a session, and remove its workspace."""
-        workspace = self._made.get(session.state.manifest.root)
+        workspace = self._made.get(session.state.session_id)
         if workspace and workspace.is_open:
             with anyio.CancelScope(shield=True):
                 await self._kill(workspace)

@@ -72,6 +72,13 @@ async def answer(query: str) -> str:
         "async with session", "if not await session.start()"
     ),
     "of another client": OWN.format("Cloud"),
+    "two of another client": OWN.format("Cloud").replace(
+        "            return",
+        """\
+            async with await client.create(manifest=coder.default_manifest) as other:
+                await other.exec("touch empty")
+            return""",
+    ),
     "with folders": """
 async def answer(query: str) -> str:
     with tempfile.TemporaryDirectory() as given, tempfile.TemporaryDirectory() as other:
