@@ -46,6 +46,8 @@ class KeptReply(Record):
     """What the reply said of itself on the wire."""
     tokens: str | None = None
     """Blob with the reply in tokens, where the server sent them."""
+    snapshot: str | None = Field(default=None, exclude_if=is_none)
+    """Blob with the state outside before it."""
     own_model: str | None = None
     parent: str | None
     """The span that the call was made under, which tells what stands beside it."""

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Literal
 
@@ -239,8 +240,8 @@ class _RunCheck(FolderCheck):
         if rollout.raw_calls:
             self.use_blobs([rollout.raw_calls])  # first: the parts of a missing blob cannot be read
             self.use_blobs(self._parts_of(rollout.raw_calls))
-        files = (file.blob for file in rollout.trajectory.files)
-        self.use_blobs(name for name in (rollout.turns, rollout.sampled_tokens, *files) if name)
+        names = (file.blob for file in rollout.trajectory.files), (call.snapshot for call in rollout.calls)
+        self.use_blobs(name for name in (rollout.turns, rollout.sampled_tokens, *chain(*names)) if name)
         indices = self._rollouts[rollout.query] | {rollout.index}
         self._rollouts[rollout.query] = self._alike.setdefault(indices, indices)
 

@@ -39,6 +39,8 @@ class BranchPoint(BaseModel):
     """Hash of these calls, their requests and replies."""
     live_tools: bool = Field(default=False, exclude_if=not_)
     """Whether the tools of these calls ran again; else they gave what they had given."""
+    restored: bool = Field(default=False, exclude_if=not_)
+    """Whether the agent's file put the state outside back (`restore`) from what it had kept of it (`snapshot`)."""
     edit: Edit | None = Field(default=None, exclude_if=_is_none)
     """What a person changed of the last of these calls."""
 

@@ -285,6 +285,8 @@ class ModelCall(PaidCall):
     """Which of the rollout's raw calls asked for that tool call."""
     policy: tuple[int, ...] = Field(default=(), exclude_if=is_empty)
     """Versions of a trained policy: when the call began, and when its reply came if that is another."""
+    snapshot: str | None = Field(default=None, exclude_if=is_none)
+    """Blob with the state outside before it, as the agent's file kept it (harness.rollouts.snapshots)."""
 
 
 class Effective(Record):
@@ -329,6 +331,8 @@ class Rollout(Record):
     """What the agent's own `reward(rollout, query)` gave; None without one, or where it could not tell."""
     verify_error: str | None = None
     """What `reward` raised, or gave that is no number."""
+    snapshot_error: str | None = Field(default=None, exclude_if=is_none)
+    """Why the agent's file kept no state before a model call of it, the first such call."""
     trajectory: Trajectory
     usage: Usage = Usage.model_construct()
     price_usd: float | None = None

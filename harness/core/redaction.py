@@ -26,6 +26,7 @@ _IDS = {
     "Query": {"id"},
     "RunInfo": {"id", "agent", "judge", "versions"},
     "Step": {"call_id"},
+    "ModelCall": {"snapshot"},
     "ChangedFile": {"blob"},
     "Rollout": {"run", "query", "raw_calls", "turns", "sampled_tokens", "fingerprint"},
     **dict.fromkeys(("Judged", "Unjudged"), _JUDGED | {"first", "second"}),

@@ -21,6 +21,7 @@ from harness.rollouts.states import state_names
 _NO_FUNCTION = frozenset({"apply_patch", "computer", "custom_tool", "local_shell", "shell"})
 """Tools that act where no record sees it."""
 _AT_SERVER = "code_interpreter"
+_KEEPERS = "snapshot(context, call) and restore(context, state)"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class _Recorded:
         last = cast("list[Any]", shown)[-1] if isinstance(shown, list) and shown else None
         return isinstance(last, dict) and str(cast("dict[str, Any]", last).get("type")).endswith("_call_output")
 
-    def planned(self, at: int, rules: ForkRules, edit: EditAsked | None = None) -> PlannedBranch:
+    def planned(self, at: int, rules: ForkRules, edit: EditAsked | None, *, restores: bool) -> PlannedBranch:
         """Return the branch that goes on after `at` calls."""
         made = {call.raw: call for call in self.rollout.calls if call.raw is not None}
         new = [made[raw] for raw in range(at, len(self.calls)) if raw in made]
@@ -126,6 +127,7 @@ class _Recorded:
             call=at,
             prefix=digest(self.calls[:at]),
             live_tools=rules.live_tools,
+            restored=restores and self._is_restored(at, rules),
             edit=edit and self._edited(edit),
         )
         first = new[0].usage if new else None
@@ -151,10 +153,16 @@ class _Recorded:
             raise UsageError(f"{which} called {names}: `tool` names the one whose output it is")
         return edit.model_copy(update={"call_id": str(chosen[0].get("call_id"))})
 
-    def why_not(self, at: int, rules: ForkRules, edit: EditAsked | None) -> str | None:
+    def _is_restored(self, at: int, rules: ForkRules) -> bool:
+        """Return whether a branch after `at` calls takes the state outside from what was kept of it."""
+        return not rules.live_tools and any(made.raw == at and made.snapshot for made in self.rollout.calls)
+
+    def why_not(self, at: int, rules: ForkRules, edit: EditAsked | None, *, restores: bool) -> str | None:
         """Return why the rollout cannot be taken up after `at` calls; None where it can."""
         if at > len(self.calls) or (at == len(self.calls) and not edit):
             return f"it has {counted(len(self.calls), 'model call')}, and that is past its end"
+        if restores and self._is_restored(at, rules):
+            return None
         types = {str(item.get("type")) for place in range(at) for item in self.items(place)}
         if f"{_AT_SERVER}_call" in types:
             return "code ran in a container of the provider's, whose state nothing holds"
@@ -165,12 +173,17 @@ class _Recorded:
             why = "its tools changed files in a sandbox"
         elif changed is not None and changed <= at:
             why = f"a tool changed its context, or files, after model call {changed}"
-        runs_again = rules.live_tools or not at
-        return None if why is None or runs_again else f"{why}; {switch('live_tools')} runs its tools again"
+        if why is None or rules.live_tools or not at:
+            return None
+        kept = self.rollout.snapshot_error if restores else f"{_KEEPERS} in the agent's file would keep it"
+        return f"{why}; {switch('live_tools')} runs its tools again; {kept or 'no snapshot was kept there'}"
 
 
-def plan_fork(reader: RunReader, rules: ForkRules) -> ForkPlan:
-    """Return the branches of a fork. Raises UsageError where there are none, NothingRankable, ArchiveDamaged."""
+def plan_fork(reader: RunReader, rules: ForkRules, *, restores: bool = False) -> ForkPlan:
+    """Return the branches of a fork. `restores`: the agent's file puts back the state outside.
+
+    Raises UsageError where there are none, NothingRankable, ArchiveDamaged.
+    """
     edit = read_edit(rules.edit) if rules.edit else None
     if edit and rules.at is not None:
         raise UsageError(f"{option('at', rules.at)}: an edit says by its `call` where its branch begins; leave it out")
@@ -183,10 +196,10 @@ def plan_fork(reader: RunReader, rules: ForkRules) -> ForkPlan:
         recorded = {each.rollout.index: each for each in each_recorded}  # of one state a sample's, which may be trained
         for rollout, at, gain in _places(credit, query, recorded, rules, edit, left_out):
             each = recorded[rollout]
-            if reason := each.why_not(at, rules, edit):
+            if reason := each.why_not(at, rules, edit, restores=restores):
                 left_out[f"rollout {rollout} cannot be taken up after model call {at}: {reason}"] += 1
             else:
-                planned.append(each.planned(at, rules, edit)._replace(gain=gain))
+                planned.append(each.planned(at, rules, edit, restores=restores)._replace(gain=gain))
     if not planned:
         why = next(iter(left_out), f"no place of its rollouts is one of {option('at', rules.at or rules.places)}")
         raise UsageError(f"run {reader.info.id}: {why}")

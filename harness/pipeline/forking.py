@@ -25,8 +25,8 @@ from harness.core.fork_rules import ForkRules
 from harness.pipeline.fork_plan import ForkPlan, plan_fork
 from harness.pipeline.plan import NamedAddresses, call_bounds, recorded_judge
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.runs import RunResult, resume_run
-from harness.pipeline.trust import agent_of_run
+from harness.pipeline.runs import RunResult, check_branches, resume_run
+from harness.pipeline.trust import agent_of_run, trust_in
 from harness.pipeline.validation import replay_run
 from harness.rollouts.app_parts import GivenPart
 from harness.rollouts.loading import LoadedAgent
@@ -61,14 +61,14 @@ async def prepare_fork(
     with RunReader(folder) as reader:
         if find_missing_work(reader).rollouts:
             raise UsageError(f"rollouts of run {reader.info.id} are missing: {call('resume', folder)} runs them first")
-        plan = plan_fork(reader, rules)
+        plan = plan_fork(reader, rules, restores=not (loaded and loaded.restore is None))
         loaded = loaded or agent_of_run(reader, run_env.environ, "fork")
+        trust = trust_in(reader, run_env.environ, trust_archive=trust_archive)
+        check_branches(plan.by_query, loaded, is_trusted=trust.is_given)
         judge = recorded_judge(reader.info.judge, folder / RUN_FILE)
         sizes = [(reader.info.wanted(query), len(new)) for query, new in plan.by_query.items()]
         calls = (call_bounds(reader.settings, n + new, judge)[1] for n, new in sizes)
         judge_calls = sum(calls) if reader.settings.topology != "none" else 0
-    if not loaded.replayable:
-        raise UsageError(f"agent {loaded.name!r} says REPLAYABLE = False: no reply can be given to it again")
     if isinstance(loaded.session, GivenPart):
         raise UsageError(
             f"agent {loaded.name!r} has one session object, which holds what was said already: give a function "

@@ -6,12 +6,13 @@ Each is a value, or a function of the query that is called once a rollout.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
+from types import ModuleType
 from typing import Any, cast
 
 from agents import RunConfig
 from agents.lifecycle import AgentHooksBase, RunHooksBase
 
-from harness.core.errors import on_a_line
+from harness.core.errors import UsageError, on_a_line
 
 RUN_PARTS = ("run_config", "hooks", "session")
 """The parts that have types of the SDK's; the context is whatever the agent's tools read."""
@@ -83,6 +84,22 @@ def part_fault(name: str, part: Any) -> str | None:
             return None if usable else "an openai-agents Session"
         case _:
             return None
+
+
+def state_keepers(module: ModuleType) -> dict[str, Any]:
+    """Return `snapshot` and `restore` of an agent's file; one alone is something of the agent's. Raises UsageError."""
+    keepers = {name: getattr(module, name, None) for name in ("snapshot", "restore")}
+    if None in keepers.values():
+        return {}
+    for (name, function), second in zip(keepers.items(), ("call", "state"), strict=True):
+        try:
+            inspect.signature(cast("Any", function)).bind("context", second)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"{module.__file__}: {name!r} must be a function of (context, {second}), for `harness fork`; if it is "
+                "something else, rename it"
+            ) from None
+    return keepers
 
 
 def _takes_query(function: Callable[..., Any]) -> bool:

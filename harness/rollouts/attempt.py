@@ -41,6 +41,7 @@ from harness.rollouts.run_context import RunContext
 from harness.rollouts.run_options import refuse_two_servers, what_became
 from harness.rollouts.sandboxes import Workspaces, at_usual_place, sandboxes_in
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
+from harness.rollouts.snapshots import StateOutside
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
 from harness.rollouts.variation import dealt, refused_words, sampling_for, vary_in, with_variant
@@ -70,6 +71,13 @@ class Attempt:
     def packed(self) -> PackedCalls:
         """The calls that were packed so far."""
         return PackedCalls(self.run_context.store)
+
+    @cached_property
+    def state_outside(self) -> StateOutside:
+        """What the agent's file keeps of it."""
+        due = self.before.start.snapshot if self.before and self.before.start else None
+        context, run_context = (lambda: self.scope.context), self.run_context
+        return StateOutside(run_context.loaded, self.recorder, run_context.store, context, due)
 
     @property
     def role(self) -> Role:
@@ -121,6 +129,7 @@ class Attempt:
     def keep_as_it_comes(self) -> Keeper:
         """Have what this attempt gets kept as it comes, and given what the one before had. Returns who keeps it."""
         recorder, hooks, before = self.recorder, self.recorder.hooks, self.before
+        recorder.state_outside = self.state_outside if self.run_context.loaded.snapshot else None
 
         def state() -> Any:
             own, context = self.run_context.own_state(), self.scope.context
@@ -138,7 +147,7 @@ class Attempt:
     def _before_call(self, call: RecordedCall) -> None:
         """Count a call that is about to be made. Raises CannotBranch, OutOfCalls."""
         start = self.before.start if self.before else None
-        if start and start.calls and call.is_bound:
+        if start and start.calls and call.is_bound and not start.branch.restored:
             raise CannotBranch("its requests go on from what the server keeps of the conversation, and not of a branch")
         self.run_context.calls.take()
 
@@ -231,6 +240,7 @@ class Attempt:
             **cost.named("price_usd"),
             served_by=models.endpoint.host if run_context.alternatives and models.endpoint else None,
             clean_up_error=self.scope.clean_up_error,
+            snapshot_error=self.state_outside.error,
             started_at=self.started,
             duration_s=anyio.current_time() - self.began_s + before_s,
             calls_kept=sum(call.is_kept and not call.is_prefix for call in self.recorder.calls) or None,
@@ -255,7 +265,7 @@ class Attempt:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept
         failed = rollout.status == "failed"
         self.run_context.progress.kept("rollouts", rollout.usage, rollout.price_usd, failed=failed)
-        for error in filter(None, (rollout.clean_up_error, rollout.verify_error)):
+        for error in filter(None, (rollout.clean_up_error, rollout.verify_error, rollout.snapshot_error)):
             self.run_context.progress.note(f"rollout {self.index}: {error}")
         noted, loaded = self.run_context.noted, self.run_context.loaded
         if self.recorder.hooks.read_no_context and loaded.context is None and NO_CONTEXT not in noted:

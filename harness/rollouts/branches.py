@@ -19,6 +19,7 @@ from harness.rollouts.checkpoints import Attempted, BranchStart
 from harness.rollouts.model_request import sent_output
 from harness.rollouts.raw import RawCall, unpack, unpack_tokens
 from harness.rollouts.recorder import RecordedCall
+from harness.rollouts.snapshots import unpack_state
 
 
 def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchStart:
@@ -41,7 +42,13 @@ def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchSt
         else:
             outputs[len(calls) - 1, str(edit.call_id)] = _just_now(edit.output)
     next_requests = () if branch.edit else [call.request for call in raw[branch.call :]]
-    return BranchStart(branch, rollout.recipe, calls, outputs, next_requests)
+    name = made[branch.call].snapshot if branch.restored and branch.call in made else None
+    if branch.restored and name is None:
+        raise ArchiveDamaged(f"{reader.folder}/run.json: a branch restores a state of which there is no snapshot")
+    snapshot = name and texts.get(name)
+    if snapshot:
+        unpack_state(snapshot, texts.place(str(name)))
+    return BranchStart(branch, rollout.recipe, calls, outputs, snapshot, next_requests)
 
 
 def gone_on(start: BranchStart, had: Attempted) -> Attempted:
@@ -69,6 +76,7 @@ def _given(made: ModelCall, raw: RawCall) -> RecordedCall:
         own_model=made.own_model,
         ended_at=ended.isoformat() if ended else None,
         is_prefix=True,
+        snapshot=made.snapshot,
     )
     if began:
         call.started_at = began.isoformat()

@@ -52,6 +52,8 @@ class BranchStart:
     """Those that are given again."""
     outputs: Mapping[tuple[int, str], ToolOutput] = field(default_factory=dict[tuple[int, str], ToolOutput])
     """As `Attempted.outputs`; none where the tools run again."""
+    snapshot: str | None = None
+    """The state outside that `restore` puts back; None for none."""
     next_requests: Sequence[Mapping[str, Any]] = ()
     """Of which the first that is bought must be one; none where any may come, after an edit."""
 
@@ -151,7 +153,8 @@ class Keeper:
         asks = isinstance(tool, FunctionTool) and self._has_asked(span)
         if place is None or self.recorder.fatal or asks or not isinstance(tool, FunctionTool) or is_agent(tool):
             return
-        if self._is_open and (self._began_as is None or self._began_as != _state_of(self.state())):
+        acts_outside = self.had.start and self.had.start.snapshot and not self.had.calls[place].is_prefix
+        if self._is_open and (acts_outside or self._began_as is None or self._began_as != _state_of(self.state())):
             self._is_open, self.recorder.state_changed = False, self.had.calls[place]
         if self._is_open and (sent := _as_sent(call_id, tool, output)) is not None:
             hooks, now = self.recorder.hooks, get_trace_provider().time_iso()
@@ -194,6 +197,7 @@ class Keeper:
                 ended_at=call.ended_at,
                 elapsed_s=self.had.elapsed_s,
                 is_prefix=call.is_prefix,
+                snapshot=call.snapshot,
             )
         )
 
@@ -290,6 +294,7 @@ def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
             started_at=line.started_at,
             ended_at=line.ended_at,
             is_prefix=line.is_prefix,
+            snapshot=line.snapshot,
         )
         for line, call in zip(kept.replies, raw, strict=True)
     ]

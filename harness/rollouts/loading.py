@@ -30,7 +30,7 @@ from harness.core.unicode import valid_unicode
 from harness.core.user_files import is_file, is_folder
 from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.app_functions import is_app_function
-from harness.rollouts.app_parts import RUN_PARTS, part_fault, part_maker
+from harness.rollouts.app_parts import RUN_PARTS, part_fault, part_maker, state_keepers
 from harness.rollouts.examples import examples_folder, is_example
 
 
@@ -107,6 +107,9 @@ class LoadedAgent:
     """`run_config(query)`, `hooks(query)`, `session(query)` make what a rollout's run is begun with: see app_parts."""
     hooks: Callable[..., Any] | None = None
     session: Callable[..., Any] | None = None
+    snapshot: Callable[..., Any] | None = None
+    """`snapshot(context, call)` keeps the state outside, `restore(context, state)` puts it back for a branch."""
+    restore: Callable[..., Any] | None = None
     redact: Callable[[str], str] | None = None
     """`redact(text)` returns a text without what must not be kept; applied to all that is written or judged."""
     shared_mcp: bool = False
@@ -347,6 +350,7 @@ def _from_module(module: ModuleType, attr: str, path: Path | None, *, name: str,
         if function is not None and not callable(function):
             raise UsageError(f"{module.__file__}: {hook!r} must be a function, not a {type(function).__name__}")
     hooks |= {part: part_maker(_checked_part(module, part)) for part in RUN_PARTS if not app}
+    hooks |= state_keepers(module)
     named_examples: Any = getattr(module, "EXAMPLES", ())
     examples = (named_examples,) if isinstance(named_examples, str) else tuple(str(each) for each in named_examples)
     switches = {

@@ -197,6 +197,7 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None, pricing: Pric
         **cost.named("price_usd"),
         service_tier=bill.tier if bill else None,
         hosted_tools=bill.tools if bill else {},
+        snapshot=recorded.snapshot if recorded and raw is not None else None,
     )
 
 

@@ -74,7 +74,7 @@ class RecordedModel(Model):
     ) -> ModelResponse:
         """Call the inner model."""
         request = build_request(system_instructions, input, tools, output_schema, handoffs)
-        if kept := self._note_request(request, model_settings, tools):
+        if kept := await self._note_request(request, model_settings, tools):
             return kept
 
         async def send(settings: ModelSettings) -> ModelResponse:
@@ -102,7 +102,7 @@ class RecordedModel(Model):
     ) -> AsyncIterator[Any]:
         """Stream from the inner model, with the usage at the end: only an agent's own nested runs stream."""
         request = build_request(system_instructions, input, tools, output_schema, handoffs)
-        if kept := self._note_request(request, model_settings, tools):
+        if kept := await self._note_request(request, model_settings, tools):
             yield completed(kept)
             return
         to_send = self._settings_to_send(model_settings)
@@ -208,7 +208,7 @@ class RecordedModel(Model):
         seeded = with_effort(with_seed(settings, self._recorder.seed), self._recorder.effort)
         return replace(seeded, top_p=None) if self._recorder.greedy and seeded.top_p is not None else seeded
 
-    def _note_request(
+    async def _note_request(
         self, request: dict[str, Any], settings: ModelSettings, tools: list[Tool]
     ) -> ModelResponse | None:
         """Take the first call's fingerprint, and put gates before tools; return a reply that an attempt before had.
@@ -223,6 +223,8 @@ class RecordedModel(Model):
             raise self._recorder.fatal
         kept = self._recorder.given_again(request, self._settings_to_send(settings), self.model, tools)
         self._recorder.let_decide(tools)
+        if (outside := self._recorder.state_outside) and not (kept and self._recorder.calls[-1].is_prefix):
+            await outside.before_call(is_live=kept is None)
         return kept
 
 

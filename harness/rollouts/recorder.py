@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import agents
 import anyio
@@ -50,6 +50,8 @@ class RecordedCall:
     """The rollout that this one is a branch of has made it, and paid for it."""
     is_bound: bool = False
     """The request goes on from what its server keeps: an earlier response, or a conversation."""
+    snapshot: str | None = None
+    """Blob with the state outside before it."""
 
 
 @dataclass
@@ -89,6 +91,8 @@ class Recorder:
     """Returns the call of an attempt before that a request is, if any, with stubs in the place of tools."""
     before_call: Callable[[RecordedCall], None] = lambda _: None
     """Called before a model is asked. What it raises ends the rollout."""
+    state_outside: "OutsideState | None" = None
+    """Keeps the state outside, and puts it back, where the agent's file does."""
     state_changed: RecordedCall | None = None
     """The call that asked for the first tool that changed what no request shows, if any did."""
     no_thread: bool = False
@@ -104,6 +108,7 @@ class Recorder:
             self.fatal = exc
             raise
         call.began_s = self.limit.spent_s
+        call.snapshot = self.state_outside.newest if self.state_outside else None
         if self._failed_s is not None:
             self._lost_s, self._failed_s = self._lost_s + call.began_s - self._failed_s, None
         self._note_policy(call)
@@ -167,6 +172,16 @@ class Recorder:
         open_s = [now_s - call.began_s for call in self.calls if call.response is None and call.error is None]
         since_failed_s = now_s - self._failed_s if self._failed_s is not None else 0.0
         return self._lost_s + max([since_failed_s, *open_s])
+
+
+class OutsideState(Protocol):
+    """What keeps the state outside: see harness.rollouts.snapshots."""
+
+    newest: str | None
+
+    async def before_call(self, *, is_live: bool) -> None:
+        """Put back what is due; keep what there is before a call that is bought. Raises CannotBranch."""
+        ...
 
 
 class BeginsAnew(Exception):
