@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 
 import harness
+from harness.pipeline.exporting.export import ExportOptions, export_runs
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen
 from tests.pipeline.forked_agents import KINDS, RAN, answers, fork, paid_calls, plain, rollouts_of, run_once, stepping
 
@@ -117,6 +118,21 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[harness.Run]:
         judged = {"n": 3, "topology": "round_robin", "judge_model": "judge"}
         run = run_once(plain(), endpoint, folder / "runs", **judged)
         yield fork(run, plain(), endpoint, at="3", rollouts=(1,))
+
+
+@pytest.mark.parametrize("form", ["groups", "atif", "csv"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_exported_with_its_fork_a_run_is_left_out_for_the_fork_holds_its_rollouts(
+    forked: harness.Run, tmp_path: Path, form: Any, order: int
+):
+    (parent,) = {rollout.branch.run for rollout in rollouts_of(forked) if rollout.branch}
+    options = ExportOptions(rules=harness.ExportRules(format=form))
+    alone = export_runs([forked.path], tmp_path / "alone", options)
+    both = export_runs([forked.path.parent / parent, forked.path][::order], tmp_path / "both", options)
+    assert both.lines == alone.lines > 0
+    held = ("rollout", f"{forked.id}, which is exported too, holds a copy of it", 3)
+    assert held in both.losses.rows()
+    assert held not in alone.losses.rows()
 
 
 def compared(made: harness.Run, to: Path) -> bool:

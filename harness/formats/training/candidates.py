@@ -1,7 +1,7 @@
 """What of a ranked group may go into an export, which pairs are made of it, and the count of what is left out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice, pairwise
 from typing import Literal
@@ -113,10 +113,15 @@ def without_edited(group: RankedGroup, rules: ExportRules, losses: Losses) -> Ra
     edited = {r.index for r in group.group.rollouts if r.branch and r.branch.edit}
     if not edited or "edited" in rules.included:
         return group
-    losses.add("rollout", f"a person edited a step of it ({switch('include_edited')} takes it)", len(edited))
-    left = group.group.model_copy(update={"rollouts": [r for r in group.group.rollouts if r.index not in edited]})
+    return without(group, edited, f"a person edited a step of it ({switch('include_edited')} takes it)", losses)
+
+
+def without(group: RankedGroup, gone: Collection[int], reason: str, losses: Losses) -> RankedGroup:
+    """Return a group without some of its rollouts, which are counted."""
+    losses.add("rollout", reason, len(gone))
+    left = group.group.model_copy(update={"rollouts": [r for r in group.group.rollouts if r.index not in gone]})
     basis = left.basis if group.ranked.basis == group.group.basis else group.ranked.basis
-    siblings = tuple(pair for pair in group.siblings if edited.isdisjoint({pair.better[0], pair.worse[0]}))
+    siblings = tuple(pair for pair in group.siblings if not {pair.better[0], pair.worse[0]} & {*gone})
     return replace(group, group=left, ranked=group.ranked.model_copy(update={"basis": basis}), siblings=siblings)
 
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -28,6 +28,7 @@ from harness.formats.training.candidates import (
     TurnsOf,
     candidates,
     group_may_go_in,
+    without,
     without_edited,
 )
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
@@ -232,13 +233,31 @@ def _write(
 ) -> ExportResult:
     (runs, total), done = described, 0
     with ExportFiles(to, force=options.force) as files, closing(ParquetFiles(files)) as tables:
-        export = _Export(options, files, tables)
+        export = _Export(options, files, tables, _copies(folders, options))
         for folder in folders:
             for _ in export.write_groups(folder):
                 done += 1
                 on_group(done, total)
         tables.finish()
         return export.finish(runs)
+
+
+def _copies(folders: Sequence[Path], options: ExportOptions) -> dict[tuple[Path, str], dict[int, str]]:
+    """Return the rollouts that a fork among the folders holds too, as `_Export.copies`."""
+    copies, holders = dict[tuple[Path, str], dict[int, str]](), dict[tuple[Any, ...], Path]()
+    with ExitStack() as opened:
+        readers = [opened.enter_context(RunReader(folder)) for folder in folders]
+        readers.sort(key=lambda reader: -sum(map(len, reader.info.branches.values())))  # a fork has all, and more
+        for reader in readers if any(reader.info.branches for reader in readers) else ():
+            ranking = _ranking(reader, options)
+            for query in reader.queries():
+                if ranking and not (options.with_unranked or ranking.of(query.id)):
+                    continue
+                for rollout in reader.group(query).rollouts:
+                    held = rollout.run, rollout.query, rollout.index, rollout.started_at
+                    if (holder := holders.setdefault(held, reader.folder)) != reader.folder:
+                        copies.setdefault((reader.folder, query.id), {})[rollout.index] = holder.name
+    return copies
 
 
 def _ranking(reader: RunReader, options: ExportOptions) -> RankingFile | None:
@@ -253,6 +272,8 @@ class _Export:
     options: ExportOptions
     files: ExportFiles
     tables: ParquetFiles
+    copies: Mapping[tuple[Path, str], Mapping[int, str]]
+    """The rollouts of a query that a fork, which is exported too, holds: by their indices, the fork's id."""
     losses: Losses = field(default_factory=Losses)
     seen: set[bytes] = field(default_factory=set[bytes])
     """Hashes of the lines: a line is written once."""
@@ -266,7 +287,10 @@ class _Export:
         with RunReader(folder) as reader:
             ranking, recorded_turns = _ranking(reader, self.options), turns_from(reader)
             for whole in groups_of(reader, ranking, self.options.rules, unranked=self.options.with_unranked):
-                group = without_edited(whole, self.options.rules, self.losses)
+                group = without_edited(self._without_copies(whole, folder), self.options.rules, self.losses)
+                if whole.group.rollouts and not group.group.rollouts:
+                    yield
+                    continue
                 records = _RecordHashes(group, ranking.head.id if ranking else "none")
                 if self.options.rules.format == "parquet":
                     self._write_tables(group, records)
@@ -279,6 +303,13 @@ class _Export:
                             self.files.write(name, card.csv_line(card.COLUMNS))
                     self._write_source(name, self.files.write(name, text), records.of(rollouts, text))
                 yield
+
+    def _without_copies(self, group: RankedGroup, folder: Path) -> RankedGroup:
+        copies = self.copies.get((folder, group.group.query.id), {})
+        for fork in dict.fromkeys(copies.values()):
+            held = [index for index, by in copies.items() if by == fork]
+            group = without(group, held, f"{fork}, which is exported too, holds a copy of it", self.losses)
+        return group
 
     def _texts(self, group: RankedGroup, recorded_turns: TurnsOf) -> Iterator[tuple[str, tuple[int, ...]]]:
         rules = self.options.rules
