@@ -7,7 +7,8 @@ more (`equal`: any; no step is worth anything). `auto`: branches where `auto_poi
 at a time, until a step is named or 42 calls are made. `everywhere`: four branches from each of the six calls, 84 calls.
 Margins are off by as much as judged pools of 200 are in credit.py: 0.19 (sharp) or 0.45 (noisy) standard deviations.
 
-A line says: in how many cases a step is named, and the right one; the new calls a case; and the share of true credits
+A line says: in how many cases a step is named, and the right one; the new calls a case, and of all that forking
+everywhere takes; and the share of true credits
 in their 95 % intervals, of all steps of that rollout and of the decisive one. The last lines count what `all` buys: the
 judged trajectories of equal calls.
 """
@@ -27,7 +28,9 @@ from harness.ranking.path_graph import PathGraph, path_graph
 WORLDS, POLICIES = ("one", "early", "few", "even", "equal"), ("everywhere", "auto")
 ERRORS = {"sharp": 0.19, "noisy": 0.45}
 DECISIVE, BUDGET, AT_A_TIME, EVERYWHERE, AGENT_CALLS = 1.5, 42, 10.5, 4, 5
-COLUMNS = ("world", "judge", "forks", "named", "right", "calls", "covered", "decisive")
+ALL = EVERYWHERE * sum(range(1, DEPTH + 1))
+"""The calls of forking everywhere."""
+COLUMNS = ("world", "judge", "forks", "named", "right", "calls", "of all", "covered", "decisive")
 
 
 @dataclass
@@ -106,7 +109,7 @@ def main() -> None:
                 while len(found) < options.groups:
                     found += [told] if (told := case(world, judge, policy, rng)) is not None else []
                 named, right, calls, *covered = np.mean(found, axis=0)
-                shares = (f"{share:.1%}" for share in covered)
+                shares = (f"{share:.1%}" for share in (calls / ALL, *covered))
                 rows.append([world, judge, policy, f"{named:.1%}", f"{right:.1%}", f"{calls:.1f}", *shares])
                 print("".join(f"{cell:>12}" for cell in rows[-1]), flush=True)
     renew(options.json, COLUMNS, rows)
