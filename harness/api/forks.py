@@ -37,9 +37,15 @@ async def fork(
     run_env, loaded = read_run_env(progress, clock), None if agent is None else loaded_agent(agent)
     named, changes = NamedAddresses.split({name: value for name, value in settings.items() if value is not None})
     made = await prepare_fork(
-        find_folder(run, runs_dir), rules or ForkRules(), loaded, run_env, trust_archive=trust_archive
+        find_folder(run, runs_dir),
+        rules or ForkRules(),
+        loaded,
+        run_env,
+        trust_archive=trust_archive,
+        changes=changes,
+        named=named,
     )
-    result = await fork_run(made, run_env, runs_parent(runs_dir), changes=changes, named=named)
+    result = await fork_run(made, run_env, runs_parent(runs_dir))
     return delivered(result, report=report)
 
 

@@ -17,7 +17,17 @@ from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_
 from harness.archive.typed_records import check_rubric_text, checked
 from harness.core.branch_point import BranchPoint
 from harness.core.cost import Cost, cost
-from harness.core.errors import ArchiveDamaged, TooOld, UsageError, call, counted, did_you_mean, on_a_line, quoted
+from harness.core.errors import (
+    ArchiveDamaged,
+    HarnessError,
+    TooOld,
+    UsageError,
+    call,
+    counted,
+    did_you_mean,
+    on_a_line,
+    quoted,
+)
 from harness.core.records import Record, Usage, is_empty, is_none
 from harness.core.settings import Api
 
@@ -85,6 +95,16 @@ def _created_at(path: Path) -> float:
 def list_runs(runs_dir: Path) -> list[Path]:
     """Return the folders of all runs, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
     return [folder for folder, kind in list_archived(runs_dir) if kind == "run"]
+
+
+def list_forks(run: str, runs_dir: Path) -> list[str]:
+    """Return the ids of the forks of a run, oldest first; runs that cannot be read are left out. Raises UsageError."""
+    forks = list[str]()
+    for folder in list_runs(runs_dir):
+        with suppress(HarnessError, OSError):
+            if b'"branches"' in read_file(folder / RUN_FILE, LONGEST) and run in (info := read_info(folder)[0]).parents:
+                forks.append(info.id)
+    return forks
 
 
 def list_comparisons(runs_dir: Path) -> list[Path]:
@@ -247,6 +267,12 @@ class RunInfo(Record):
         """Return how many rollouts of a query are to come; 0 where that is not known."""
         n = self.settings.get("n")
         return n + len(self.branches.get(query, ())) if isinstance(n, int) else 0
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The ids of the runs whose rollouts its branches took up; none if it is no fork."""
+        taken = dict.fromkeys(branch.run for branches in self.branches.values() for branch in branches)
+        return tuple(run for run in taken if run != self.id)
 
     def branch(self, query: str, index: int) -> BranchPoint | None:
         """Return where a rollout is taken up from; None for one that begins by itself."""

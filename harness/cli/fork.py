@@ -41,10 +41,12 @@ def fork_found(
     """Say what a fork takes, then make it and print it; return the exit code."""
     silence_logs(verbose=caller.verbose)
     console = stderr(quiet=caller.quiet)
+    named, changes = NamedAddresses.split(flags)
 
     async def prepared(run_env: RunEnvironment) -> Fork:
         loaded = load_agent(agent, Path.cwd()) if agent else None
-        return await prepare_fork(folder, rules, loaded, run_env, trust_archive=caller.trust_archive)
+        given: Any = {"trust_archive": caller.trust_archive, "changes": changes, "named": named}
+        return await prepare_fork(folder, rules, loaded, run_env, **given)
 
     with stdout_for_results():  # what an agent's file prints is not the result
         fork = run_silently(prepared, caller)
@@ -56,10 +58,9 @@ def fork_found(
         return ExitCode.DONE
     for line in _lines(fork, brief=True):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-    named, changes = NamedAddresses.split(flags)
 
     async def work(run_env: RunEnvironment) -> RunResult:
-        return await fork_run(fork, run_env, runs_dir, changes=changes, named=named)
+        return await fork_run(fork, run_env, runs_dir)
 
     result = run_under_bars(work, caller, console, grace_s=30.0, rolls_out=True)
     return deliver(result, caller, max_failures=0)

@@ -3,11 +3,12 @@
 from functools import partial
 from pathlib import Path
 
+from harness.archive.run_info import list_forks
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import stdout
 from harness.cli.new_files import check_writable, write_new
 from harness.cli.output import Caller, print_json, say
-from harness.core.errors import UsageError, quoted
+from harness.core.errors import UsageError, command, quoted
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import explain_pair, find_pair, judged_ranking
 from harness.report.terminal.why import pair_lines
@@ -49,3 +50,5 @@ def why(
         if is_offline(reader, chosen):
             console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
         console.print(pair_lines(explanation, console.width))
+        if forks := list_forks(reader.info.id, reader.folder.parent):
+            say("\nforks of this run tell more of its steps: " + ", ".join(command(f"credit {fork}") for fork in forks))

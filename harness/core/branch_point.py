@@ -45,6 +45,11 @@ class BranchPoint(BaseModel):
     """What a person changed of the last of these calls."""
 
     @property
+    def role(self) -> str:
+        """What stands for a role in tables."""
+        return f"branch of {self.rollout}{', edited' if self.edit else ''}"
+
+    @property
     def words(self) -> str:
         """What people read of it."""
         edited = f", with another {'message' if self.edit.output is None else 'output'} there" if self.edit else ""

@@ -23,7 +23,7 @@ from harness.core.branch_point import BranchPoint
 from harness.core.errors import CannotWrite, HarnessError, UsageError, call
 from harness.core.fork_rules import ForkRules
 from harness.pipeline.fork_plan import ForkPlan, plan_fork
-from harness.pipeline.plan import NamedAddresses, call_bounds, recorded_judge
+from harness.pipeline.plan import NamedAddresses, as_begun, call_bounds, recorded_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult, check_branches, resume_run
 from harness.pipeline.trust import agent_of_run, trust_in
@@ -44,6 +44,9 @@ class Fork:
     trust_archive: bool
     judge_calls: int
     """The most that ranking the branches takes; verdicts that the run holds are not bought again."""
+    changes: Mapping[str, Any]
+    """Settings in place of the run's own, as for `resume_run`."""
+    named: NamedAddresses
 
 
 async def prepare_fork(
@@ -53,17 +56,23 @@ async def prepare_fork(
     run_env: RunEnvironment,
     *,
     trust_archive: bool = False,
+    changes: Mapping[str, Any] | None = None,
+    named: NamedAddresses | None = None,
 ) -> Fork:
     """Plan a fork, and check by a replay that the agent still is the one of its first rollout. Nothing is bought.
 
-    `loaded` None: the run's own agent. Raises UsageError, NothingRankable, ArchiveDamaged.
+    `loaded` None: the run's own agent; `changes` and `named` are as for `resume_run`. Raises UsageError,
+    NothingRankable, ArchiveDamaged.
     """
+    changes, named = changes or {}, named or NamedAddresses()
     with RunReader(folder) as reader:
         if find_missing_work(reader).rollouts:
             raise UsageError(f"rollouts of run {reader.info.id} are missing: {call('resume', folder)} runs them first")
         plan = plan_fork(reader, rules, restores=not (loaded and loaded.restore is None))
         loaded = loaded or agent_of_run(reader, run_env.environ, "fork")
-        trust = trust_in(reader, run_env.environ, trust_archive=trust_archive)
+        urls = named.base_url, named.judge_base_url
+        trust = trust_in(reader, run_env.environ, *urls, trust_archive=trust_archive)
+        await as_begun(reader, None, changes, trust, named)  # which refuses what the branches would be refused for
         check_branches(plan.by_query, loaded, is_trusted=trust.is_given)
         judge = recorded_judge(reader.info.judge, folder / RUN_FILE)
         sizes = [(reader.info.wanted(query), len(new)) for query, new in plan.by_query.items()]
@@ -81,31 +90,23 @@ async def prepare_fork(
         if change and change.call is not None and change.call <= first.branch.call + 1:
             what = f"at model call {change.call} {change.words}"
             raise UsageError(f"the agent is no longer the one of rollout {replayed.index}: {what}")
-    return Fork(folder, rules, plan, loaded, trust_archive, judge_calls)
+    return Fork(folder, rules, plan, loaded, trust_archive, judge_calls, changes, named)
 
 
-async def fork_run(
-    fork: Fork,
-    run_env: RunEnvironment,
-    runs_dir: Path,
-    *,
-    changes: Mapping[str, Any] | None = None,
-    named: NamedAddresses | None = None,
-) -> RunResult:
-    """Make the run of a fork in `runs_dir`, with its branches, and rank it. `changes` are as for `resume_run`.
+async def fork_run(fork: Fork, run_env: RunEnvironment, runs_dir: Path) -> RunResult:
+    """Make the run of a fork in `runs_dir`, with its branches, and rank it.
 
     Raises as `resume_run`, and UsageError where no branch is what was recorded: then there is no run.
     """
-    changes = changes or {}
-    target = _make(fork, run_env, runs_dir, changes)
+    target = _make(fork, run_env, runs_dir)
     copied = _records(target)
     try:
         result = await resume_run(
             target,
             fork.loaded,
             run_env,
-            changes=changes,
-            named=named,
+            changes=fork.changes,
+            named=fork.named,
             trust_archive=fork.trust_archive,
             new=True,
             calls=fork.rules.budget,
@@ -128,13 +129,13 @@ def _records(folder: Path) -> set[Path]:
     return {path for segment in ("rollouts", "verdicts", "checkpoints") for path in files_in(folder / segment)}
 
 
-def _make(fork: Fork, run_env: RunEnvironment, runs_dir: Path, changes: Mapping[str, Any]) -> Path:
+def _make(fork: Fork, run_env: RunEnvironment, runs_dir: Path) -> Path:
     """Make the folder of a fork, whole or not at all, and return it."""
     at, environ = run_env.clock(), run_env.environ
     with at_rest(fork.parent), RunReader(fork.parent) as reader:
         parent, of_parent = reader.info, read_attestation(reader, environ)
         made_here = of_parent if of_parent and attests_queries(of_parent, reader) else None
-        info = _info(fork, parent, at, runs_dir, changes)
+        info = _info(fork, parent, at, runs_dir)
         target = runs_dir / info.id
 
         def fill(folder: Path) -> None:
@@ -148,10 +149,15 @@ def _make(fork: Fork, run_env: RunEnvironment, runs_dir: Path, changes: Mapping[
     return target
 
 
-def _info(fork: Fork, parent: RunInfo, at: Any, runs_dir: Path, changes: Mapping[str, Any]) -> RunInfo:
+def _info(fork: Fork, parent: RunInfo, at: Any, runs_dir: Path) -> RunInfo:
     new, before = fork.plan.by_query, parent.branches
     branches = {query: (*before.get(query, ()), *new.get(query, ())) for query in {**before, **new}}
-    settings = {**parent.settings, "runs_dir": str(runs_dir), "max_cost": changes.get("max_cost"), "engine": "local"}
+    settings = {
+        **parent.settings,
+        "runs_dir": str(runs_dir),
+        "max_cost": fork.changes.get("max_cost"),
+        "engine": "local",
+    }
     most = max(map(len, branches.values())) + int(str(parent.settings.get("n", 1)))
     if isinstance(budget := settings.get("budget"), int):  # else the branches would not be judged
         settings["budget"] = max(budget, (most - 1) * (2 if settings.get("order") == "both" else 1))

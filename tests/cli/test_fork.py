@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,19 +27,35 @@ def test_a_run_is_forked_shown_and_credited(harness: Harness, tmp_path: Path):
     told = json.loads(done.out)["groups"][0]["rollouts"]
     assert sorted(rollout["branch"]["call"] for rollout in told if "branch" in rollout) == [1, 1]
     assert "a branch of rollout 1 after model call 1" in harness("show", "--rollout", "4").out
-    assert harness("credit", "--json").code == 0
+    assert [rollout["index"] for rollout in credited(harness) if "branch" in rollout] == [3, 4]
+    forks = [line.split()[0] for line in harness("ls").out.splitlines() if "fork of" in line]
+    assert len(forks) == 1
+    parent = next(run["id"] for run in json.loads(harness("ls", "--json").out) if run["id"] not in forks)
+    assert re.search(f"forks of this run tell more of its steps: .*credit {forks[0]}\n", harness("why", parent).out)
+    assert "forks of this run" not in harness("why", forks[0]).out
     file = tmp_path / "edit.json"
     file.write_text(json.dumps({"call": 1, "output": "nothing was found"}))
     edited = harness("fork", "--edit", str(file), "-r", "0")
     assert edited.code == 0, edited.err
+    assert re.search(r"next: .* credit \S+\nnext: .* show \S+ --rollout 5\n", edited.out)
+    assert "branch of 0, edited" in edited.out
+    assert "rollout 5 (branch of 0, edited)" in harness("credit").out
+    assert [r["branch"]["edit"]["output"] for r in credited(harness) if "edit" in r.get("branch", {})] == [
+        "nothing was found"
+    ]
     assert "with another output there" in harness("show", "--rollout", "5").out
     exported = harness("export", "--format", "csv", "-o", "out", "--allow-offline")
     assert "a person edited a step of it (--include-edited takes it)" in exported.err
 
 
+def credited(harness: Harness) -> list[dict[str, Any]]:
+    return json.loads(harness("credit", "--json").out)["groups"][0]["rollouts"]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
+        (["--at", "1", "--dry-run", "--judge-base-url", "http://localhost:9/v1"], "takes a judge elsewhere"),
         (["--at", "90"], "past its end"),
         (["--at", "1", "--budget", "1"], "--budget 1: the first branch"),
         (["--at", "auto"], "give --budget CALLS"),

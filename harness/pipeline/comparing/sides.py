@@ -121,7 +121,7 @@ def open_sides(folders: Iterable[Path]) -> Generator[list[RunReader]]:
 
 def _family(info: RunInfo) -> set[str]:
     """Return the ids of a run, and of the run whose rollouts it holds if it is a fork."""
-    return {info.id, *(branch.run for branches in info.branches.values() for branch in branches)}
+    return {info.id, *info.parents}
 
 
 def match_queries(readers: Sequence[RunReader]) -> list[SharedQuery]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.branch_point import BranchPoint
 from harness.core.errors import ArchiveDamaged, UsageError
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
@@ -104,6 +105,8 @@ class CreditedRollout:
     """The value at its end: what the fit behind the group's probabilities says of it, or its reward."""
     steps: tuple[CreditedStep, ...] = ()
     reason: str = ""
+    branch: BranchPoint | None = None
+    """Where it was taken up from another one, if it was."""
 
     @property
     def decisive(self) -> CreditedStep | None:
@@ -127,6 +130,7 @@ class CreditedRollout:
             "index": self.index,
             "end": None if self.end is None else round(self.end, _DIGITS) + 0.0,
             "reason": self.reason or None,
+            **({"branch": self.branch.model_dump(mode="json")} if self.branch else {}),
             "steps": [step.as_json() for step in self.steps],
         }
 
@@ -304,7 +308,7 @@ class RunCredit:
             if not reason and (made := self._calls(rollout)):
                 calls[rollout.index] = made
             else:
-                without.append(CreditedRollout(rollout.index, reason=reason or _NO_CALLS))
+                without.append(CreditedRollout(rollout.index, reason=reason or _NO_CALLS, branch=rollout.branch))
         if len(calls) < _FEWEST:
             return without
         able = [rollout for rollout in group.rollouts if rollout.index in calls]
@@ -369,7 +373,7 @@ def _credited(
     agents = {call.raw: call.agent for call in rollout.calls}
     told = enumerate(zip(calls, path, steps, strict=True))
     made = (CreditedStep(at + 1, agents.get(at), _tools(reply), state, step) for at, ((_, reply), state, step) in told)
-    return CreditedRollout(rollout.index, end, tuple(made))
+    return CreditedRollout(rollout.index, end, tuple(made), branch=rollout.branch)
 
 
 def _reason(rollout: Rollout, entrants: Sequence[int]) -> str:

@@ -295,8 +295,8 @@ def at_own_temperature(rollout: Rollout) -> bool:
 
 
 def role_words(rollout: Rollout) -> str:
-    """Return a rollout's role; of one that was taken up again, which one it is a branch of."""
-    return f"branch of {rollout.branch.rollout}" if rollout.branch else rollout.role
+    """Return a rollout's role; of one that was taken up again, which one it is a branch of, and whether edited."""
+    return rollout.branch.role if rollout.branch else rollout.role
 
 
 def asked_words(rollout: Rollout) -> str:

@@ -93,7 +93,7 @@ def _summary(group: CreditedGroup) -> str:
 
 def rollout_credit_lines(rollout: CreditedRollout, width: int) -> Iterator[Text]:
     """Yield what each step of a rollout was worth."""
-    head = f"rollout {rollout.index}"
+    head = f"rollout {rollout.index}" + (f" ({rollout.branch.role})" if rollout.branch else "")
     if not rollout.steps:
         yield visible_text(as_sentence(f"{head}: no credit: {rollout.reason}"))
         return

@@ -118,7 +118,9 @@ class RunLine:
         runs = ["" if number is None else count(number) for number in (self.rollouts, self.failed)]
         first = (self.info.id, self.agent, self.models, self.n, count(self.queries), *runs, self.state)
         last = (f"tie: {best}" if len(self.best) > 1 else best, dollars(self.cost), self.judge)
-        return *first, *last, self.kind, self.instructions
+        parents = self.info.parents if isinstance(self.info, RunInfo) else ()
+        kind = self.kind or (f"fork of {', '.join(parents)}" if parents else "")
+        return *first, *last, kind, self.instructions
 
 
 _COLUMNS = (
