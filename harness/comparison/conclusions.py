@@ -31,8 +31,8 @@ from harness.comparison.outcomes import (
 from harness.comparison.rectified import LabelledSums, Rectified
 from harness.comparison.side_results import side_result, slices
 from harness.core import comparisons
-from harness.core.errors import counted
-from harness.core.records import AGENT_FAILURES, round_number, whole_percent
+from harness.core.errors import counted, round_number
+from harness.core.records import AGENT_FAILURES, whole_percent
 
 _STEPS, _ENOUGH, _LONGEST_STEP = 60, 1e-10, 2.0
 _ADDED_TIE = 0.5

@@ -12,9 +12,9 @@ from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_val
 from harness.comparison.outcomes import Pairs, bounds, cluster_name, equal_clusters, paired_rollouts
 from harness.comparison.rectified import LabelledSums, Rectified
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, PeoplesRate
-from harness.core.errors import counted, option
+from harness.core.errors import counted, option, round_number
 from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
-from harness.core.records import percent_half_up, round_number, whole_percent
+from harness.core.records import percent_half_up, whole_percent
 from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
 
 _ONE_PAIR = 0.5

@@ -1,6 +1,7 @@
 """Errors and their exit codes, and how messages word values, counts and commands."""
 
 import difflib
+import math
 import re
 import reprlib
 import shlex
@@ -166,6 +167,12 @@ def first_error(group: BaseExceptionGroup[Any]) -> Any:
 
 PLACE_IN_LINE: ContextVar[int] = ContextVar("PLACE_IN_LINE", default=0)
 """The number of the group that the current task, and whatever tasks it starts, work for; 0 where there is no line."""
+
+
+def round_number(count: int) -> str:
+    """Return a count to two digits, upwards: more would claim a precision that an estimate has not."""
+    step = 10 ** max(0, len(str(count)) - 2)
+    return f"{math.ceil(count / step) * step:,}"
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:

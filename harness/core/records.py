@@ -396,9 +396,3 @@ def whole_percent(share: float) -> int:
 def percent_half_up(share: float) -> int:
     """Return whole per cent of a share that has no mirror image: half a per cent goes up."""
     return math.floor(round(share * 100, 9) + 0.5)
-
-
-def round_number(count: int) -> str:
-    """Return a count to two digits, upwards: more would claim a precision that an estimate has not."""
-    step = 10 ** max(0, len(str(count)) - 2)
-    return f"{math.ceil(count / step) * step:,}"

@@ -25,7 +25,7 @@ from harness.core.fork_rules import ForkRules
 from harness.pipeline.fork_plan import ForkPlan, plan_fork
 from harness.pipeline.plan import NamedAddresses, as_begun, call_bounds, recorded_judge
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.runs import RunResult, check_branches, resume_run
+from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.trust import agent_of_run, trust_in
 from harness.pipeline.validation import replay_run
 from harness.rollouts.app_parts import GivenPart
@@ -73,7 +73,7 @@ async def prepare_fork(
         urls = named.base_url, named.judge_base_url
         trust = trust_in(reader, run_env.environ, *urls, trust_archive=trust_archive)
         await as_begun(reader, None, changes, trust, named)  # which refuses what the branches would be refused for
-        check_branches(plan.by_query, loaded, is_trusted=trust.is_given)
+        trust.check_branches(plan.by_query, loaded)
         judge = recorded_judge(reader.info.judge, folder / RUN_FILE)
         sizes = [(reader.info.wanted(query), len(new)) for query, new in plan.by_query.items()]
         calls = (call_bounds(reader.settings, n + new, judge)[1] for n, new in sizes)

@@ -16,7 +16,6 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.store import RunStore
-from harness.core.branch_point import BranchPoint
 from harness.core.errors import UsageError, call, option, switch
 from harness.core.records import Group, Query, Rollout
 from harness.core.settings import Settings
@@ -36,7 +35,7 @@ from harness.pipeline.rescoring import quote_rescoring
 from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, check_engine, package_versions
 from harness.pipeline.stages import judge_fault, maker_elsewhere, open_batches
-from harness.pipeline.trust import attempts_before, attest_judge, attested, one_error, trust_in
+from harness.pipeline.trust import Trust, attempts_before, attest_judge, attested, one_error, trust_in
 from harness.pipeline.varying import EqualAnswers
 from harness.pipeline.ways import with_ways
 from harness.report.summary.ranking import RankingSummary
@@ -164,8 +163,7 @@ async def resume_run(
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts or goes_on else None
-    check_branches(info.branches, agent, is_trusted=trust.is_given)
-    _check_machine(info, plan.settings, calls)
+    _check_branches(info, agent, plan.settings, trust, calls)
     redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         store.checkpoint_key = trust.attestation.checkpoint_key if trust.attestation else None
@@ -195,26 +193,12 @@ async def resume_run(
         return stages.result
 
 
-def check_branches(
-    branches: Mapping[str, Sequence[BranchPoint]], agent: LoadedAgent | None, *, is_trusted: bool
+def _check_branches(
+    info: RunInfo, agent: LoadedAgent | None, settings: Settings, trust: Trust, calls: int | None
 ) -> None:
-    """Raise UsageError where the agent cannot be given what branches begin with, or should not be."""
-    if agent is None or not branches:
-        return
-    if not agent.replayable:
-        raise UsageError(f"agent {agent.name!r} says REPLAYABLE = False: no branch can be taken up with it")
-    if any(branch.restored for of_query in branches.values() for branch in of_query):
-        if agent.restore is None:
-            raise UsageError(f"agent {agent.name!r} has no restore(context, state), which its branches begin with")
-        if not is_trusted:
-            raise UsageError(
-                "this machine has no record of the run, and `restore` of the agent's file would be handed what is in "
-                f"it: {switch('trust_archive')} lets it"
-            )
-
-
-def _check_machine(info: RunInfo, settings: Settings, calls: int | None) -> None:
-    """Raise UsageError where branches are not taken up, or their calls could not be counted."""
+    """Raise UsageError where branches cannot be taken up, or their calls could not be counted."""
+    if agent:
+        trust.check_branches(info.branches, agent)
     if info.branches and settings.engine == "ray":
         raise UsageError(f"{option('engine', 'ray')}: branches are taken up on this machine; leave it out")
     if calls is not None and settings.isolate == "process":

@@ -22,6 +22,7 @@ from harness.archive.run_info import RunInfo, find_archived
 from harness.archive.run_state import CUT_SHORT, find_missing_work
 from harness.archive.store import ComparisonStore, RunStore
 from harness.core import errors
+from harness.core.branch_point import BranchPoint
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.user_files import is_file
@@ -79,6 +80,22 @@ class Trust:
             f"the queries of run {errors.quoted(self.run)} are not those that this machine's record of the run is of: "
             f"{errors.switch('trust_archive')} runs the agent on them"
         )
+
+    def check_branches(self, branches: Mapping[str, Sequence[BranchPoint]], agent: LoadedAgent) -> None:
+        """Raise UsageError where an agent cannot be given what branches begin with, or should not be."""
+        if branches and not agent.replayable:
+            raise errors.UsageError(f"agent {agent.name!r} says REPLAYABLE = False: no branch can be taken up with it")
+        if not any(branch.restored for of_query in branches.values() for branch in of_query):
+            return
+        if agent.restore is None:
+            raise errors.UsageError(
+                f"agent {agent.name!r} has no restore(context, state), which its branches begin with"
+            )
+        if not self.is_given:
+            raise errors.UsageError(
+                f"run {errors.quoted(self.run)}, of which this machine has no record, would hand what is in it to "
+                f"`restore` of the agent's file: {errors.switch('trust_archive')} lets it"
+            )
 
     @property
     def is_given(self) -> bool:

@@ -113,10 +113,12 @@ def without_edited(group: RankedGroup, rules: ExportRules, losses: Losses) -> Ra
     edited = {r.index for r in group.group.rollouts if r.branch and r.branch.edit}
     if not edited or "edited" in rules.included:
         return group
-    return without(group, edited, f"a person edited a step of it ({switch('include_edited')} takes it)", losses)
+    return without_rollouts(
+        group, edited, f"a person edited a step of it ({switch('include_edited')} takes it)", losses
+    )
 
 
-def without(group: RankedGroup, gone: Collection[int], reason: str, losses: Losses) -> RankedGroup:
+def without_rollouts(group: RankedGroup, gone: Collection[int], reason: str, losses: Losses) -> RankedGroup:
     """Return a group without some of its rollouts, which are counted."""
     losses.add("rollout", reason, len(gone))
     left = group.group.model_copy(update={"rollouts": [r for r in group.group.rollouts if r.index not in gone]})

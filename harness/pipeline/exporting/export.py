@@ -28,8 +28,8 @@ from harness.formats.training.candidates import (
     TurnsOf,
     candidates,
     group_may_go_in,
-    without,
     without_edited,
+    without_rollouts,
 )
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
@@ -308,7 +308,7 @@ class _Export:
         copies = self.copies.get((folder, group.group.query.id), {})
         for fork in dict.fromkeys(copies.values()):
             held = [index for index, by in copies.items() if by == fork]
-            group = without(group, held, f"{fork}, which is exported too, holds a copy of it", self.losses)
+            group = without_rollouts(group, held, f"{fork}, which is exported too, holds a copy of it", self.losses)
         return group
 
     def _texts(self, group: RankedGroup, recorded_turns: TurnsOf) -> Iterator[tuple[str, tuple[int, ...]]]:

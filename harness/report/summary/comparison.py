@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.comparisons import ComparedQuery, Comparison, Interval, PeoplesRate, SideFigures, SideResult
-from harness.core.errors import counted
+from harness.core.errors import counted, round_number
 from harness.core.gates import InterimAnalysis
-from harness.core.records import percent_half_up, round_number, whole_percent
+from harness.core.records import percent_half_up, whole_percent
 from harness.report.text import count, fixed, signed
 
 
