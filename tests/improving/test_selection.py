@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.comparisons import CrossMatch
-from harness.improve.selection import CrossLead, candidate_posterior, next_crosses
+from harness.improving.selection import CrossLead, candidate_posterior, next_crosses
 
 QUERIES = [f"q{number:02}" for number in range(40)]
 
