@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.api.comparing import compare, compare_sync, open_comparison
     from harness.api.comparing import list_of_comparisons as comparisons
     from harness.api.forks import fork, fork_sync
+    from harness.api.improving import improve, improve_sync
     from harness.api.judge_watch import JudgeWatch
     from harness.api.message_tournament import RankMessagesSettings, TrajectoryRank, rank_messages, rank_messages_sync
     from harness.api.messages import RulerSettings, TrajectoryScore, ruler, ruler_sync
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from harness.core.fork_rules import ForkRules
+    from harness.core.improvements import Improvement, ImproveRules
     from harness.core.judge_profile import JudgeProfile
     from harness.core.progress import Progress, Silent
     from harness.core.rankings import GroupRanking, Judged, Match, Ranked, Unjudged
@@ -126,6 +128,8 @@ __all__ = [
     "GroupRanking",
     "GroupRules",
     "HarnessError",
+    "ImproveRules",
+    "Improvement",
     "Interval",
     "Judge",
     "JudgeFailed",
@@ -196,6 +200,8 @@ __all__ = [
     "fork",
     "fork_sync",
     "import_run",
+    "improve",
+    "improve_sync",
     "loadable_agents",
     "merge",
     "open",
@@ -259,6 +265,8 @@ _HOMES = {
     "GroupRanking": "harness.core.rankings:GroupRanking",
     "GroupRules": "harness.api.policy_records:GroupRules",
     "HarnessError": "harness.core.errors:HarnessError",
+    "ImproveRules": "harness.core.improvements:ImproveRules",
+    "Improvement": "harness.core.improvements:Improvement",
     "Interval": "harness.core.comparisons:Interval",
     "Judge": "harness.judging.judges:Judge",
     "JudgeFailed": "harness.core.errors:JudgeFailed",
@@ -330,6 +338,8 @@ _HOMES = {
     "fork": "harness.api.forks:fork",
     "fork_sync": "harness.api.forks:fork_sync",
     "import_run": "harness.api.runs:import_run",
+    "improve": "harness.api.improving:improve",
+    "improve_sync": "harness.api.improving:improve_sync",
     "merge": "harness.api.runs:merge",
     "open": "harness.api.archived:open_archive",
     "packaged_rubrics": "harness.judging.rubric:packaged_rubrics",

@@ -33,6 +33,8 @@ from harness.core.settings import Api
 
 RUN_FILE = "run.json"
 COMPARISON_FILE = "compare.json"
+IMPROVE_FILE = "improve.json"
+"""A folder with it is an improvement: it holds runs and comparisons of its own."""
 SEGMENTS = ("blobs", "queries", "rollouts", "verdicts", "rankings", "probes", "batches", "checkpoints")
 """The folders of a run that hold files of records."""
 COMPARISON_SEGMENTS = ("blobs", "verdicts", "comparisons")
@@ -154,6 +156,15 @@ def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Arch
         names = ", ".join([*(folder.name for folder, _ in matching[:4]), *(["…"] if len(matching) > 4 else [])])
         raise UsageError(f"{quoted(word)} fits {len(matching)} runs: {names}; say more of it")
     return matching[0]
+
+
+def find_improvement(word: str, runs_dir: Path) -> Path | None:
+    """Return the improvement that `word` names: an id, an unambiguous prefix, or a path; None where it names none."""
+    if _holds(Path(word), IMPROVE_FILE):
+        return Path(word)
+    stored = sorted(path.parent for path in runs_dir.glob(f"*/{IMPROVE_FILE}")) if runs_dir.is_dir() else []
+    matching = [folder for folder in stored if folder.name.startswith(word)]
+    return matching[0] if len(matching) == 1 else None
 
 
 def read_labels(folder: Path) -> str | None:

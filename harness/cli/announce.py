@@ -169,7 +169,7 @@ def _recipe_lines(prepared: Prepared) -> list[str]:
     if vary.asks_first:
         works = f"the first that works of temperature, effort and {AUTO_PARAPHRASES} paraphrases of the instructions"
         what = works if vary.auto else f"{vary}: paraphrases of the instructions"
-        model, price = prepared.agent.place, _cost_range(prepared.way_cost)
+        model, price = prepared.agent.place, cost_range(prepared.way_cost)
         return [f"samples vary by {what}; {model} is asked before the first rollout, cost {price}"]
     names = ", ".join(dict.fromkeys(recipe.name for recipe in recipes(vary)))
     first = [f"instructions={at}: {on_one_line(text, 100)}" for at, text in enumerate(vary.variants, 1)]
@@ -200,7 +200,7 @@ def _cost_line(prepared: Prepared, queries: int) -> str:
     of_run = _tokens_range(*agent_tokens(prepared.settings.max_turns))
     of_call = _tokens_range(*judge_tokens(prepared.settings.judge_budget))
     return (
-        f"estimated cost: {_cost_range(whole)} (agent {_cost_range(agent)}, judge {_cost_range(judge)}), "
+        f"estimated cost: {cost_range(whole)} (agent {cost_range(agent)}, judge {cost_range(judge)}), "
         f"assuming {of_run} an agent run and {of_call} a judge call"
     )
 
@@ -239,14 +239,15 @@ def quote_line(quote: Quote) -> str:
 
 def _quoted_cost(quote: Quote) -> str:
     by_name = f" (--price-by-name; {'; '.join(quote.prices_by_name)})" if quote.prices_by_name else ""
-    return f"estimated cost: {_cost_range(quote.cost)}{by_name}"
+    return f"estimated cost: {cost_range(quote.cost)}{by_name}"
 
 
 def _cost_ends(bounds: CostBounds | None) -> list[float] | None:
     return [bounds.low, bounds.high] if bounds else None
 
 
-def _cost_range(bounds: CostBounds | None) -> str:
+def cost_range(bounds: CostBounds | None) -> str:
+    """Return bounds of a cost in words."""
     if bounds is None:
         return "unknown"
     return dollars(bounds.low) if bounds.low == bounds.high else f"{dollars(bounds.low)} to {dollars(bounds.high)}"
@@ -267,10 +268,10 @@ def comparison_quote_lines(quote: ComparisonQuote | RollOutQuote) -> list[str]:
     if isinstance(quote, RollOutQuote):
         runs = counted(quote.agent_runs, "agent run")
         agents = ", ".join(f"{label}: {place}" for label, place in quote.places)
-        parts = f"(agents {_cost_range(quote.agent_cost)}, judge {_cost_range(quote.judge_cost)})"
+        parts = f"(agents {cost_range(quote.agent_cost)}, judge {cost_range(quote.judge_cost)})"
         return [
             f"{queries}: {runs}, up to {counted(quote.judge_calls[1], 'judge call')} ({agents}, {by})",
-            f"estimated cost: {_cost_range(quote.cost)} {parts}",
+            f"estimated cost: {cost_range(quote.cost)} {parts}",
         ]
     pairs = counted(quote.pairs, "pair")
     lost = f", {quote.forfeits:,} of them lost by a failure, without a judge" if quote.forfeits else ""

@@ -24,7 +24,7 @@ _GROUPS = {
     "Start": ("start_options", ("run", "best", "resume", "fork", "doctor", "agents")),
     "Look": ("look_options", ("show", "why", "credit", "ls", "stats", "plan", "report")),
     "Judge again": ("keep_options", ("rescore", "rank", "judges", "label", "rubric")),
-    "Compare": ("compare_options", ("compare", "gate")),
+    "Compare": ("compare_options", ("compare", "gate", "improve")),
     "Train": ("keep_options", ("gateway", "export", "import")),
     "Keep": ("keep_options", ("merge", "validate", "replay", "schema")),
 }

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.archive.run_info import find_archived, find_run
+from harness.archive.run_info import find_archived, find_improvement, find_run
 from harness.archive.run_state import find_missing_work, last_unfinished
 from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
-from harness.cli.compare_options import GateAsked, SidesAsked
+from harness.cli.compare_options import GateAsked, ImproveAsked, SidesAsked
 from harness.cli.look_options import ComparisonFiles
 from harness.cli.output import Caller, say, while_loading
 from harness.cli.show import say_finished, say_nothing_unfinished
@@ -65,6 +65,11 @@ def begin_resume(
 ) -> ExitCode:
     """Do what is missing of a run or of a comparison."""
     parent = runs_folder(caller)
+    if run and (improvement := find_improvement(run, parent)):
+        with while_loading(f"loading what improvement {improvement.name} needs", quiet=caller.quiet):
+            from harness.cli.improve import resume_improvement
+
+        return resume_improvement(caller, improvement, agent, flags)
     archived = (
         find_archived(run, parent) if run else last_unfinished(parent, lambda exc: say(f"passed over: {exc}", err=True))
     )
@@ -143,3 +148,11 @@ def begin_gate(caller: Caller, asked: SidesAsked, gate: GateAsked) -> ExitCode:
 
         found = find_sides(caller, asked)
     return gate_found(caller, found, gate)
+
+
+def begin_improve(caller: Caller, asked: ImproveAsked, flags: Mapping[str, Any]) -> ExitCode:
+    """Improve an agent's instructions."""
+    with while_loading(f"loading agent {quoted(asked.agent)}", quiet=caller.quiet):
+        from harness.cli.improve import improve_found
+
+    return improve_found(caller, asked, merge_sources(flags, caller.environ, caller.config))

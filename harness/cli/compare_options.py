@@ -51,6 +51,23 @@ class GateAsked:
     junit: Path | None
 
 
+@dataclass(frozen=True)
+class ImproveAsked:
+    """What a user asks of an improvement, beside settings."""
+
+    agent: str
+    queries: str
+    gate: str | None
+    gate_judge_model: str | None
+    parts: str
+    proposer_model: str | None
+    rounds: int
+    children: int
+    batch: int
+    looks: int
+    apply: Path | None
+
+
 _SIDES = (
     options.arguments(
         "sides",
@@ -92,6 +109,14 @@ _SIDES = (
     options.reuse_option,
     options.trust_option,
 )
+
+
+def _count(flag: str, default: int, most: int, help_text: str) -> options.Decorator:
+    """Add an option that takes a whole number from 1."""
+    shown = f"{help_text} [default: {default}]"
+    return click.option(flag, type=click.IntRange(1, most), default=default, metavar="N", help=shown)
+
+
 _HOW = (options.dry_run_option, options.caller("runs_dir", "json", "wide", "quiet", "verbose"))
 
 compare_command = options.declared(
@@ -146,4 +171,48 @@ gate_command = options.declared(
     ),
     options.record("asked", SidesAsked, *_SIDES),
     *_HOW,
+)
+improve_command = options.declared(
+    "begin:begin_improve",
+    """Improve an agent's instructions: find where its rollouts differ and why, write new ones, let them meet.
+
+    Each round writes candidates from what the judge's verdicts teach; they meet the others on the training queries. The
+    best one is then compared with the agent as it was on queries that no candidate has met, and accepted only if it is
+    better there: the whole 95 % interval of its win rate above 50 %, and not by length alone. Exit 0: accepted; 1: not.
+    The same command, or `resume`, goes on with what was cut short.
+    """,
+    options.record(
+        "asked",
+        ImproveAsked,
+        click.argument(
+            "agent", shell_complete=completion.agent_names, help="NAME, module:attr or path.py:attr, as for `run`."
+        ),
+        click.option("--queries", metavar="FILE", required=True, help="Training queries: JSONL, CSV or lines."),
+        click.option(
+            "--gate", metavar="FILE", help="Held-out queries. [default: half of --queries, by a hash of what they ask]"
+        ),
+        click.option(
+            "--gate-judge-model",
+            metavar="MODEL",
+            help="A second judge for the gate: it must find the best one better, too.",
+        ),
+        click.option(
+            "--parts",
+            metavar="NAMES",
+            default="instructions",
+            help="The texts to improve, with commas: instructions, AGENT.instructions of a handoff's target, "
+            "TOOL.description. [default: instructions]",
+        ),
+        click.option("--proposer-model", metavar="MODEL", help="Who writes candidates. [default: the agent's model]"),
+        _count("--rounds", 6, 100, "Rounds at most."),
+        _count("--children", 3, 20, "Candidates that a round writes; one more joins two of the best."),
+        _count("--batch", 8, 1000, "Training queries that a round adds."),
+        _count("--looks", 1, 8, "Judge the gate in so many steps, and stop at the first one that tells."),
+        options.file_option("--apply", "Write the accepted instructions here, as --instructions reads them."),
+    ),
+    options.setting_options("n", default="2: an anchor and a sample"),
+    options.setting_options(*OF_JUDGING, *(name for name in OF_ROLLING_OUT if name != "n"), *VARIED),
+    options.config_option,
+    options.dry_run_option,
+    options.caller("runs_dir", "json", "quiet", "verbose"),
 )

@@ -9,9 +9,9 @@ from typing import Any
 from harness.archive.batch_log import with_provider
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_info import list_archived
+from harness.archive.run_info import find_improvement, list_archived
 from harness.archive.typed_records import RankingHead
-from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs
+from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs, runs_folder
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ShownPart
 from harness.cli.output import Caller, print_json, say
@@ -44,6 +44,11 @@ def show(
     parts |= {"--matches": part.matches, "--match": part.match is not None, "--matrix": part.matrix}
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
     _check_together(parts, tables, part)
+    if improvement := find_improvement(run, runs_folder(caller)):
+        from harness.cli.improve import show_improvement
+
+        show_improvement(improvement, caller)
+        return
     reader = open_archived(run, caller)
     if not isinstance(reader, RunReader):
         named = {"--query": query is not None, "--ranking": ranking is not None}

@@ -8,10 +8,10 @@ import numpy as np
 
 from harness.comparison.conclusions import side_names
 from harness.comparison.interim import critical_values, exits, finding
-from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_value
+from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_test_power, t_value
 from harness.comparison.outcomes import Pairs, bounds, cluster_name, equal_clusters, paired_rollouts
 from harness.comparison.rectified import LabelledSums, Rectified
-from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, PeoplesRate
+from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, PeoplesRate, SideResult
 from harness.core.errors import counted, option, round_number
 from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
 from harness.core.records import percent_half_up, whole_percent
@@ -31,6 +31,28 @@ def default_spread(pairs: int) -> float:
     """
     lessened = 2 * (_ONE_PAIR**2 - DEFAULT_SPREAD**2)
     return (_ONE_PAIR**2 - lessened + lessened / pairs) ** 0.5
+
+
+_HALF_OF_THE_TIME = 0.5
+
+
+def queries_that_show(rate: float, pairs: int) -> int:
+    """Return how many queries show a win rate half of the time: by a t test, with the spread of so many pairs each."""
+    effect = (rate - 0.5) / default_spread(pairs)
+    return next(n for n in range(2, _MOST_QUERIES) if t_test_power(effect, n) >= _HALF_OF_THE_TIME)
+
+
+def shown_rate(queries: int, pairs: int) -> float:
+    """Return the win rate, in whole percents, that so many queries show half of the time; 1 where none below does."""
+    rates, spread = (percent / 100 for percent in range(51, 100)), default_spread(pairs)
+    shown = (rate for rate in rates if t_test_power((rate - 0.5) / spread, queries) >= _HALF_OF_THE_TIME)
+    return next(shown, 1.0)
+
+
+def by_length_alone(result: SideResult) -> bool:
+    """Tell whether more than half of a lead is gone at equal length of the answers, and the rest is not shown."""
+    same = result.length_controlled
+    return same is not None and same.low <= 0.5 and same.value - 0.5 < (result.win_rate - 0.5) / 2
 
 
 def pass_forecast(

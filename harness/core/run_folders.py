@@ -5,8 +5,8 @@ harness.__main__ asks this before it imports anything else, so only what Python 
 
 import os
 
-_MADE_BY = ("run.json", "compare.json")
-"""A folder with one of these files is a run or a comparison."""
+_MADE_BY = ("run.json", "compare.json", "improve.json")
+"""A folder with one of these files is a run, a comparison or an improvement."""
 
 
 def enclosing_run(path: str | os.PathLike[str]) -> str | None:

@@ -6,6 +6,7 @@ Greedy at temperature 0; above it every choice is drawn by softmax from an rng. 
 import json
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ from harness.offline.tool import (
 
 T = TypeVar("T")
 
+FORBIDS_SEARCH = re.compile(r"\b(?:do not|don't|never) (?:use the )?search\b", re.IGNORECASE)
+"""What instructions say that let the model search for nothing."""
 _SEARCHES = 5
 _WORDS = 230
 
@@ -189,7 +192,9 @@ class OfflineModel(Model):
             input=[*system, *items], model=self.model, model_config=config, disabled=tracing.is_disabled()
         ) as span:
             chooser = Chooser(model_settings.temperature or 0.0, self._rng)
-            output, message = _reply(items, tools, chooser)
+            output, message = _reply(
+                items, tools, chooser, forbidden=bool(FORBIDS_SEARCH.search(system_instructions or ""))
+            )
             span.span_data.output = [message]
             return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
 
@@ -199,7 +204,7 @@ class OfflineModel(Model):
 
 
 def _reply(
-    items: Sequence[dict[str, Any]], tools: Sequence[Tool], chooser: Chooser
+    items: Sequence[dict[str, Any]], tools: Sequence[Tool], chooser: Chooser, *, forbidden: bool
 ) -> tuple[list[TResponseOutputItem], dict[str, Any]]:
     """Return the reply's items, and the reply as a chat message, which a generation span holds for other models."""
     tool = next((t for t in tools if isinstance(t, FunctionTool) and _argument(t)), None)
@@ -211,7 +216,7 @@ def _reply(
     query, history = asked[-1] if asked else "", SearchHistory(tuple(searches), tuple(results))
     move = Move(None, "There is no search tool to call, and nothing is known here without one.")
     if tool:
-        move = next_move(query, history, chooser)
+        move = Move(None, "I am told not to search.") if forbidden else next_move(query, history, chooser)
     number, summary = len(searches) + 1, [Summary(text=move.why, type="summary_text")]
     thought = ResponseReasoningItem(id=f"rs_{number}", summary=summary, type="reasoning")
     message: dict[str, Any] = {"role": "assistant", "content": None, "reasoning_content": move.why}

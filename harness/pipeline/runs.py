@@ -121,6 +121,15 @@ async def run_queries(
         return stages.result
 
 
+def open_ended_run(prepared: Prepared, run_env: RunEnvironment) -> Path:
+    """Make the folder of a run whose queries come later, with `resume_run`; nothing is asked yet."""
+    loaded, settings = prepared.agent.loaded, prepared.settings
+    redact = make_redactor(loaded, settings, run_env.environ)
+    info = new_run(prepared, run_env.clock, None, redact)
+    with RunStore.create(settings.runs_dir, info, redact=redact) as store, attested(store, run_env, loaded):
+        return store.folder
+
+
 async def resume_run(
     folder: Path,
     loaded: LoadedAgent | Callable[[], LoadedAgent],

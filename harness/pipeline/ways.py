@@ -11,7 +11,7 @@ from agents import Agent, ModelRetrySettings, ModelSettings, RunConfig, Runner
 
 from harness.archive.paraphrases import keep_paraphrases, kept_paraphrases
 from harness.archive.run_info import WayFound
-from harness.core.cost import total_cost
+from harness.core.cost import Cost, total_cost
 from harness.core.errors import CannotWrite, Refused, UsageError, before_colon, option
 from harness.core.recipes import AUTO_EFFORTS, AUTO_PARAPHRASES, BY_TEMPERATURE, Vary
 from harness.core.records import Usage
@@ -56,7 +56,7 @@ async def with_ways(sides: Sequence[Prepared], run_env: RunEnvironment) -> list[
         raise UsageError(f"{first}, and {option('max_cost', most)} does not allow it")
     async with AsyncExitStack() as opened:
         models = {
-            at: await opened.enter_async_context(_asking(side, run_env))
+            at: await opened.enter_async_context(asked_model(side, run_env))
             for at, side in enumerate(sides)
             if asked[at].asks_first
         }
@@ -69,7 +69,7 @@ async def with_ways(sides: Sequence[Prepared], run_env: RunEnvironment) -> list[
     return settled
 
 
-async def _settled(model: "_Model", found: Vary, why: tuple[str, ...], run_env: RunEnvironment) -> Prepared:
+async def _settled(model: "AskedModel", found: Vary, why: tuple[str, ...], run_env: RunEnvironment) -> Prepared:
     """Return a run with the way that was found, whose paraphrases the model writes where it comes to that."""
     prepared = model.prepared
     vary, agent = vary_in(prepared.settings), prepared.agent
@@ -84,7 +84,7 @@ async def _settled(model: "_Model", found: Vary, why: tuple[str, ...], run_env: 
     return replace(prepared, settings=with_vary(prepared.settings, found, redact), way_found=way)
 
 
-async def _what_works(models: Sequence["_Model"]) -> tuple[Vary, tuple[str, ...]]:
+async def _what_works(models: Sequence["AskedModel"]) -> tuple[Vary, tuple[str, ...]]:
     """Return the first way that works for all models, and why those before it do not."""
     why = None
     for model in models:
@@ -109,7 +109,7 @@ async def _what_works(models: Sequence["_Model"]) -> tuple[Vary, tuple[str, ...]
     return Vary(efforts=levels), (why,)
 
 
-async def _paraphrased(model: "_Model", vary: Vary, own: str, run_env: RunEnvironment) -> Vary:
+async def _paraphrased(model: "AskedModel", vary: Vary, own: str, run_env: RunEnvironment) -> Vary:
     """Return a way to vary with paraphrases, which are kept before anything else is done."""
     count, agent = vary.paraphrases or 0, model.prepared.agent
     if kept := kept_paraphrases(own, count, agent.place, run_env.environ):
@@ -126,7 +126,7 @@ async def _paraphrased(model: "_Model", vary: Vary, own: str, run_env: RunEnviro
 
 
 @dataclass
-class _Model:
+class AskedModel:
     """The starting agent's model, asked by itself."""
 
     prepared: Prepared
@@ -134,6 +134,14 @@ class _Model:
     recorder: Recorder
     config: RunConfig
     retries: ModelRetrySettings
+
+    def paid(self) -> tuple[Usage, Cost]:
+        """Return what all calls to it took, and what they cost."""
+        agent, prices = self.prepared.agent, price_list(self.prepared.settings)
+        url = agent.endpoint.base_url if agent.endpoint else UNKNOWN_ADDRESS
+        paid = [(bill, (call.wire.model, call.model)) for call in self.recorder.calls if (bill := call.wire.bill)]
+        usage = sum((bill.usage for bill, _ in paid), Usage())
+        return usage, total_cost(prices.cost(bill, models, url) for bill, models in paid)
 
     async def say(self, prompt: str, temperature: float | None = None, effort: str | None = None) -> str | None:
         """Return its reply; None where it refuses the request for its effort. Raises Refused where there is none."""
@@ -183,17 +191,13 @@ class _Model:
 
     def way_found(self, asked: str, why: tuple[str, ...]) -> WayFound:
         """Return what was found, and what that cost."""
-        agent, prices = self.prepared.agent, price_list(self.prepared.settings)
-        url = agent.endpoint.base_url if agent.endpoint else UNKNOWN_ADDRESS
-        paid = [(bill, (call.wire.model, call.model)) for call in self.recorder.calls if (bill := call.wire.bill)]
-        cost = total_cost(prices.cost(bill, models, url) for bill, models in paid)
-        usage = sum((bill.usage for bill, _ in paid), Usage())
+        usage, cost = self.paid()
         return WayFound(asked=asked, found=why, usage=usage, **cost.named("price_usd"))
 
 
 @asynccontextmanager
-async def _asking(prepared: Prepared, run_env: RunEnvironment) -> AsyncGenerator[_Model]:
-    """Open the starting agent's model."""
+async def asked_model(prepared: Prepared, run_env: RunEnvironment) -> AsyncGenerator[AskedModel]:
+    """Open the starting agent's model, to be asked something beside the rollouts."""
     settings, agent = prepared.settings, prepared.agent
     gate = endpoint_gate(agent.endpoint, settings, run_env.gates)
     provider, client = provider_for(agent.endpoint, gate)
@@ -206,7 +210,7 @@ async def _asking(prepared: Prepared, run_env: RunEnvironment) -> AsyncGenerator
     config = RunConfig(model=settings.model, model_provider=models, tracing_disabled=True)
     try:
         async with agent.loaded.open(env_before(settings, agent.endpoint, offline=agent.offline)) as own:
-            yield _Model(prepared, own, recorder, config, retries)
+            yield AskedModel(prepared, own, recorder, config, retries)
     finally:
         if client:
             await client.close()

@@ -3,7 +3,6 @@
 Nothing is loaded from inside of a run folder: whoever made the run wrote what lies there.
 """
 
-import copy
 import hashlib
 import importlib
 import importlib.util
@@ -32,6 +31,7 @@ from harness.rollouts.agent_code import ends_rollout
 from harness.rollouts.app_functions import is_app_function
 from harness.rollouts.app_parts import RUN_PARTS, part_fault, part_maker, state_keepers
 from harness.rollouts.examples import examples_folder, is_example
+from harness.rollouts.prompt_parts import with_parts
 
 
 @dataclass(frozen=True)
@@ -166,8 +166,7 @@ class LoadedAgent:
                 raise UsageError(self._not_an_agent(made))
             agent: Agent[Any] = made  # pyright: ignore[reportUnknownVariableType]
             if self.instructions is not None:
-                agent = copy.copy(agent)  # whoever made it may give the same object again
-                agent.instructions = self.instructions
+                agent = with_parts(agent, self.instructions)
             yield agent
 
     def _built(self) -> str:

@@ -64,6 +64,8 @@ class CompareOptions:
     allow_offline: bool = False
     trust_archive: bool = False
     """Whether keys may go wherever the runs say."""
+    only: frozenset[str] | None = None
+    """The ids, on the first side, of the queries to compare; None: all that are shared."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ def plan_comparison(
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
     queries = match_queries(readers)
+    if options.only is not None:
+        queries = [query for query in queries if query.ids[0] in options.only]
     if options.cluster is not None:
         asked = (readers[0].query(query.ids[0]) for query in queries)
         if not any(query and query.metadata.get(options.cluster) is not None for query in asked):

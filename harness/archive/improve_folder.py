@@ -1,0 +1,133 @@
+"""The folder of an improvement: candidates' runs and their comparisons in `runs/`, the gate's in `gate/`, proposals.
+
+`improve.json` is written once, and a file in `proposals/` as soon as a round's children are paid for. All else is told
+by the runs and comparisons, which are ordinary ones: what a kill leaves behind is gone on with.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.lines import LONGEST, parse
+from harness.archive.reader import FolderReader, RunReader
+from harness.archive.run_files import read_file, write_file
+from harness.archive.run_info import IMPROVE_FILE, list_archived, read_info_file
+from harness.archive.typed_records import checked
+from harness.core.cost import NOTHING, Cost
+from harness.core.errors import ArchiveDamaged, CannotWrite
+from harness.core.improvements import ImproveInfo, Improvement, Proposal
+from harness.core.records import to_json
+
+RESULT = "improved"
+"""What a user takes away: the instructions, their diff, the page, the JSON."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What an improvement took so far."""
+
+    rollouts: int = 0
+    rolled_out: Cost = NOTHING
+    verdicts: int = 0
+    judged: Cost = NOTHING
+    proposals: int = 0
+    proposed: Cost = NOTHING
+
+    @property
+    def cost(self) -> Cost:
+        """USD in all."""
+        return self.rolled_out + self.judged + self.proposed
+
+    def likely(self, rollouts: int, verdicts: int) -> float:
+        """Return what so many more are likely to cost, at the mean price so far."""
+        each = self.rolled_out.known / max(1, self.rollouts), self.judged.known / max(1, self.verdicts)
+        return rollouts * each[0] + verdicts * each[1]
+
+
+@dataclass(frozen=True)
+class ImproveFolder:
+    """An improvement on disk."""
+
+    path: Path
+
+    @property
+    def runs(self) -> Path:
+        """Where candidates' runs and their comparisons are."""
+        return self.path / "runs"
+
+    @property
+    def gate(self) -> Path:
+        """The same of the gate."""
+        return self.path / "gate"
+
+    @classmethod
+    def make(cls, runs_dir: Path, info: ImproveInfo) -> Self:
+        """Make the folder of a new improvement. Raises CannotWrite."""
+        folder = cls(runs_dir / info.id)
+        try:
+            folder.runs.mkdir(parents=True)
+            folder.gate.mkdir()
+            folder._proposal(1).parent.mkdir()
+            write_file(folder.path / IMPROVE_FILE, to_json(info))
+        except OSError as exc:
+            raise CannotWrite(f"cannot write {folder.path}: {exc.strerror}") from exc
+        return folder
+
+    def info(self) -> ImproveInfo:
+        """Return `improve.json`. Raises ArchiveDamaged, NeedsUpgrade."""
+        return read_info_file(self.path / IMPROVE_FILE, ImproveInfo.model_validate, _no_faults, "improvement")[0]
+
+    def result(self) -> Improvement | None:
+        """Return what the improvement came to; None before its end. Raises ArchiveDamaged."""
+        path = self.path / RESULT / "improvement.json"
+        if not path.exists():
+            return None
+        return _read(path, Improvement.model_validate).model_copy(update={"path": str(self.path)})
+
+    def proposals(self) -> list[Proposal]:
+        """Return what the rounds proposed, in their order. Raises ArchiveDamaged."""
+        found = list[Proposal]()
+        while (path := self._proposal(len(found) + 1)).exists():
+            found.append(_read(path, Proposal.model_validate))
+        return found
+
+    def keep(self, proposal: Proposal) -> None:
+        """Keep what a round proposed, on the disk. Raises CannotWrite."""
+        write_file(self._proposal(proposal.round), to_json(proposal))
+
+    def _proposal(self, round_: int) -> Path:
+        return self.path / "proposals" / f"{round_:04}.json"
+
+    def spent(self) -> Spent:
+        """Return what everything took, from what is kept of it. Raises ArchiveDamaged."""
+        rollouts = verdicts = 0
+        rolled_out, judged = Cost(), Cost()
+        for folder, kind in [a for runs in (self.runs, self.gate) for a in list_archived(runs)]:
+            with RunReader(folder) if kind == "run" else ComparisonReader(folder) as reader:
+                if isinstance(reader, RunReader):
+                    for query in reader.queries():
+                        for rollout in reader.group(query).rollouts:
+                            rollouts, rolled_out = rollouts + 1, rolled_out + rollout.cost
+                for cost in _bought(reader):
+                    verdicts, judged = verdicts + 1, judged + cost
+        proposals = self.proposals()
+        proposed = sum((proposal.cost for proposal in proposals), Cost())
+        return Spent(rollouts, rolled_out, verdicts, judged, len(proposals), proposed)
+
+
+def _read(path: Path, validate: Callable[[Any], T]) -> T:
+    try:
+        return checked(parse(read_file(path, LONGEST)), validate, path)
+    except ValueError as exc:
+        raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}") from None
+
+
+def _bought(reader: FolderReader) -> Iterator[Cost]:
+    return (verdict.cost for verdict in reader.verdicts() if verdict.source is None)
+
+
+def _no_faults(_: ImproveInfo) -> Iterator[str]:
+    return iter(())

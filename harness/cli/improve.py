@@ -1,0 +1,150 @@
+"""The work of `improve`, of `resume` and of `show` on an improvement, and what they print."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.archive.improve_folder import RESULT, ImproveFolder
+from harness.cli.announce import cost_range
+from harness.cli.compare_options import ImproveAsked
+from harness.cli.console import stderr
+from harness.cli.new_files import check_writable, write_new
+from harness.cli.output import Caller, print_json, say
+from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs, stdout_for_results
+from harness.core.cost import Cost
+from harness.core.errors import ExitCode, UsageError, call, counted, option
+from harness.core.improvements import Improvement, ImproveRules
+from harness.core.settings_sources import load
+from harness.formats.queries import read_queries
+from harness.improving.ending import begin, begun_before, improve_agent
+from harness.improving.loop import Unfinished
+from harness.improving.plan import TRAIN_PAIRS, ImprovePlan, plan_as_begun, plan_improvement, quote_improvement
+from harness.pipeline.comparing.resuming import settings_of_side
+from harness.pipeline.run_environment import RunEnvironment
+from harness.report.summary.comparison import rate
+from harness.report.text import dollars, probability
+from harness.rollouts.loading import load_agent
+
+
+def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]) -> ExitCode:
+    """Say what an improvement takes, do it, print what came of it. Raises UsageError, Refused, Interrupted."""
+    silence_logs(verbose=caller.verbose)
+    check_writable(asked.apply)
+    runs_dir = load({"runs_dir": caller.runs_dir or values.get("runs_dir") or "runs"}).runs_dir
+    parts = tuple(filter(None, (part.strip() for part in asked.parts.split(","))))
+    rules = ImproveRules(
+        rounds=asked.rounds,
+        children=asked.children,
+        batch=asked.batch,
+        parts=parts,
+        looks=asked.looks,
+        proposer_model=asked.proposer_model,
+        gate_judge_model=asked.gate_judge_model,
+    )
+    with stdout_for_results():
+        loaded = load_agent(asked.agent, Path.cwd())
+    train = list(read_queries(asked.queries))
+    held_out = None if asked.gate is None else list(read_queries(asked.gate))
+    settings = settings_of_side(values, TRAIN_PAIRS, runs_dir)
+    plan = run_silently(lambda env: plan_improvement(loaded, settings, train, held_out, rules, env), caller)
+    lines, quote = _quote_lines(plan), quote_improvement(plan)
+    if caller.dry_run:
+        if caller.as_json:
+            print_json({**asdict(quote), "rules": rules.model_dump(mode="json")})
+        else:
+            say("\n".join(lines))
+        return ExitCode.DONE
+    for line in lines:
+        stderr(quiet=caller.quiet).print(line, soft_wrap=True, markup=False, highlight=False)
+
+    async def work(run_env: RunEnvironment) -> Improvement:
+        folder = begun_before(plan, runs_dir) or begin(plan, runs_dir, run_env.clock())
+        return await improve_agent(plan, folder, run_env)
+
+    return _deliver(caller, work, plan.settings.grace, asked.apply)
+
+
+def resume_improvement(caller: Caller, folder: Path, agent: str | None, flags: Mapping[str, Any]) -> ExitCode:
+    """Do what is missing of an improvement. Raises UsageError, Refused, Interrupted."""
+    silence_logs(verbose=caller.verbose)
+    if idle := next((name for name in flags if name != "max_cost"), None):
+        raise UsageError(f"{option(idle)}: an improvement goes on as it began; leave it out")
+    loaded = load_agent(agent, Path.cwd()) if agent else None
+    resumed = partial(
+        plan_as_begun,
+        ImproveFolder(folder),
+        loaded=loaded,
+        max_cost=flags.get("max_cost"),
+        trust_archive=caller.trust_archive,
+    )
+    with stdout_for_results():
+        plan = run_silently(resumed, caller)
+
+    async def work(run_env: RunEnvironment) -> Improvement:
+        return await improve_agent(plan, ImproveFolder(folder), run_env)
+
+    return _deliver(caller, work, plan.settings.grace, None)
+
+
+def _deliver(caller: Caller, work: Any, grace_s: float, apply: Path | None) -> ExitCode:
+    console = stderr(quiet=caller.quiet)
+    try:
+        result: Improvement = run_under_bars(work, caller, console, grace_s=grace_s, rolls_out=True)
+    except Unfinished as exc:
+        say(f"stopped: {exc}", err=True)
+        return ExitCode.FAILURES
+    print_improvement(result, caller)
+    if apply and result.accepted:
+        write_new(apply, result.instructions, force=True)
+        say(f"written: {apply}", err=True)
+    elif apply:
+        say(f"{apply} is not written: nothing was accepted", err=True)
+    if result.outcome == "undecided":
+        say(f"{call('resume', result.path, max_cost='USD')} goes on", err=True)
+        return ExitCode.BUDGET
+    return ExitCode.DONE if result.accepted else ExitCode.FAILURES
+
+
+def show_improvement(folder: Path, caller: Caller) -> None:
+    """Print what an improvement came to, or how far it is."""
+    kept = ImproveFolder(folder)
+    if result := kept.result():
+        print_improvement(result, caller)
+        return
+    rounds = counted(len(kept.proposals()), "round")
+    say(f"{kept.info().id}: {rounds} begun, not finished; {call('resume', folder)} goes on")
+
+
+def print_improvement(result: Improvement, caller: Caller) -> None:
+    """Print an improvement, for people or as JSON."""
+    if caller.as_json:
+        print_json(result.model_dump(mode="json"))
+        return
+    lines = ["SELF-TEST on the embedded offline parts: it says nothing of any LLM."] * result.offline
+    lines += [result.sentence, ""]
+    for one in result.standings:
+        who = f"candidate {one.number} of {' and '.join(map(str, one.parents))}" if one.number else "the original"
+        marks = ["best on some queries"] * one.front + ["dropped"] * one.dropped
+        chance = f"best with probability {probability(one.p_best)}"
+        lines.append(f"{who}: wins {rate(one.worth)} in training, {', '.join([chance, *marks])}")
+    took = f"{result.rollouts:,} rollouts, {result.verdicts:,} verdicts, {result.proposals:,} proposals"
+    lines += ["", f"{result.stopped}; {took}, {dollars(Cost(result.spent, result.exact))}"]
+    lines += ["lost on held-out queries:", *(f"  {text}" for text in result.losses)] if result.losses else []
+    lines += ["", result.diff.rstrip("\n")] if result.diff else []
+    say("\n".join(lines))
+    say(f"improvement: {result.path}")
+    say(f"page: {Path(result.path) / RESULT / 'report.html'}")
+
+
+def _quote_lines(plan: ImprovePlan) -> list[str]:
+    quote = quote_improvement(plan)
+    split = " (half of the queries)" if plan.split else ""
+    what = f"{quote.train:,} training queries, {quote.held_out:,} held out{split}: up to"
+    counts = f"{counted(quote.agent_runs, 'agent run')}, {counted(quote.judge_calls, 'judge call')}"
+    return [
+        f"{what} {counts}, {counted(quote.proposals, 'proposal')} (agent: {quote.agent_at}, judge: {quote.judge})",
+        f"estimated cost: {cost_range(quote.cost)}, and the proposals",
+        f"the gate shows a win rate of {quote.seen_gain:.0%} half of the time",
+    ]

@@ -1,0 +1,205 @@
+"""An improvement from its beginning to its end: the best candidate against the agent as it was, on held-out queries."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.folder_store import lock_folder
+from harness.archive.improve_folder import ImproveFolder
+from harness.archive.run_info import IMPROVE_FILE, list_comparisons, new_run_id
+from harness.comparison.gate import by_length_alone, pass_forecast
+from harness.core.comparisons import Interval
+from harness.core.errors import UsageError
+from harness.core.gates import GateResult, InterimRule
+from harness.core.improvements import ImproveInfo, Improvement, ImproveOutcome, SecondJudge
+from harness.improving.loop import Search, Stopped, Unfinished
+from harness.improving.plan import GATE_PAIRS, ImprovePlan
+from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
+from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison
+from harness.pipeline.comparing.resuming import compare_sides, resume_comparison
+from harness.pipeline.run_environment import RunEnvironment, package_versions
+from harness.report.html.improvement_page import write_result
+from harness.report.summary.improvement import diff_of, gate_sentence_of, no_gate_sentence
+from harness.rollouts.prompt_parts import joined_parts
+
+_ABOVE_HALF = 1e-9
+"""A gate's margin under which "not worse" means better: the whole interval is above one half."""
+_MOST_LOSSES = 10
+
+
+def begun_before(plan: ImprovePlan, runs_dir: Path) -> ImproveFolder | None:
+    """Return the newest improvement of the same texts, queries, rules and judge, if any. Raises ArchiveDamaged."""
+    found = sorted(runs_dir.glob(f"*/{IMPROVE_FILE}")) if runs_dir.is_dir() else []
+    alike = [folder for path in found if (folder := ImproveFolder(path.parent)).info().key == plan.key]
+    return alike[-1] if alike else None
+
+
+def begin(plan: ImprovePlan, runs_dir: Path, at: datetime) -> ImproveFolder:
+    """Make the folder of an improvement. Raises CannotWrite."""
+    agent, judging = plan.prepared.agent.loaded, plan.prepared
+    given = {name: getattr(plan, name) for name in ("key", "rules", "root", "train", "held_out", "split", "max_cost")}
+    info = ImproveInfo(
+        id=new_run_id(f"improve-{agent.name}", at, secrets.token_hex(8)),
+        created_at=at,
+        agent=agent.name,
+        agent_word=agent.word,
+        judge=judging.judge.identity,
+        rubric=judging.rubric.label,
+        offline=plan.offline,
+        versions=dict(package_versions()),
+        **given,
+    )
+    return ImproveFolder.make(runs_dir, info)
+
+
+async def improve_agent(plan: ImprovePlan, folder: ImproveFolder, run_env: RunEnvironment) -> Improvement:
+    """Search for better texts and test the best, doing what is missing; write the result. Raises Unfinished.
+
+    The held-out queries test once: what was decided stays so.
+    """
+    lock = lock_folder(folder.path)
+    try:
+        if (kept := folder.result()) and kept.outcome != "undecided":
+            return kept
+        run_env.progress.opened(folder.path)
+        search = Search(plan, folder, run_env)
+        stopped = await search.run()
+        result = _concluded(search, await _Gate(search).tested(), stopped)
+        write_result(folder.path, result)
+        return result
+    finally:
+        lock.release()
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """What the gate came to."""
+
+    best: int
+    outcome: ImproveOutcome
+    why: str = ""
+    gate: GateResult | None = None
+    second: SecondJudge | None = None
+    losses: tuple[str, ...] = ()
+
+
+@dataclass
+class _Gate:
+    """The best candidate against the agent as it was, on the held-out queries."""
+
+    search: Search
+    so_far: _Tested = field(init=False)
+
+    async def tested(self) -> _Tested:
+        """Say whether the best candidate is accepted. Raises Unfinished."""
+        begun = self.search.runs_in(self.search.folder.gate)
+        best = max(begun, default=self.search.posterior.best)
+        if best == 0:
+            outcome = "undecided" if self.search.cut_short else "no candidate"
+            return _Tested(0, outcome, "no candidate was better than the original on the training queries")
+        self.so_far = _Tested(best, "undecided")
+        try:
+            outcome = await self._outcome(best)
+            return replace(self.so_far, outcome=outcome)
+        except Unfinished:
+            raise
+        except (Stopped, UsageError) as exc:  # --max-cost, or verdicts that are noise
+            return replace(self.so_far, outcome="undecided", why=str(exc))
+
+    async def _outcome(self, best: int) -> ImproveOutcome:
+        rules, queries = self.search.plan.rules, self.search.plan.held_out
+        result = await self._compared(best)
+        with ComparisonReader(result.path) as reader:
+            newest, sides = reader.newest(), [reader.folder.parent / side.run for side in reader.info.sides]
+        judged = newest.queries if newest else ()
+        shares = sorted((share, query.text) for query in judged if (share := query.outcome((0, 1))) is not None)
+        losses = [" ".join(text.split())[:200] for share, text in shares if share < 0.5]
+        forecast = pass_forecast(len(queries), _ABOVE_HALF, None, pairs=GATE_PAIRS)
+        asked = GateRules(margin=_ABOVE_HALF, looks=rules.looks)
+        if (gate := conclude_comparison(result.path, sides, asked, forecast)) is None:
+            raise Stopped("no held-out query was judged")
+        self.so_far = replace(self.so_far, gate=gate, losses=tuple(losses[:_MOST_LOSSES]))
+        if gate.finding != "not worse":
+            return "not better"
+        if by_length_alone(gate.comparison.results[0]):
+            return "by length alone"
+        if rules.gate_judge_model:
+            second = await self._second(sides)
+            self.so_far = replace(self.so_far, second=second)
+            if not second.better:
+                return "refused by the second judge"
+        return "better"
+
+    async def _compared(self, best: int) -> ComparisonResult:
+        """Roll both out on the held-out queries and compare them, or go on with that. Raises Stopped."""
+        plan, there = self.search.plan, self.search.folder.gate
+        left, run_env = self._left(), self.search.part_env
+        both = [
+            plan.with_parts(self.search.candidates[one].parts, name, there, GATE_PAIRS + 1, left)
+            for one, name in ((0, "original.md"), (best, "improved.md"))
+        ]
+        if begun := list_comparisons(there) if there.is_dir() else []:
+            with ComparisonReader(begun[0]) as reader:
+                agents = {side.run: one.agent.loaded for side, one in zip(reader.info.sides, both, strict=True)}
+            changes = {} if left is None else {"max_cost": left}
+            again = await resume_comparison(begun[0], run_env, runs_dir=there, agents=agents, changes=changes)
+            return self._checked(again or ComparisonResult(begun[0], was_complete=True))
+        early_stop = InterimRule(looks=plan.rules.looks, margin=_ABOVE_HALF) if plan.rules.looks > 1 else None
+        options = plan.comparing(there, left, GATE_PAIRS, early_stop=early_stop)
+        return self._checked(await compare_sides(both, plan.held_out, run_env, options))
+
+    async def _second(self, sides: Sequence[Path]) -> SecondJudge:
+        """Ask the second judge of the same rollouts. Raises Stopped."""
+        plan = self.search.plan
+        options = plan.comparing(self.search.folder.gate, self._left(), GATE_PAIRS)
+        changes = {**options.changes, "judge_model": plan.rules.gate_judge_model}
+        result = await compare_runs(sides, self.search.part_env, replace(options, changes=changes))
+        with ComparisonReader(self._checked(result).path) as reader:
+            said = comparison_of(reader)
+        of_two = said.results[0]
+        better = of_two.shown == "better" and not by_length_alone(of_two)
+        return SecondJudge(judge=said.judge, win_rate=of_two.win_rate, interval=of_two.interval, better=better)
+
+    def _left(self) -> float | None:
+        most = self.search.plan.max_cost
+        return None if most is None else max(0.0, most - self.search.folder.spent().cost.known)
+
+    def _checked(self, result: ComparisonResult) -> ComparisonResult:
+        self.search.check_ended(result.stopped, result.given_up)
+        return result
+
+
+def _concluded(search: Search, tested: _Tested, stopped: str) -> Improvement:
+    plan, folder, best = search.plan, search.folder, search.candidates[tested.best]
+    spent, gate, second, rate = folder.spent(), tested.gate, tested.second, None
+    sentence = no_gate_sentence(tested.outcome, tested.why)
+    if gate:
+        look, of_two = gate.looks[-1], gate.comparison.results[0]
+        rate = Interval(value=look.win_rate, low=look.interval[0], high=look.interval[1])
+        sentence = gate_sentence_of(tested.outcome, tested.why, best.number, rate, of_two, second)
+    return Improvement(
+        improvement=folder.path.name,
+        path=str(folder.path),
+        offline=plan.offline,
+        outcome=tested.outcome,
+        accepted=tested.outcome == "better",
+        sentence=sentence,
+        best=best.number,
+        standings=search.standings(),
+        rounds=tuple(search.rounds),
+        stopped=stopped,
+        gate_queries=len(plan.held_out),
+        win_rate=rate,
+        at_equal_length=gate.comparison.results[0].length_controlled if gate else None,
+        second=second,
+        losses=tested.losses,
+        comparison=gate.comparison.path if gate else None,
+        spent=spent.cost.known,
+        exact=spent.cost.exact,
+        **{name: getattr(spent, name) for name in ("rollouts", "verdicts", "proposals")},
+        diff=diff_of(plan.root, best.parts),
+        instructions=joined_parts(best.parts),
+    )

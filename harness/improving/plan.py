@@ -1,0 +1,237 @@
+"""What an improvement is going to do: its queries, its texts, its judge; checked before anything is spent."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.archive.improve_folder import ImproveFolder
+from harness.archive.reader import RunReader
+from harness.archive.run_info import list_runs
+from harness.comparison.gate import queries_that_show, shown_rate
+from harness.core.errors import UsageError, call, counted, did_you_mean, on_a_line, option, quoted, switch
+from harness.core.improvements import INSTRUCTIONS, ImproveRules
+from harness.core.records import Query, digest
+from harness.core.redaction import Redactor
+from harness.core.settings import Settings
+from harness.endpoints.costs import CostBounds, total_bounds
+from harness.pipeline.comparing.plan import CompareOptions
+from harness.pipeline.comparing.sides import hash_content
+from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare
+from harness.pipeline.proposing import Proposer
+from harness.pipeline.resolve import env_before, judge_cost, make_redactor
+from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.trust import agent_of_run, trust_in
+from harness.rollouts.loading import LoadedAgent
+from harness.rollouts.prompt_parts import joined_parts, parts_of, split_parts
+
+_SHOWN_RATE = 0.75
+GATE_PAIRS, TRAIN_PAIRS = 2, 1
+"""Cross pairs of samples on each held-out query, and on each training query."""
+
+
+def split_off(train: Sequence[Query]) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+    """Return training queries without those that are held out: the half whose content hashes are the smaller."""
+    order = sorted(train, key=hash_content)
+    held_out = {query.id for query in order[: len(order) // 2]}
+    return tuple(q for q in train if q.id not in held_out), tuple(q for q in train if q.id in held_out)
+
+
+@dataclass(frozen=True)
+class ImprovePlan:
+    """An improvement that is fully checked and has cost nothing yet."""
+
+    prepared: Prepared
+    """The agent as it is, to be rolled out on training queries."""
+    train: tuple[Query, ...]
+    held_out: tuple[Query, ...]
+    split: bool
+    rules: ImproveRules
+    root: Mapping[str, str]
+    max_cost: float | None
+    proposer: Proposer | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Those of a candidate's rollouts."""
+        return self.prepared.settings
+
+    @property
+    def offline(self) -> bool:
+        """Whether the agent's model or the judge is embedded."""
+        return self.prepared.offline
+
+    @property
+    def redact(self) -> Redactor:
+        """What is applied to all that is kept."""
+        return make_redactor(self.prepared.agent.loaded, self.settings, self.prepared.credentials.environ)
+
+    @property
+    def key(self) -> str:
+        """Names an improvement of the same texts, queries, rules and judge: the same call goes on with it."""
+        asked = [[hash_content(query) for query in queries] for queries in (self.train, self.held_out)]
+        rules = self.rules.model_dump(mode="json")
+        whom = [self.prepared.judge.identity, self.prepared.rubric.label, self.prepared.agent.place]
+        settings = [self.settings.n, self.settings.seed]
+        return digest([self.prepared.agent.loaded.name, dict(self.root), asked, rules, whom, settings])
+
+    def with_parts(
+        self, parts: Mapping[str, str], name: str, runs_dir: Path, n: int | None = None, max_cost: float | None = None
+    ) -> Prepared:
+        """Return the run of a candidate, whose instructions file would be called `name`."""
+        agent, settings = self.prepared.agent, self.settings
+        given = split_parts(agent.loaded.instructions) if agent.loaded.instructions else {}
+        loaded = replace(agent.loaded, instructions=joined_parts({**given, **parts}))
+        changes = {"instructions": Path(name), "runs_dir": runs_dir, "n": n or settings.n, "max_cost": max_cost}
+        return replace(self.prepared, agent=replace(agent, loaded=loaded), settings=replace(settings, **changes))
+
+    def comparing(self, runs_dir: Path, left: float | None, pairs: int, **more: Any) -> CompareOptions:
+        """Return how two candidates are compared, with what is `left` to spend."""
+        changes = {} if left is None else {"max_cost": left}
+        return CompareOptions(runs_dir, changes, pairs=pairs, allow_offline=True, **more)
+
+
+async def plan_improvement(
+    loaded: LoadedAgent,
+    settings: Settings,
+    train: Sequence[Query],
+    held_out: Sequence[Query] | None,
+    rules: ImproveRules,
+    run_env: RunEnvironment,
+    proposer: Proposer | None = None,
+) -> ImprovePlan:
+    """Check an improvement; without `held_out`, half of the training queries are held out. Raises UsageError."""
+    if loaded.app:
+        raise UsageError(f"{loaded.name!r} is a function, and its agents are its own: give one of its agents")
+    if settings.n < 2:
+        raise UsageError(f"{option('n', settings.n)}: give at least {option('n', 2)}, an anchor and a sample")
+    split = held_out is None
+    train, held_out = split_off(train) if held_out is None else (tuple(train), tuple(held_out))
+    _check_queries(train, held_out, split=split)
+    prepared = await prepare(loaded, settings, run_env.environ, train[:1])  # refuses a ceiling on what has no price
+    prepared = replace(prepared, settings=replace(prepared.settings, max_cost=None))
+    root = await _root(prepared, rules.parts)
+    plan = ImprovePlan(prepared, train, held_out, split, rules, root, settings.max_cost, proposer)
+    if strange := next((q for q in (*train, *held_out) if plan.redact(q.text) != q.text), None):
+        raise UsageError(f"query {strange.id!r}: a key, or what {option('redact')} takes out, stands in it")
+    return plan
+
+
+async def plan_as_begun(
+    folder: ImproveFolder,
+    run_env: RunEnvironment,
+    loaded: LoadedAgent | None = None,
+    max_cost: float | None = None,
+    *,
+    trust_archive: bool = False,
+) -> ImprovePlan:
+    """Return the plan of an improvement that was begun before. Raises UsageError for one that came from elsewhere.
+
+    Agent, addresses and settings are those of its first run, as far as that was made here, or is trusted.
+    """
+    info, runs = folder.info(), list_runs(folder.runs)
+    if not runs:
+        raise UsageError(f"{on_a_line(folder.path)} was stopped before its first run: type its command again")
+    with RunReader(runs[0]) as reader:
+        trust = trust_in(reader, run_env.environ, trust_archive=trust_archive)
+        if not trust.is_given:
+            raise UsageError(
+                f"this machine has no record of having made {on_a_line(runs[0])}, the first run of the improvement: "
+                f"{call('resume', folder.path)} runs an agent on its queries with {switch('trust_archive')} alone"
+            )
+        loaded = loaded or agent_of_run(reader, run_env.environ, "resume")
+        begun = await as_begun(reader, None, {}, trust, NamedAddresses())
+        texts = reader.info.instructions
+    ceiling = info.max_cost if max_cost is None else max_cost
+    settings = replace(begun.settings, instructions=None, runs_dir=folder.path.parent, max_cost=ceiling)
+    loaded = replace(loaded, instructions=texts)
+    plan = await plan_improvement(loaded, settings, info.train, info.held_out, info.rules, run_env)
+    if plan.key != info.key:
+        raise UsageError(
+            f"{on_a_line(folder.path)} cannot be gone on with: its agent, its queries or its judge are others now; "
+            f"begin anew with {call('improve', loaded.name)}, or name the agent with {option('agent')}"
+        )
+    return replace(plan, split=info.split)
+
+
+def _check_queries(train: Sequence[Query], held_out: Sequence[Query], *, split: bool) -> None:
+    both = {hash_content(query) for query in train}
+    if shared := [query for query in held_out if hash_content(query) in both]:
+        some = ", ".join(quoted(query.text[:60]) for query in shared[:3])
+        raise UsageError(
+            f"{counted(len(shared), 'query is', 'queries are')} both in {option('queries')} and in {option('gate')}: "
+            f"{some}; a candidate must not have met the gate's queries: leave them out of one"
+        )
+    least = queries_that_show(_SHOWN_RATE, GATE_PAIRS)
+    if len(held_out) < least:
+        name = option("queries") if split else option("gate")
+        held = f"{counted(len(held_out), 'query is', 'queries are')} held out"
+        why = f"{_SHOWN_RATE:.0%} of the pairs won would show in less than half of the gates: it takes {least}"
+        raise UsageError(f"{name}: {held}, so that {why}{', and twice that to split' if split else ''}")
+    if not train:
+        raise UsageError(f"{option('queries')}: no query is left to train on")
+
+
+async def _root(prepared: Prepared, names: Sequence[str]) -> dict[str, str]:
+    """Return the texts that are to be improved. Raises UsageError for one that is not there."""
+    agent = prepared.agent
+    async with agent.loaded.open(env_before(prepared.settings, agent.endpoint, offline=agent.offline)) as made:
+        there = parts_of(made)
+    for name in names:
+        if name not in there or not there[name].strip():
+            lacks = f"{option('parts', name)}: agent {agent.loaded.name!r} has no such text"
+            if name == INSTRUCTIONS:
+                lacks = f"the instructions of agent {agent.loaded.name!r} are made by a function, or there are none"
+                lacks += f": name a text to begin with, {option('instructions', 'FILE')}"
+            others = [each for each in there if each not in names]
+            parts = f", or name parts with {option('parts')}: {', '.join(others)}" if others else ""
+            raise UsageError(f"{lacks}{did_you_mean(name, others)}{parts}")
+    return {name: there[name] for name in names}
+
+
+@dataclass(frozen=True)
+class ImproveQuote:
+    """What an improvement takes at most, and what its gate can see."""
+
+    train: int
+    held_out: int
+    agent_runs: int
+    judge_calls: int
+    proposals: int
+    cost: CostBounds | None
+    """USD without the proposer; None where a price is unknown."""
+    seen_gain: float
+    """The win rate that the gate shows half of the time."""
+    judge: str
+    agent_at: str
+    offline: bool
+
+
+def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
+    """Tell what an improvement takes, if all of its rounds are played."""
+    rules, n, prepared = plan.rules, plan.settings.n, plan.prepared
+    calls_a_match = 2 * plan.settings.judge_repeats * len(prepared.judge.members)
+    matches = matches_a_round(rules) * rules.rounds
+    queries = rules.rounds * min(rules.batch, len(plan.train)) * (rules.children + 2)
+    within = rules.rounds * min(rules.batch, len(plan.train)) * math.comb(n, 2)
+    gate = (GATE_PAIRS + 1) * len(plan.held_out) * (2 if rules.gate_judge_model else 1)
+    runs, calls = n * queries + 2 * (GATE_PAIRS + 1) * len(plan.held_out), calls_a_match * (n * matches + within + gate)
+    per_query = replace(prepared, settings=replace(plan.settings, n=1))
+    return ImproveQuote(
+        train=len(plan.train),
+        held_out=len(plan.held_out),
+        agent_runs=runs,
+        judge_calls=calls,
+        proposals=rules.rounds,
+        cost=total_bounds(per_query.agent_cost(runs), judge_cost(plan.settings, prepared.judge, (calls, calls))),
+        seen_gain=shown_rate(len(plan.held_out), GATE_PAIRS),
+        judge=prepared.judge.places,
+        agent_at=prepared.agent.place,
+        offline=plan.offline,
+    )
+
+
+def matches_a_round(rules: ImproveRules) -> int:
+    """Return how many cross matches, each on one query, a round plays at most."""
+    return rules.batch * (rules.children + 1)

@@ -1,0 +1,104 @@
+"""`harness improve`: a planted weakness is found and mended, and a kill at any moment costs what was in flight."""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Harness
+from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Seen
+from tests.improving.world import HELD_OUT, World, write_files
+from tests.nursery import Nursery
+
+WEAK = """\
+from agents import Agent
+from harness.offline.tool import search_tool
+TEXT = "You are a research assistant. Do not search. Write two paragraphs."
+agent = Agent(name="weak", instructions=TEXT, tools=[search_tool()])
+"""
+IMPROVE = (
+    *("improve", "poet.py", "--queries", "train.txt", "--gate", "gate.txt", "--judge-model", "judge"),
+    *("--rounds", "2", "--children", "2", "--batch", "2", "--concurrency", "1", "--judge-concurrency", "1", "--json"),
+)
+
+
+def test_a_planted_weakness_is_found_and_mended(harness: Harness, tmp_path: Path) -> None:
+    subjects = ("Lisp", "Fortran", "Unix", "Java", "Prolog", "COBOL", "Python", "Pascal", "Haskell", "Simula", "BASIC")
+    subjects += ("APL", "ALGOL", "Ada Lovelace", "Smalltalk", "compilers")
+    (tmp_path / "weak.py").write_text(WEAK)
+    queries = [f"Write about {subject}." for subject in subjects]
+    (tmp_path / "train.txt").write_text("\n".join(queries[:3]))
+    (tmp_path / "gate.txt").write_text("\n".join(queries[3:]))
+    files = ("improve", "weak.py", "--queries", "train.txt", "--gate", "gate.txt", "--offline", "--apply", "mended.md")
+    small = ("--rounds", "1", "--children", "1", "--batch", "2")
+    free = harness(*files, *small, "--dry-run")
+    assert (free.code, (tmp_path / "runs").exists()) == (0, False), free.err
+    assert "3 training queries, 13 held out: up to " in free.out
+    assert "half of the time" in free.out
+    done = harness(*files, *small)
+    assert done.code == 0, done.err
+    assert "Better: candidate 1 was preferred to the original" in done.out
+    assert "-You are a research" in done.out
+    mended = (tmp_path / "mended.md").read_text()
+    assert "Do not search" not in mended
+    assert "Search for" in mended
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert harness("show", folder.name).out == done.out
+    assert json.loads(harness("resume", folder.name, "--json").out)["accepted"] is True
+
+
+class Killer:
+    """Kills a process at its n-th request, which gets no reply."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.left, self.pid = world, 10**9, 0
+
+    def script(self, usual: Callable[[Seen], Reaction]) -> Callable[[Seen], Reaction]:
+        def reply(seen: Seen) -> Reaction:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(self.pid, signal.SIGKILL)
+                return Hang(0.01)
+            return usual(seen)
+
+        return reply
+
+
+def candidates(result: Any) -> Any:
+    return [(one["parts"], one["parents"], one["p_best"]) for one in result["standings"]]
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.nightly)])
+def test_killed_anywhere_it_goes_on_to_the_same_candidates_and_buys_nothing_twice(
+    harness: Harness, nursery: Nursery, tmp_path: Path, kills: int
+) -> None:
+    killer = Killer(world := World())
+    with FakeEndpoint(killer.script(world.agent), killer.script(world.judge)).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        for name in ("whole", "killed"):
+            (tmp_path / name).mkdir()
+            write_files(tmp_path / name)
+        whole = nursery.wait(nursery.start(IMPROVE, tmp_path / "whole", env))
+        assert whole.code == 0, whole.err
+        needed, argv = len(endpoint.requests), IMPROVE
+        endpoint.requests.clear()
+        for life in range(kills):
+            killer.left = 10**9
+            born = nursery.start(argv, tmp_path / "killed", env)
+            killer.pid, killer.left = born.pid, max(2, needed // (kills + 1) + life % 3)
+            assert nursery.wait(born).code == -signal.SIGKILL
+            (folder,) = (tmp_path / "killed" / "runs").iterdir()
+            argv = ("resume", folder.name, "--json") if life % 2 else IMPROVE
+        killer.left = 10**9
+        last = nursery.wait(nursery.start(argv, tmp_path / "killed", env))
+        assert last.code == 0, last.err
+        asked = Counter(json.dumps(seen.body, sort_keys=True) for seen in endpoint.requests)
+        assert sum(times - 1 for times in asked.values()) <= kills, "only what was in flight is asked again"
+        assert candidates(last.json) == candidates(whole.json)
+        assert (last.json["sentence"], last.json["accepted"]) == (whole.json["sentence"], True)
+        assert last.json["gate_queries"] == len(HELD_OUT)

@@ -1,0 +1,150 @@
+"""`harness.improve`: every verdict is bought once, the gate decides, and what cannot be is refused before it costs."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import Agent
+
+import harness
+from harness.core.improvements import CandidateStanding, Improvement, ImproveRules, PairLesson
+from harness.core.redaction import DEFAULT_REDACTOR
+from harness.pipeline.proposing import ProposalAsked, Refusals, Written, sifted
+from tests.fake_endpoint import FakeEndpoint
+from tests.improving.world import HELD_OUT, QUERIES, World
+
+RULES = ImproveRules(rounds=2, children=2, batch=3)
+PRICES = {"m": "1/2", "judge": "1/2", "strict": "1/2"}
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeEndpoint]:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.chdir(tmp_path)
+    with World().serve().serving() as serving:
+        yield serving
+
+
+def levels(*texts: str) -> Any:
+    """Propose these texts, two a round."""
+    left = list(texts)
+
+    def proposer(
+        parent: CandidateStanding, lessons: Sequence[PairLesson], tried: Sequence[CandidateStanding]
+    ) -> list[dict[str, str]]:
+        assert lessons
+        assert all(lesson.verdicts for lesson in lessons), "what is learnt is cited"
+        assert parent in tried
+        return [{"instructions": left.pop(0)} for _ in range(2) if left]
+
+    return proposer
+
+
+async def improve(endpoint: FakeEndpoint, proposer: Any, rules: ImproveRules = RULES, **more: Any) -> Improvement:
+    agent = Agent(name="poet", instructions="Answer at level 2.", model="m")
+    return await harness.improve(
+        agent,
+        QUERIES,
+        gate=HELD_OUT,
+        rules=rules,
+        proposer=proposer,
+        base_url=endpoint.base_url,
+        judge_model="judge",
+        prices=PRICES,
+        **more,
+    )
+
+
+async def test_the_better_instructions_are_found_and_every_verdict_is_bought_once(endpoint: FakeEndpoint) -> None:
+    texts = ("Answer at level 1.", "Answer at level 5.", "Answer at level 7.", "Answer at level 7.")
+    result = await improve(endpoint, levels(*texts))
+    assert (result.outcome, result.accepted, result.instructions) == ("better", True, "Answer at level 7.")
+    assert "+Answer at level 7." in result.diff
+    assert result.win_rate
+    assert result.win_rate.low > 0.5
+    assert [reason for each in result.rounds for reason in each.refused] == ["it is what was tried before"]
+    asked = Counter(json.dumps(seen.body, sort_keys=True) for seen in endpoint.of_judge)
+    assert max(asked.values()) == 1
+    assert len(asked) == result.verdicts
+    assert len(endpoint.of_agent) == result.rollouts
+    spent = (result.rollouts * (100 + 2 * 20) + result.verdicts * (1000 + 2 * 200)) / 1e6
+    assert result.spent == pytest.approx(spent)
+    requests = len(endpoint.requests)
+    assert await improve(endpoint, levels(*texts)) == result
+    assert len(endpoint.requests) == requests
+    files = {path.name for path in (Path(result.path) / "improved").iterdir()}
+    assert files == {"instructions.md", "instructions.diff", "improvement.json", "report.html"}
+
+
+async def test_what_pleases_the_training_judge_alone_is_refused(endpoint: FakeEndpoint) -> None:
+    rules = RULES.model_copy(update={"rounds": 1, "gate_judge_model": "strict"})
+    result = await improve(endpoint, levels("Answer at level 1 wow."), rules)
+    assert (result.outcome, result.accepted) == ("refused by the second judge", False)
+    assert result.second
+    assert result.second.win_rate == 0
+    assert "pleases the training judge alone" in result.sentence
+
+
+async def test_no_more_is_spent_than_the_ceiling_and_with_more_money_it_goes_on(endpoint: FakeEndpoint) -> None:
+    texts = ("Answer at level 1.", "Answer at level 5.")
+    rules = RULES.model_copy(update={"rounds": 1})
+    for usd, outcome in ((0.01, "undecided"), (0.15, "undecided"), (0.5, "better")):
+        result = await improve(endpoint, levels(*texts), rules, max_cost=usd)
+        assert (result.outcome, result.spent <= usd) == (outcome, True), result.sentence
+    asked = Counter(json.dumps(seen.body, sort_keys=True) for seen in endpoint.of_judge)
+    assert max(asked.values()) == 1
+    assert len(endpoint.of_agent) == result.rollouts
+
+
+@pytest.mark.parametrize(
+    ("agent", "given", "message"),
+    [
+        ("Answer.", {"gate": [*HELD_OUT, QUERIES[2]]}, "1 query is both in queries= and in gate=.*Question 2 of"),
+        ("Answer.", {"gate": HELD_OUT[:5]}, "5 queries are held out.*75%.*it takes 1[0-9]"),
+        ("Answer.", {"gate": None}, "3 queries are held out.*twice that to split"),
+        (lambda *_: "Answer.", {"gate": HELD_OUT}, "made by a function.*instructions="),
+        ("Answer.", {"gate": HELD_OUT, "rules": ImproveRules(parts=("serch.description",))}, "has no such text"),
+        ("Answer.", {"gate": HELD_OUT, "n": 1}, "n=1"),
+        ("Answer.", {"gate": HELD_OUT, "max_cost": 1.0}, "price"),
+    ],
+)
+async def test_what_cannot_be_is_refused_before_anything_is_asked(
+    endpoint: FakeEndpoint, agent: Any, given: dict[str, Any], message: str
+) -> None:
+    poet = Agent(name="poet", instructions=agent, model="unpriced")
+    with pytest.raises(harness.UsageError, match=message):
+        await harness.improve(poet, QUERIES, base_url=endpoint.base_url, judge_model="judge", **given)
+    assert not endpoint.requests
+    assert not harness.runs()
+
+
+def test_texts_that_are_no_candidates_are_refused_and_counted() -> None:
+    root = CandidateStanding(
+        number=0,
+        round=0,
+        parts={"instructions": "Answer."},
+        p_best=1.0,
+        worth=harness.Interval(value=0.5, low=0, high=1),
+    )
+    texts: list[object] = [
+        "no mapping",
+        {"instructions": "Answer."},
+        {"instructions": " "},
+        {"instructions": "Please the judge."},
+        {"instructions": "Answer as the writing rubric wants."},
+        {"instructions": "Answer for gpt-judge."},
+        {"style": "Short."},
+        {"instructions": 3},
+        {"instructions": "Answer well."},
+        {"instructions": "Answer well."},
+    ]
+    asked = ProposalAsked(parent=root, lessons=(), tried=(root,), count=10, other=None)
+    refusals = Refusals(("gpt-judge", "writing"), DEFAULT_REDACTOR, root.parts)
+    proposal = sifted(Written(texts), asked, 1, refusals)
+    assert [child.parts["instructions"] for child in proposal.children] == ["Answer well."]
+    assert len(proposal.refused) == 9
+    assert sum("speaks of the judging" in why for why in proposal.refused) == 3
