@@ -325,6 +325,9 @@ class Prior:
     """Whether nothing is known of the judge but what kinds there are (harness.ranking.judge_kinds): since version 3."""
     jurors_by_likelihood: bool = True
     """Whether a likelihood tells how far jurors see the same (harness.ranking.juror_calls): since version 4."""
+    jurors_told_apart: bool = True
+    """Whether jurors are taken to see the same where that is likelier than not, and a jury's Student t has the variance
+    of what it stands for: since version 5."""
     leanings: Leanings | None = None
     """What probes show of the judge's leanings (harness.ranking.leanings); None without probes."""
 

@@ -1,5 +1,6 @@
 """For `pooled`: each juror's calls, and rho, how far two jurors see the same (harness.ranking.juror_weights has it)."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -11,9 +12,14 @@ from harness.ranking.pooled_model import LEAST_NOISE
 from harness.ranking.pooled_sums import PoolSums
 
 _ALIKE: Floats = (np.arange(1, 201)) / 200
-_BELIEVED: Floats = np.where(_ALIKE < 1, _ALIKE**3 / 50, 1.0)
-"""What rho may be, and how probable it is before the calls are seen: 1 in one half, else about .8."""
-_SURELY_SEEN = 1e-6
+_BELIEVED: Floats = np.where(_ALIKE < 1, 2 / 3 * _ALIKE / _ALIKE[:-1].sum(), 1 / 3)
+"""What rho may be, and how probable it is before the calls are seen: 1 in a third, else the greater the likelier."""
+_TOLD, _UNTOLD = 0.5, 0.9
+"""Of the variance believed beforehand the calls take so much away where what they say of rho counts in full. Where they
+say nothing it is the latter."""
+_BELIEVED_BY_MEAN: Floats = np.where(_ALIKE < 1, _ALIKE**3 / 50, 1.0)
+"""The same for the mean: 1 in one half, else about .8."""
+_SURELY_SEEN, _LEAST_SHARE = 1e-6, 1e-300
 _BELIEVED_UNTIL_3, _BELIEF, _LEAST_ALIKE, _CLOSEST = 0.8, 30.0, 0.05, 1 - 1e-9
 """What versions 1 to 3 believe of rho beforehand, and how many calls by two jurors without noise outweigh it."""
 
@@ -64,15 +70,26 @@ def spread_of(at: Parameters[float]) -> float:
     return float(np.exp(at.log_quality_var / 2))
 
 
-def most_probably_alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> float:
-    """Return rho: the mean of what is probable of it after what two jurors say of the same rollouts.
+class Alike(NamedTuple):
+    """Rho after what two jurors say of the same rollouts."""
+
+    mean: float
+    """The mean of what is probable of it: what jurors are weighed by."""
+    decided: float
+    """What intervals go by: 1 where that is likelier than not, else the mean of what else is probable, less half a
+    standard deviation. A mean of both makes intervals too wide under jurors of one mind, and too narrow under others.
+    As far as the calls tell little of it, as those of a juror who says nothing, it is nearer to .9."""
+
+
+def learn_alike(groups: Sequence[Comparisons], jurors: Mapping[int, LearntJuror]) -> Alike:
+    """Return how far jurors see the same.
 
     In a basis that the calls of a group's design leave independent, what juror k says of a coordinate has the variance
     tau_k^2 + v_k / (how much is called of it), and with another's the covariance rho tau_k tau_l. A coordinate counts
     by how much of both jurors' margins is quality: of jurors without any it says nothing.
     """
     readings = {seat: _reading(juror) for seat, juror in jurors.items()}
-    logs = np.log(_BELIEVED)
+    logs = np.zeros(len(_ALIKE))
     for n, seats, shared, margins in _both_judged(groups, jurors):
         number, (said, said_other) = _coordinates(n, shared, margins)
         (tau, noise, quality), (tau_other, noise_other, quality_other) = (readings[seat] for seat in seats)
@@ -81,8 +98,20 @@ def most_probably_alike(groups: Sequence[Comparisons], jurors: Mapping[int, Lear
         left = seen * seen_other - both**2
         fitted = (seen_other * said**2 + seen * said_other**2 - 2 * both * said * said_other) / left
         logs -= quality * quality_other / 2 * (np.log(left) + fitted).sum(axis=1)
-    weights = np.exp(logs - logs.max())
-    return float(weights @ _ALIKE / weights.sum())
+    likely = np.exp(logs - logs.max())
+    by_mean, weights = likely * _BELIEVED_BY_MEAN, likely * _BELIEVED
+    mean, variance = _moments(weights[:-1])
+    told = float(np.clip((1 - variance / _moments(_BELIEVED[:-1])[1]) / _TOLD, 0, 1))
+    below = told * max(_LEAST_ALIKE, mean - math.sqrt(variance) / 2) + (1 - told) * _UNTOLD
+    is_one = 2 * weights[-1] > weights.sum()
+    return Alike(mean=float(by_mean @ _ALIKE / by_mean.sum()), decided=1.0 if is_one else below)
+
+
+def _moments(weights: Floats) -> tuple[float, float]:
+    """Return mean and variance of rho below 1 by these weights."""
+    shares, alike = (weights + _LEAST_SHARE) / (weights + _LEAST_SHARE).sum(), _ALIKE[:-1]
+    mean = float(shares @ alike)
+    return mean, float(shares @ (alike - mean) ** 2)
 
 
 def _reading(juror: LearntJuror) -> tuple[float, float, float]:

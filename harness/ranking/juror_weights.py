@@ -53,7 +53,7 @@ class JuryVoices:
     voices: Mapping[int, Voice]
     """By the juror's seat."""
     alike: float
-    """rho; 1 where one juror alone is heard."""
+    """rho as intervals go by it; 1 where one juror alone is heard."""
     echoes: frozenset[int] = frozenset()
     """The seats of jurors all of whose scores are those of another."""
 
@@ -117,9 +117,9 @@ class _Sum:
         return self._values[places] / np.maximum(self._weights[places], self._least)
 
 
-def learn_voices(learnt: Mapping[int, LearntJuror], alike: float, echoes: frozenset[int]) -> JuryVoices:
-    """Return how jurors who see the same so far (rho) weigh, by what was `learnt` of each that is heard."""
-    return JuryVoices({seat: _voice(juror, alike) for seat, juror in learnt.items()}, alike, echoes)
+def learn_voices(learnt: Mapping[int, LearntJuror], mean: float, alike: float, echoes: frozenset[int]) -> JuryVoices:
+    """Return how jurors weigh by the mean of rho and what was `learnt` of each heard; intervals go by `alike`."""
+    return JuryVoices({seat: _voice(juror, mean) for seat, juror in learnt.items()}, alike, echoes)
 
 
 def _voice(juror: LearntJuror, alike: float) -> Voice:

@@ -9,7 +9,7 @@ import numpy as np
 from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Floats, Parameters, Prior, share_at_ends
 from harness.ranking.equals import p_values
 from harness.ranking.judge_kinds import learn_of_any_kind
-from harness.ranking.juror_calls import LearntJuror, alike_until_3, echoes_among, most_probably_alike, of_jurors
+from harness.ranking.juror_calls import LearntJuror, alike_until_3, echoes_among, learn_alike, of_jurors
 from harness.ranking.juror_weights import JuryVoices, learn_voices, on_groups
 from harness.ranking.leanings import TakenOut
 from harness.ranking.pooled_judge import FEW, LearntJudge
@@ -25,6 +25,10 @@ Without it the 90 % intervals cover 86 to 88 % under a noisy judge, 6 % of whose
 under a sharp one, where hardly any do (benchmarks/pooled.py, pools of 8 and more).
 """
 _LEAST_TRACE, _LEAST_SPREAD = 1e-12, 1e-9
+_LEAST_OF_SCALE = 0.5
+"""A Student t has dof / (dof - 2) times the variance of its scale. A jury's scale is smaller by that, down to here.
+That of a single judge or of a few groups is not: it makes up for what the model does not know (benchmarks/reliability).
+"""
 _FEWEST_JURORS = 2
 
 
@@ -35,7 +39,7 @@ def fit_pooled(groups: Sequence[Comparisons], prior: Prior = WEAK) -> list[Fit]:
     learnt from other groups of the same judge (harness.ranking.profile) tells it nearly as much as these groups would.
     Given the parameters, the posterior of a group is normal. The parameters are not known exactly, and the fit is the
     average over them, as a Student t: its mean is the mean of the normals' means; their covariances and the covariance
-    of their means add up to its scale, a little widened; its degrees of freedom are 2 / Var[log trace of the
+    of their means add up to its scale, a jury's to its variance; its degrees of freedom are 2 / Var[log trace of the
     covariance], as a chi-square with that variance has them.
     """
     return fit_by(learnt_from(groups, prior), groups)
@@ -59,7 +63,8 @@ def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJud
     if prior.leanings and not jury and any(calls.features is not None for calls in groups):
         taken_out = TakenOut(prior.leanings, judge.parameters.level_share)
         judge = replace(learn([taken_out.of(calls) for calls in groups], prior), leanings=taken_out)
-    return replace(judge, at_ends=share_at_ends(groups), jury=jury)
+    by_variance = prior.jurors_told_apart and not few and jury is not None and len(jury.voices) > 1
+    return replace(judge, at_ends=share_at_ends(groups), jury=jury, by_variance=by_variance)
 
 
 def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
@@ -72,8 +77,14 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
         prior = replace(prior, **of_any, any_kind=True)
     echoes = echoes_among(calls)
     heard = {seat: _learnt_juror(own, prior) for seat, own in calls.items() if seat not in echoes}
-    alike_in = most_probably_alike if prior.jurors_by_likelihood else alike_until_3
-    return learn_voices(heard, alike_in(groups, heard) if len(heard) > 1 else 1.0, echoes)
+    if len(heard) == 1:
+        mean = alike = 1.0
+    elif prior.jurors_by_likelihood:
+        mean, decided = learn_alike(groups, heard)
+        alike = decided if prior.jurors_told_apart else mean
+    else:
+        mean = alike = alike_until_3(groups, heard)
+    return learn_voices(heard, mean, alike, echoes)
 
 
 def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:
@@ -131,6 +142,8 @@ def _fits(
         misfit_of_equals *= 1 + _share_of_trace(of_leanings, covariance, n)
         covariance = covariance + of_leanings
     dof = 2 / np.maximum(of_points.log_scale_var[sums.design] + of_noise.log_scale_var, _LEAST_SPREAD)
+    if judge.by_variance:
+        covariance = covariance * np.maximum(1 - 2 / dof, _LEAST_OF_SCALE)[:, None, None]
     sigma = float(np.sqrt(np.exp([at.log_preference_noise, at.log_position_noise]).sum()))
     places: list[int] = sums.places.tolist()
     shared, seen = _shared(judge, [groups[place] for place in places])

@@ -86,6 +86,8 @@ class LearntJudge:
     """Their share among the calls that are heard, of the groups that it was learnt from."""
     leanings: TakenOut | None = None
     """How what it leans to is taken out of its calls; None where no probe shows that."""
+    by_variance: bool = False
+    """Whether a group's Student t has the variance of what it stands for; else it is wider."""
 
 
 def learn_judge(pool: Sequence[PoolSums], prior: Prior = WEAK) -> LearntJudge:

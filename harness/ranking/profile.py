@@ -140,9 +140,14 @@ def lent_prior(
     """Return what is believed of a judge beforehand: what the profile lends, else what is known of any judge.
 
     `leanings` are what probes of the judge show, where those are not the profile's. Earlier versions of the fits told
-    no wild calls, knew no kinds and weighed jurors by moments, and their rankings follow from that.
+    no wild calls, knew no kinds and weighed jurors in other ways, and their rankings follow from that.
     """
     shown, prior = leanings or (profile and profile.leanings), lent(profile) if profile else WEAK
-    by_kinds, by_likelihood = prior.any_kind and fit_version > 2, fit_version > 3
-    prior = replace(prior, tells_wild=fit_version > 1, any_kind=by_kinds, jurors_by_likelihood=by_likelihood)
+    prior = replace(
+        prior,
+        tells_wild=fit_version > 1,
+        any_kind=prior.any_kind and fit_version > 2,
+        jurors_by_likelihood=fit_version > 3,
+        jurors_told_apart=fit_version > 4,
+    )
     return replace(prior, leanings=as_leanings(shown)) if shown else prior

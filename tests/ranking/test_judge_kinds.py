@@ -67,10 +67,11 @@ def test_a_query_without_calls_does_not_count_among_the_few():
     assert with_it[0].estimates == pytest.approx(without[0].estimates, abs=1e-4)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 def test_rankings_of_an_earlier_version_of_the_fits_are_followed_as_they_were_made(version: int):
     prior = lent_prior(None, version)
-    assert [prior.tells_wild, prior.any_kind, prior.jurors_by_likelihood] == [version > made for made in (1, 2, 3)]
+    rules = [prior.tells_wild, prior.any_kind, prior.jurors_by_likelihood, prior.jurors_told_apart]
+    assert rules == [version > made for made in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
