@@ -1,9 +1,10 @@
 """The tournament on plain chat messages: `await harness.rank_messages(message_lists, judge_model=...)`, no agent."""
 
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 from harness.api.messages import ChatMessage, ChatTrajectory, parted_each
@@ -120,12 +121,13 @@ async def ranked_messages(
     first_is_anchor: bool = False,
     keep_in: VerdictStore | None = None,
     ceiling: Ceiling | None = None,
+    judge_busy_s: float = math.inf,
     progress: Progress | None = None,
     **settings: Unpack[RankMessagesSettings],
 ) -> RankedMessages:
     """Do what `rank_messages` does, and return the ranking; a `ceiling` that calls share stands in for `max_cost`.
 
-    A group of rollouts stands in for their messages.
+    A group of rollouts stands in for their messages. `judge_busy_s` is as in RunEnvironment.
     """
     check_names(settings, RankMessagesSettings.__annotations__)
     given = message_lists if isinstance(message_lists, Group) else None
@@ -136,7 +138,7 @@ async def ranked_messages(
     if settings.get("judge_profile"):
         picked = {**picked, "estimator": "pooled"}
     chosen = load({"n": len(parts), **picked, **settings})
-    run_env = read_run_env(progress)
+    run_env = replace(read_run_env(progress), judge_busy_s=judge_busy_s)
     redact = make_redactor(None, chosen, run_env.environ)
     importing = ImportedRun("", run_env.clock(), first_is_anchor)
     group = given or _group([messages for messages, _ in parts], tools or (), importing)

@@ -15,6 +15,8 @@ _T = TypeVar("_T")
 
 OUTAGE = "wait 5m, then skip, then stop after 30m"
 """The usual rule."""
+JUDGE_BUSY_S = 5.0
+"""A judge that answers with 429 alone, and names no time, is out after so long: other faults take as long to retry."""
 _LENGTH = r"(\d+(?:\.\d+)?)(ms|s|m|h)"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _RULE = re.compile(rf"(?:wait {_LENGTH})?(?:(?:^|, then )(skip))?(?:(?:^|, then )(stop)(?: after {_LENGTH})?)?")

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
 from harness.api.archived import AnyRun, find_folder
-from harness.api.outage import OUTAGE, JudgeOutage, refuse_part
+from harness.api.outage import JUDGE_BUSY_S, OUTAGE, JudgeOutage, refuse_part
 from harness.api.outside import AnyAgent, door_at_once, failures_of_missing, loaded_agent, read_run_env
 from harness.api.policy_records import (
     GroupRules,
@@ -329,7 +329,7 @@ def rollout_groups(
     chosen, run_env, version = load({**usual, **settings}), read_run_env(progress, clock), PolicyVersion(policy_version)
     _refuse_other_runs(chosen)
     groups = PolicyGroups(version, rules or GroupRules(), chosen, JudgeOutage(outage, time.monotonic))
-    run_env = replace(run_env, policy_version=version, taker=groups)
+    run_env = replace(run_env, policy_version=version, taker=groups, judge_busy_s=JUDGE_BUSY_S)
     loaded, asked = loaded_agent(agent), _each_time(queries)
     if resume is None:
         sources = [find_folder(source, chosen.runs_dir) for source in reuse]

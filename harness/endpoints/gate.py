@@ -5,7 +5,7 @@ import random
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -55,6 +55,8 @@ class Patience:
     """For the reply to one attempt of a call (--request-timeout); of a stream, for each of its events."""
     give_up_s: float = 300.0
     """For any reply at all (--give-up)."""
+    busy_s: float = math.inf
+    """For any reply of a judge that answers with 429s alone, which name no time, where that is less."""
 
 
 @dataclass(frozen=True)
@@ -189,13 +191,14 @@ class Gate:
                 self.last_error = describe_trouble(exc, self.name)
                 waited_s = anyio.current_time() - max(began, self._replied_at or began)
                 left_s = self.patience.give_up_s - waited_s
-                if self.why_down(model):
+                named, is_judge = retry_after_s(exc), who == "judge"
+                if self.why_down(model) or (is_judge and not named and waited_s >= self.patience.busy_s):
                     raise
                 if left_s <= 0:
                     self._breaker.give_up_refusing()
                     self._pace.end()
                     raise
-                rest_s = self._pace.refused(sent_at, retry_after_s(exc), refused, left_s)
+                rest_s = self._pace.refused(sent_at, named, refused, left_s)
                 refused += 1
             except openai.APITimeoutError:
                 if not leaves():
@@ -293,8 +296,8 @@ class Gate:
 class Gates:
     """The gates of a command: one for each endpoint and key, which all of the command's calls go through."""
 
-    def __init__(self, progress: Progress, clock: Clock = now) -> None:
-        self._progress, self._clock = progress, clock
+    def __init__(self, progress: Progress, clock: Clock = now, judge_busy_s: float = math.inf) -> None:
+        self._progress, self._clock, self._judge_busy_s = progress, clock, judge_busy_s
         self._gates: dict[tuple[str, str, str], Gate] = {}
         self.share: Callable[[GateLesson], None] = lambda _: None
         """Called, in any thread, with all that any gate learns."""
@@ -325,9 +328,9 @@ class Gates:
     def of(self, endpoint: Endpoint | None, patience: Patience, rng: random.Random, tier: str = "") -> Gate:
         """Return the gate of an endpoint and a service tier; None is where the agent's own models are."""
         place = (endpoint.url, endpoint.key.get_secret_value(), tier) if endpoint else ("", "", tier)
-        gate = self._gates.get(place)
-        if gate is None:
+        if (gate := self._gates.get(place)) is None:
             name = f"{gate_name(endpoint)} ({tier})" if tier else gate_name(endpoint)
+            patience = replace(patience, busy_s=self._judge_busy_s)
             gate = self._gates[place] = Gate(name, patience, rng, self._progress, self._clock)
             gate.share = lambda lesson: self.share(lesson)  # noqa: PLW0108 - `share` is set anew
         return gate
@@ -350,8 +353,7 @@ class EndpointState:
     ) -> None:
         """Leave out what is `refused`. A first call goes alone for `alone_s` at most; `tokens` None: none are asked."""
         self.tokens = tokens or TokenRequests("off", lambda _: None)
-        self.gate, self.refused = gate, refused
-        self._first = FirstAlone(alone_s)
+        self.gate, self.refused, self._first = gate, refused, FirstAlone(alone_s)
 
     def has_answered(self) -> bool:
         """Return whether any model has answered in this run."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api.message_tournament import RankedMessages, RankMessagesSettings, ranked_messages
-from harness.api.outage import OUTAGE, JudgeOutage, is_outage, refuse_part
+from harness.api.outage import JUDGE_BUSY_S, OUTAGE, JudgeOutage, is_outage, refuse_part
 from harness.api.outside import SharedJudging, failures_of_missing, share_judging
 from harness.core.errors import CannotWrite, CeilingReached, JudgeFailed, UsageError, from_python, on_a_line
 from harness.core.progress import Silent, Stage
@@ -188,6 +188,7 @@ class GroupJudge:
         self._under_way += len(groups)
         at_a_time = max(1, self._settings.judge_concurrency // max(1, self._under_way))
         options: dict[str, Any] = {**self._options, "judge_concurrency": at_a_time, "tools": self._tools or tools}
+        options["judge_busy_s"] = JUDGE_BUSY_S
         tasks = [self._judged(group, self._shared, options) for group in groups]
         try:
             judged = await asyncio.gather(*tasks, return_exceptions=True)  # what is bought is waited for

@@ -1,5 +1,6 @@
 """What a command takes from outside: read once by the command or by the Python API, and passed on from there."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,10 +36,13 @@ class RunEnvironment:
     side: Alongside | None = None
     """What the run shares with others that are made side by side with it; None: it is made alone."""
 
+    judge_busy_s: float = math.inf
+    """For so long a judge that answers with 429s alone, which name no time, is waited for; then it counts as out."""
+
     @cached_property
     def gates(self) -> Gates:
         """The gates of the endpoints: what is learnt of an endpoint holds for all of the command's calls to it."""
-        return Gates(self.progress, self.clock)
+        return Gates(self.progress, self.clock, self.judge_busy_s)
 
     @property
     def lateness(self) -> str:

@@ -19,6 +19,7 @@ from harness.archive.reader import RunReader
 from tests.api.policy import QUERIES, SETTINGS, looker, looks_up, number_in, policy_server
 from tests.conftest import ROOT
 from tests.fake_endpoint import Cut, FakeEndpoint, Refuse, Say, Seen, fair_judge
+from tests.integrations.test_outage import FAULTS, NOBODY, closed_port
 from tests.token_server import Kind, TokenServer, logprob
 
 pytestmark = pytest.mark.anyio
@@ -242,26 +243,46 @@ async def test_a_resumed_run_hands_out_what_was_not_taken_and_no_group_twice(
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("fault", [Refuse(500, "down"), Refuse(401, "bad key"), Cut()], ids=["500", "401", "cut"])
-async def test_a_judge_that_is_out_is_waited_for_or_leaves_whole_groups_out(settings: dict[str, Any], fault: Any):
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_judge_that_is_out_is_waited_for_or_leaves_whole_groups_out(settings: dict[str, Any], fault: str):
     judge = fair_judge(number_in)
+    settings |= {"judge_timeout": 0.5}
     with policy_server().serving() as policy:
-        faults = [fault] * 3
+        faults = [FAULTS[fault]] * 3
         policy.judge = lambda seen: faults.pop() if faults else judge(seen)
         more: dict[str, Any] = {"base_url": policy.base_url, "outage": "wait 1m, then stop"}
         (group,) = await taken(roll(looker(), "Why?", **settings | more))
         assert len(group.rollouts) == 3
         assert group.ranking.status == "complete"
-        policy.judge = lambda _: fault
+        policy.judge = lambda _: FAULTS[fault]
         groups = roll(looker(), QUERIES[:2], **settings | more | {"outage": "skip"})
         assert await taken(groups) == []
         assert groups.skipped == {"the judge is out": 2}
         policy.judge = judge
         resumed = roll(looker(), QUERIES[:2], resume=groups.folder, **settings | more)
         assert len(await taken(resumed)) == 2
-        policy.judge = lambda _: fault
+        policy.judge = lambda _: FAULTS[fault]
         with pytest.raises(harness.JudgeFailed, match="the training stops"):
             await taken(roll(looker(), "Why?", **settings | more | {"outage": "stop"}))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("nobody", NOBODY)
+async def test_where_no_judge_is_whole_groups_are_left_out_or_the_training_stops(settings: dict[str, Any], nobody: str):
+    away = settings | {"judge_base_url": NOBODY[nobody] or closed_port()}
+    groups = roll(looker(), QUERIES[:2], outage="wait 10ms, then skip", **away)
+    assert await taken(groups) == []
+    assert groups.skipped == {"the judge is out": 2}
+    with pytest.raises(harness.JudgeFailed, match="the training stops"):
+        await taken(roll(looker(), "Why?", outage="stop", **away))
+
+
+async def test_a_judge_that_names_a_time_to_come_back_is_not_out(settings: dict[str, Any]):
+    judge, busy = fair_judge(number_in), [Refuse(429, "slower", headers={"retry-after-ms": "20"})] * 2
+    with policy_server().serving() as policy:
+        policy.judge = lambda seen: busy.pop() if busy else judge(seen)
+        (group,) = await taken(roll(looker(), "Why?", **settings | {"base_url": policy.base_url, "outage": "stop"}))
+    assert group.ranking.status == "complete"
 
 
 async def test_a_server_that_dies_in_a_group_hands_out_no_half_of_it_and_a_resumed_run_makes_it_whole(

@@ -21,15 +21,17 @@ from tests.integrations.test_tinker import problem, trajectory
 pytestmark = pytest.mark.anyio
 SKY = "Why is the sky blue?"
 HASTE: dict[str, Any] = {"retries": 0, "request_timeout": 0.4, "judge_timeout": 0.5}
-FAULTS: dict[str, Reaction | None] = {  # None: nobody listens
-    "closed port": None,
+FAULTS: dict[str, Reaction] = {
     "hang": Hang(1),
+    "429": Refuse(429, "slower"),
     "500": Refuse(500, "down"),
     "401": Refuse(401, "bad key"),
     "404": Refuse(404, "no such model"),
     "cut": Cut(),
     "page": Page(),
 }
+NOBODY = {"closed port": "", "no such host": "http://judge.invalid/v1"}
+"""Addresses at which there is no judge."""
 
 
 def closed_port() -> str:
@@ -67,28 +69,29 @@ async def at_every_door(base_url: str, outage: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [*FAULTS, *NOBODY])
 async def test_every_fault_leaves_the_whole_group_without_rewards_at_every_door(fault: str, judge: FakeEndpoint):
-    reaction = FAULTS[fault]
-    judge.judge = lambda _: reaction or Say("")
-    given = await at_every_door(judge.base_url if reaction else closed_port(), outage="wait 10ms, then skip")
+    judge.judge = lambda _: FAULTS[fault]
+    address = judge.base_url if fault in FAULTS else NOBODY[fault] or closed_port()
+    given = await at_every_door(address, outage="wait 10ms, then skip")
     assert given == {"trl": [None, None], "art": None, "slime": [None, None], "tinker": [0.5, 0.5]}
 
 
 @pytest.mark.parametrize("fault", ["500", "401"])
 async def test_every_fault_stops_the_training_where_the_rule_says_so(fault: str, judge: FakeEndpoint):
-    judge.judge = lambda _: FAULTS[fault] or Say("")
+    judge.judge = lambda _: FAULTS[fault]
     given = await at_every_door(judge.base_url, outage="stop")
     assert {type(each) for each in given.values()} == {harness.JudgeFailed}
     assert all("this group and 0 before it have no rewards" in str(each) for each in given.values())
 
 
-@pytest.mark.parametrize("fault", ["500", "401", "cut"])
+@pytest.mark.few(3)
+@pytest.mark.parametrize("fault", FAULTS)
 async def test_a_judge_that_comes_back_while_it_is_waited_for_gives_all_rewards(fault: str, judge: FakeEndpoint):
     left = [FAULTS[fault]] * 2
 
     def mends(seen: Seen) -> Reaction:
-        return (left.pop() if left else None) or by_words(seen)
+        return left.pop() if left else by_words(seen)
 
     judge.judge = mends
     group = GroupJudge("j", judge_base_url=judge.base_url, outage="wait 1m, then stop", **HASTE)
