@@ -168,13 +168,17 @@ async def load(
     return anyio.current_time() - began
 
 
+def warm_up(options: argparse.Namespace) -> argparse.Namespace:
+    """Return the options of a first call by each program, which is not measured."""
+    return argparse.Namespace(rounds=1, in_flight=options.in_flight, calls=1)
+
+
 def measure(
     what: str, at: tuple[int, int], name: str, options: argparse.Namespace, asks: dict[str, Any]
 ) -> tuple[float, float]:
     """Print and return the calls a second and the CPU milliseconds a call of the server `at` a port and process id."""
     port, pid = at
-    warm = argparse.Namespace(rounds=1, in_flight=options.in_flight, calls=1)
-    asyncio.run(load(port, name if name == "plain" else f"warm-{name}", warm, asks))
+    asyncio.run(load(port, name if name == "plain" else f"warm-{name}", warm_up(options), asks))
     before, calls = cpu_s(pid), options.rounds * options.in_flight * options.calls
     took_s = asyncio.run(load(port, name, options, asks))
     rate, cost_ms = calls / took_s, (cpu_s(pid) - before) / calls * 1000
@@ -201,11 +205,13 @@ async def on_a_clock_of_its_own(options: argparse.Namespace, runs: Path) -> tupl
         settings = load_settings({"base_url": (endpoint.base_url,), "tokens": "auto", "runs_dir": runs})
         upstream = await resolve_upstream(None, settings, run_env)
         port = int(endpoint.base_url.rpartition(":")[2].partition("/")[0])
+        await load(port, "plain", warm_up(options), ASKS, counted=False)
         alone_s = await load(port, "plain", options, ASKS, counted=False)
         with listen("127.0.0.1", 0, None) as listening:
             async with open_gateway(upstream, run_env) as gateway, anyio.create_task_group() as tasks:
                 tasks.start_soon(serve, gateway, listening, run_env)
                 await anyio.sleep(1)
+                await load(listening.getsockname()[1], "warm", warm_up(options), ASKS, counted=False)
                 ours_s = await load(listening.getsockname()[1], "a", options, ASKS, counted=False)
                 run_env.stop.asked = True
     return calls / alone_s, calls / ours_s

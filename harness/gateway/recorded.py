@@ -8,6 +8,7 @@ from typing import Any, cast
 from agents import ModelResponse, ModelSettings, Usage
 from agents.exceptions import AgentsException
 from agents.models.chatcmpl_converter import Converter
+from openai import BaseModel
 from openai.lib.streaming._deltas import accumulate_delta
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import Response
@@ -85,8 +86,16 @@ def _message_items(message: Json) -> Sequence[Json]:
     if message.get("role") != "assistant":
         return cast("Sequence[Json]", items_of_messages([message]))
     said: Any = {**message, "content": message_text(message), "annotations": None}
-    items = Converter.message_to_output_items(ChatCompletionMessage.construct(**said))
+    items = Converter.message_to_output_items(_sdk_message(said))
     return cast("Sequence[Json]", ModelResponse(items, Usage(), None).to_input_items())
+
+
+def _sdk_message(members: Json) -> ChatCompletionMessage:
+    """Return a message as openai's client makes it, which looks at the type of each member even of plain text."""
+    if all(not value or isinstance(value, str) for value in members.values()):
+        message: Any = super(BaseModel, ChatCompletionMessage).model_construct(**members)
+        return message
+    return ChatCompletionMessage.construct(**members)
 
 
 def _gaps(api: Api, body: Mapping[str, Any]) -> Iterable[str]:
@@ -133,7 +142,7 @@ def sdk_reply(body: Json) -> ModelResponse:
         usage.total_tokens = counts["total_tokens"]
         usage.input_tokens_details.cached_tokens = of_input.get("cached_tokens", 0)
         usage.output_tokens_details.reasoning_tokens = of_output.get("reasoning_tokens", 0)
-    message = ChatCompletionMessage.construct(**first_choice(whole)["message"])
+    message = _sdk_message(first_choice(whole)["message"])
     about = {"model": whole.get("model"), "response_id": whole.get("id")}
     return ModelResponse(Converter.message_to_output_items(message, about), usage, None)
 
