@@ -12,7 +12,7 @@ import anyio
 from harness.archive.run_info import find_run
 from harness.cli.output import Caller, say
 from harness.cli.progress_bars import stdout_for_results, until_stopped
-from harness.core.errors import Interrupted, UsageError, command, counted, option
+from harness.core.errors import Interrupted, UsageError, calling, command, counted, option
 from harness.core.progress import Silent
 from harness.core.settings_sources import load, merge_sources
 from harness.pipeline.run_environment import RunEnvironment
@@ -43,7 +43,7 @@ def serve_sessions(
         raise UsageError(
             f"name the model's server with {option('upstream', 'URL')}, or an agent with {option('agent')}"
         )
-    with stdout_for_results():
+    with stdout_for_results(), calling({"base_url": "upstream"} if upstream else {}):
         loaded = load_agent(agent, Path.cwd()) if agent else None
         found = anyio.run(resolve_upstream, loaded, settings, RunEnvironment(caller.environ))
 
@@ -62,6 +62,9 @@ def serve_sessions(
         kept, answered, open_ = anyio.run(until_stopped, work, run_env.stop, settings.grace)
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise Interrupted("interrupted: calls under way were cut off; all sessions are kept") from None
+    if not kept.is_dir():
+        say("no session was begun: no run is kept")
+        return
     unanswered = f", and {counted(open_, 'session')} without an answer" if open_ else ""
     say(f"{counted(answered, 'rollout')}{unanswered}: {kept}")
     if answered:
@@ -71,6 +74,10 @@ def serve_sessions(
 class _Notes(Silent):
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
+
+    def opened(self, folder: Path) -> None:
+        if not self._quiet:
+            say(f"run {folder}", err=True)
 
     def note(self, text: str) -> None:
         if not self._quiet:

@@ -247,8 +247,8 @@ def option(name: str, value: object = None) -> str:
     """
     if isinstance(value, float):
         value = float(f"{value:g}")
+    name = _NAMES.get().get(name, name)
     if _PYTHON.get():
-        name = _NAMES.get().get(name, name)
         several = name in SETTINGS and SETTINGS[name].repeatable and not SETTINGS[name].takes_one
         return f"{name}=" if value is None else f"{name}={[value] if several and isinstance(value, str) else value!r}"
     flag = SETTINGS[name].flag if name in SETTINGS else f"--{_plain(name)}"

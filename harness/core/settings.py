@@ -321,7 +321,7 @@ class Settings:
     tokens: TokenPolicy = declare(
         "off",
         "Record the token ids and logprobs of each reply, for training: where the server tells them (auto), or "
-        "else end the run (require).",
+        "else end the run (require; `gateway` answers 400).",
     )
     upload_traces: bool = declare(
         False, "Upload the rollouts' traces, unredacted, to OpenAI; needs OPENAI_API_KEY.", default_text="do not"

@@ -193,7 +193,7 @@ class CommonSettings(ComparedSettings, ResumeSettings, total=False):
     all queries]"""
     tokens: Literal["off", "auto", "require"]
     """Record the token ids and logprobs of each reply, for training: where the server tells them (auto), or else end
-    the run (require). [default: off]"""
+    the run (require; `gateway` answers 400). [default: off]"""
 
 
 class RunSettings(CommonSettings, total=False):

@@ -88,7 +88,7 @@ class TokenRequests:
     def skip(self, why: str) -> None:
         """Note that a call cannot be asked for tokens. Raises Refused where they are required."""
         if self._required:
-            auto = f"{option('tokens', 'auto')} goes on without them"
+            auto = f"only what trains nobody can go on without them ({option('tokens', 'auto')})"
             raise Refused(f"{option('tokens', 'require')}: {why}; {_WHO_TELLS}; {auto}")
         self.note(f"no token ids are recorded: {why}")
 

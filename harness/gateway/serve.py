@@ -97,6 +97,8 @@ async def open_gateway(
 ) -> AsyncGenerator[Gateway]:
     """Open a gateway into a new run, or into the gateway's run in `folder`; at the end keep the sessions that are open.
 
+    A new run in which there was no session is removed.
+
     Raises UsageError for a folder that holds another run, ArchiveLocked, ArchiveDamaged, CannotWrite.
     """
     settings, endpoint = upstream.settings, upstream.endpoint
@@ -127,6 +129,8 @@ async def open_gateway(
                 await client.close()
                 for session in [*sessions.open.values()]:
                     await keeper.keep(session, None)
+            if folder is None and store.is_empty:  # nobody called: no run that would be the newest one
+                store.discard()
 
 
 def _warm_up(server: UpstreamServer, keeper: RolloutKeeper) -> None:

@@ -125,7 +125,7 @@ def test_an_upstream_that_does_not_answer_is_named(tmp_path: Path):
     ("line", "words"),
     [
         ("gateway", "--upstream URL"),
-        ("gateway --upstream nonsense", "is not an http(s) address"),
+        ("gateway --upstream nonsense", "--upstream 'nonsense' is not an http(s)"),
         ("gateway --agent search", "no server is named"),
         ("gateway --upstream http://127.0.0.1:9/v1 --host 0.0.0.0", "--token"),
         ("gateway --upstream http://127.0.0.1:9/v1 --host nowhere.invalid --token t", "cannot listen on"),

@@ -43,8 +43,20 @@ def test_a_killed_gateway_keeps_what_was_closed_and_goes_on(nursery: Nursery, tm
         ended = nursery.wait(second)
     assert ended.code == 0, ended.err
     assert "0 rollouts, and 1 session without an answer" in ended.out
+    assert ended.err.startswith(f"run runs/{folder.name}\n"), "whoever looks into the run meanwhile needs its name"
     statuses = {r.origin_id: (r.index, r.status) for r in rollouts_in(folder)}
     assert statuses == {"closed": (kept["index"], "ok"), "open": (1, "failed")}
+
+
+def test_a_gateway_that_nobody_called_leaves_no_run(nursery: Nursery, tmp_path: Path):
+    command = nursery.start(("gateway", "--upstream", "http://127.0.0.1:9/v1", "--port", "0"), tmp_path)
+    address(command)
+    (folder,) = list_runs(tmp_path / "runs")
+    os.kill(command.pid, signal.SIGINT)
+    ended = nursery.wait(command)
+    assert (ended.code, ended.out.splitlines()[1:]) == (0, ["no session was begun: no run is kept"])
+    assert folder.name in ended.err
+    assert not (tmp_path / "runs").exists()
 
 
 def address(command: Born) -> str:
