@@ -97,7 +97,7 @@ def changed() -> Agent[Any]:
         ({"at": "1", "rollouts": (7,)}, plain, "has no rollout 7; there are: 0"),
         ({"at": "1", "query": "q7"}, plain, "no query 'q7'"),
         ({"at": "-1"}, plain, "expected numbers of model calls with commas, or auto, parted, tools, all"),
-        ({"at": "auto"}, plain, "has no at='auto': it is not judged"),
+        ({"at": "auto"}, plain, "has no at='auto': of its rollouts fewer than two ended well"),
         ({"edit": {"call": 1, "message": "x"}}, plain, "is of one rollout"),
         ({"edit": {"call": 0, "output": "x"}, "rollouts": (0,)}, plain, "`call` is the number of a model call"),
         ({"edit": {"call": 1}, "rollouts": (0,)}, plain, "give `output` .* or `message`"),
