@@ -177,17 +177,29 @@ def test_a_budget_of_model_calls_holds_and_resume_goes_on(endpoint: FakeEndpoint
     assert len(endpoint.requests) == 6 + 5, "what was bought before was not bought again"
 
 
-def test_a_conversation_that_the_server_keeps_is_not_forked(endpoint: FakeEndpoint, tmp_path: Path):
+KEEPERS = "def snapshot(context, call):\n    return call\n\ndef restore(context, state):\n    assert state == 2\n"
+
+
+@pytest.mark.parametrize("keepers", ["", KEEPERS])
+def test_a_conversation_that_the_server_keeps_is_not_forked_unless_the_file_puts_its_state_back(
+    endpoint: FakeEndpoint, tmp_path: Path, keepers: str
+):
     file = tmp_path / "kept.py"
     file.write_text(
         TOOLS.format(acts=SAME)
         + "async def answer(query):\n"
         + "    from agents import Runner\n"
         + "    return await Runner.run(agent, query, auto_previous_response_id=True)\n"
+        + keepers
     )
     replies = [Say(calls=(("note", {"text": "a"}),))] * 2 + [Say("Done.")]
-    endpoint.agent = lambda _: replies[len(endpoint.requests) - 1]
+    endpoint.agent = lambda _: replies[min(len(endpoint.requests), 3) - 1]
     run = run_once(f"{file}:answer", endpoint, tmp_path / "runs", api="responses")
+    if keepers:
+        before = endpoint.requests[2].body["previous_response_id"]
+        assert paid_calls(fork(run, f"{file}:answer", endpoint, at="2")) == [1]
+        assert endpoint.requests[-1].body["previous_response_id"] == before
+        return
     endpoint.requests.clear()
     with pytest.raises(UsageError, match="what the server keeps of the conversation"):
         fork(run, f"{file}:answer", endpoint, at="2")
