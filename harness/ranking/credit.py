@@ -27,7 +27,7 @@ MISFIT, MISFIT_OF_NAMES = 1.6, 1.4
 """Values change where they do, not evenly, as the field has it. Its variances are made wider by so much: for intervals,
 and for the probability that a step decided.
 
-So the 95 % intervals cover 93 to 97 % (benchmarks/credit.py), and 1 in 50 names is wrong (benchmarks/forks.py).
+So the 95 % intervals cover 93 to 97 % (benchmarks/credit.py), and 1 in 40 names is wrong (benchmarks/forks.py).
 """
 _STEP_DOF = 0.25
 """Degrees of freedom of the t: most changes are small, and few very large."""
