@@ -85,11 +85,12 @@ def test_slime_gets_its_samples_filled(policy: FakeEndpoint, tmp_path: Path):
     assert made["generate_rollout"](args, 3, source, evaluation=True).data == {}
 
 
-async def test_nemo_gym_gets_an_item_with_tokens_a_model_call(policy: FakeEndpoint, tmp_path: Path):
+@pytest.mark.parametrize("asked", [SKY, [{"type": "message", "role": "user", "content": SKY, "phase": None}]])
+async def test_nemo_gym_gets_an_item_with_tokens_a_model_call(policy: FakeEndpoint, tmp_path: Path, asked: Any):
     made = recipe("app.py", tmp_path)
     at = {"agent": f"{tmp_path}/agent.py", "policy_url": policy.base_url, "policy_model": "m"}
     agent = made["HarnessAgent"](config=made["HarnessAgentConfig"](**at, judge_model="j", group_size=3))
-    body = {"responses_create_params": {"input": SKY}, "_ng_task_index": 4}
+    body = {"responses_create_params": {"input": asked}, "_ng_task_index": 4}
     requests: list[RunRequest] = [made["RunRequest"](**body, _ng_rollout_index=number) for number in range(3)]
     given = await asyncio.gather(*(agent.run(request) for request in requests))
     assert sorted(each.reward for each in given) == [0, 0.5, 1]
