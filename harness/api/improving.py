@@ -5,6 +5,7 @@ from typing import Unpack
 
 from harness.api.archived import runs_parent
 from harness.api.outside import AnyAgent, door, loaded_agent, read_run_env
+from harness.archive.improve_folder import ImproveFolder
 from harness.core.errors import NothingRankable
 from harness.core.improvements import Improvement, ImproveRules
 from harness.core.progress import Clock, Progress, now
@@ -12,7 +13,7 @@ from harness.core.settings_sources import check_names
 from harness.core.settings_types import CompareSettings
 from harness.core.sync import in_step
 from harness.formats.queries import Asked, make_queries
-from harness.improving.ending import begin, begun_before, improve_agent
+from harness.improving.ending import begin, improve_agent
 from harness.improving.loop import Unfinished
 from harness.improving.plan import TRAIN_PAIRS, plan_improvement
 from harness.pipeline.comparing.resuming import settings_of_side
@@ -49,7 +50,7 @@ async def improve(
         run_env,
         proposer,
     )
-    folder = begun_before(plan, runs_dir) or begin(plan, runs_dir, clock())
+    folder = ImproveFolder.like(runs_dir, plan.key) or begin(plan, runs_dir, clock())
     try:
         return await improve_agent(plan, folder, run_env)
     except Unfinished as exc:

@@ -13,7 +13,7 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.lines import LONGEST, parse
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_files import read_file, write_file
-from harness.archive.run_info import IMPROVE_FILE, list_archived, read_info_file
+from harness.archive.run_info import IMPROVE_FILE, list_archived, list_improvements, read_info_file
 from harness.archive.typed_records import checked
 from harness.core.cost import NOTHING, Cost
 from harness.core.errors import ArchiveDamaged, CannotWrite
@@ -52,6 +52,12 @@ class ImproveFolder:
     """An improvement on disk."""
 
     path: Path
+
+    @classmethod
+    def like(cls, runs_dir: Path, key: str) -> Self | None:
+        """Return the newest improvement with a key, if there is any. Raises UsageError, ArchiveDamaged."""
+        alike = [folder for path in list_improvements(runs_dir) if (folder := cls(path)).info().key == key]
+        return alike[-1] if alike else None
 
     @property
     def runs(self) -> Path:

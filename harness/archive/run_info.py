@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,12 +158,16 @@ def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Arch
     return matching[0]
 
 
+def list_improvements(runs_dir: Path) -> list[Path]:
+    """Return the folders of all improvements, oldest first; a link is none. Raises UsageError."""
+    return sorted(_listed(runs_dir, (IMPROVE_FILE,))[0])
+
+
 def find_improvement(word: str, runs_dir: Path) -> Path | None:
     """Return the improvement that `word` names: an id, an unambiguous prefix, or a path; None where it names none."""
     if _holds(Path(word), IMPROVE_FILE):
         return Path(word)
-    stored = sorted(path.parent for path in runs_dir.glob(f"*/{IMPROVE_FILE}")) if runs_dir.is_dir() else []
-    matching = [folder for folder in stored if folder.name.startswith(word)]
+    matching = [folder for folder in list_improvements(runs_dir) if word and folder.name.startswith(word)]
     return matching[0] if len(matching) == 1 else None
 
 
@@ -191,9 +195,9 @@ def _holds(folder: Path, name: str) -> bool:
     return True
 
 
-def _listed(runs_dir: Path) -> tuple[dict[Path, InfoFile], list[Path]]:
+def _listed(runs_dir: Path, names: Sequence[str] = tuple(_KINDS)) -> tuple[dict[Path, InfoFile], list[Path]]:
     try:
-        return runs_in(runs_dir, tuple(_KINDS))
+        return runs_in(runs_dir, names)
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as exc:

@@ -1,7 +1,7 @@
 """The work of `improve`, of `resume` and of `show` on an improvement, and what they print."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from harness.core.cost import Cost
 from harness.core.errors import ExitCode, UsageError, call, counted, option
 from harness.core.improvements import Improvement, ImproveRules
 from harness.core.settings_sources import load
+from harness.endpoints.costs import CostBounds
 from harness.formats.queries import read_queries
-from harness.improving.ending import begin, begun_before, improve_agent
+from harness.improving.ending import begin, improve_agent
 from harness.improving.loop import Unfinished
 from harness.improving.plan import TRAIN_PAIRS, ImprovePlan, plan_as_begun, plan_improvement, quote_improvement
 from harness.pipeline.comparing.resuming import settings_of_side
@@ -52,18 +53,16 @@ def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]
     lines, quote = _quote_lines(plan), quote_improvement(plan)
     if caller.dry_run:
         if caller.as_json:
-            print_json({**asdict(quote), "rules": rules.model_dump(mode="json")})
+            print_json(quote.model_dump(mode="json"))
         else:
             say("\n".join(lines))
         return ExitCode.DONE
     for line in lines:
         stderr(quiet=caller.quiet).print(line, soft_wrap=True, markup=False, highlight=False)
 
-    async def work(run_env: RunEnvironment) -> Improvement:
-        folder = begun_before(plan, runs_dir) or begin(plan, runs_dir, run_env.clock())
-        return await improve_agent(plan, folder, run_env)
-
-    return _deliver(caller, work, plan.settings.grace, asked.apply)
+    return _deliver(
+        caller, plan, lambda at: ImproveFolder.like(runs_dir, plan.key) or begin(plan, runs_dir, at), asked.apply
+    )
 
 
 def resume_improvement(caller: Caller, folder: Path, agent: str | None, flags: Mapping[str, Any]) -> ExitCode:
@@ -82,18 +81,21 @@ def resume_improvement(caller: Caller, folder: Path, agent: str | None, flags: M
     with stdout_for_results():
         plan = run_silently(resumed, caller)
 
-    async def work(run_env: RunEnvironment) -> Improvement:
-        return await improve_agent(plan, ImproveFolder(folder), run_env)
-
-    return _deliver(caller, work, plan.settings.grace, None)
+    return _deliver(caller, plan, lambda _: ImproveFolder(folder), None)
 
 
-def _deliver(caller: Caller, work: Any, grace_s: float, apply: Path | None) -> ExitCode:
-    console = stderr(quiet=caller.quiet)
-    try:
-        result: Improvement = run_under_bars(work, caller, console, grace_s=grace_s, rolls_out=True)
-    except Unfinished as exc:
-        say(f"stopped: {exc}", err=True)
+def _deliver(
+    caller: Caller, plan: ImprovePlan, opened: Callable[[datetime], ImproveFolder], apply: Path | None
+) -> ExitCode:
+    async def work(run_env: RunEnvironment) -> Improvement | Unfinished:
+        try:
+            return await improve_agent(plan, opened(run_env.clock()), run_env)
+        except Unfinished as exc:  # after Ctrl-C the caller says what is kept
+            return exc
+
+    result = run_under_bars(work, caller, stderr(quiet=caller.quiet), grace_s=plan.settings.grace, rolls_out=True)
+    if isinstance(result, Unfinished):
+        say(f"stopped: {result}", err=True)
         return ExitCode.FAILURES
     print_improvement(result, caller)
     if apply and result.accepted:
@@ -145,6 +147,6 @@ def _quote_lines(plan: ImprovePlan) -> list[str]:
     counts = f"{counted(quote.agent_runs, 'agent run')}, {counted(quote.judge_calls, 'judge call')}"
     return [
         f"{what} {counts}, {counted(quote.proposals, 'proposal')} (agent: {quote.agent_at}, judge: {quote.judge})",
-        f"estimated cost: {cost_range(quote.cost)}, and the proposals",
+        f"estimated cost: {cost_range(quote.cost_usd and CostBounds(*quote.cost_usd))}, and the proposals",
         f"the gate shows a win rate of {quote.seen_gain:.0%} half of the time",
     ]

@@ -102,6 +102,23 @@ class ImproveRules(Record):
     gate_judge_model: str | None = None
 
 
+class ImproveQuote(Record):
+    """What an improvement takes at most, and what its gate can see."""
+
+    train: int
+    held_out: int
+    agent_runs: int
+    judge_calls: int
+    proposals: int
+    cost_usd: tuple[float, float] | None
+    """Without the proposer; None where a price is unknown."""
+    seen_gain: float
+    """The win rate that the gate shows half of the time."""
+    judge: str
+    agent_at: str
+    offline: bool
+
+
 class ImproveInfo(Record):
     """`improve.json`: written once, when the improvement begins."""
 

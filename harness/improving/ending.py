@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.folder_store import lock_folder
 from harness.archive.improve_folder import ImproveFolder
-from harness.archive.run_info import IMPROVE_FILE, list_comparisons, new_run_id
+from harness.archive.run_info import list_comparisons, new_run_id
 from harness.comparison.gate import by_length_alone, pass_forecast
 from harness.core.comparisons import Interval
 from harness.core.errors import UsageError
@@ -28,13 +28,6 @@ from harness.rollouts.prompt_parts import joined_parts
 _ABOVE_HALF = 1e-9
 """A gate's margin under which "not worse" means better: the whole interval is above one half."""
 _MOST_LOSSES = 10
-
-
-def begun_before(plan: ImprovePlan, runs_dir: Path) -> ImproveFolder | None:
-    """Return the newest improvement of the same texts, queries, rules and judge, if any. Raises ArchiveDamaged."""
-    found = sorted(runs_dir.glob(f"*/{IMPROVE_FILE}")) if runs_dir.is_dir() else []
-    alike = [folder for path in found if (folder := ImproveFolder(path.parent)).info().key == plan.key]
-    return alike[-1] if alike else None
 
 
 def begin(plan: ImprovePlan, runs_dir: Path, at: datetime) -> ImproveFolder:

@@ -10,32 +10,25 @@ from harness.archive.improve_folder import ImproveFolder
 from harness.archive.reader import RunReader
 from harness.archive.run_info import list_runs
 from harness.comparison.gate import queries_that_show, shown_rate
-from harness.core.errors import UsageError, call, counted, did_you_mean, on_a_line, option, quoted, switch
-from harness.core.improvements import INSTRUCTIONS, ImproveRules
+from harness.core.errors import UsageError, call, counted, on_a_line, option, switch
+from harness.core.improvements import ImproveQuote, ImproveRules
 from harness.core.records import Query, digest
 from harness.core.redaction import Redactor
 from harness.core.settings import Settings
-from harness.endpoints.costs import CostBounds, total_bounds
+from harness.endpoints.costs import total_bounds
 from harness.pipeline.comparing.plan import CompareOptions
-from harness.pipeline.comparing.sides import hash_content
+from harness.pipeline.comparing.sides import check_apart, hash_content, split_off
 from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare
-from harness.pipeline.proposing import Proposer
-from harness.pipeline.resolve import env_before, judge_cost, make_redactor
+from harness.pipeline.proposing import Proposer, texts_of_parts
+from harness.pipeline.resolve import judge_cost, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.prompt_parts import joined_parts, parts_of, split_parts
+from harness.rollouts.prompt_parts import joined_parts, split_parts
 
 _SHOWN_RATE = 0.75
 GATE_PAIRS, TRAIN_PAIRS = 2, 1
 """Cross pairs of samples on each held-out query, and on each training query."""
-
-
-def split_off(train: Sequence[Query]) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
-    """Return training queries without those that are held out: the half whose content hashes are the smaller."""
-    order = sorted(train, key=hash_content)
-    held_out = {query.id for query in order[: len(order) // 2]}
-    return tuple(q for q in train if q.id not in held_out), tuple(q for q in train if q.id in held_out)
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,7 @@ async def plan_improvement(
     _check_queries(train, held_out, split=split)
     prepared = await prepare(loaded, settings, run_env.environ, train[:1])  # refuses a ceiling on what has no price
     prepared = replace(prepared, settings=replace(prepared.settings, max_cost=None))
-    root = await _root(prepared, rules.parts)
+    root = await texts_of_parts(prepared, rules.parts)
     plan = ImprovePlan(prepared, train, held_out, split, rules, root, settings.max_cost, proposer)
     if strange := next((q for q in (*train, *held_out) if plan.redact(q.text) != q.text), None):
         raise UsageError(f"query {strange.id!r}: a key, or what {option('redact')} takes out, stands in it")
@@ -156,13 +149,7 @@ async def plan_as_begun(
 
 
 def _check_queries(train: Sequence[Query], held_out: Sequence[Query], *, split: bool) -> None:
-    both = {hash_content(query) for query in train}
-    if shared := [query for query in held_out if hash_content(query) in both]:
-        some = ", ".join(quoted(query.text[:60]) for query in shared[:3])
-        raise UsageError(
-            f"{counted(len(shared), 'query is', 'queries are')} both in {option('queries')} and in {option('gate')}: "
-            f"{some}; a candidate must not have met the gate's queries: leave them out of one"
-        )
+    check_apart(train, held_out)
     least = queries_that_show(_SHOWN_RATE, GATE_PAIRS)
     if len(held_out) < least:
         name = option("queries") if split else option("gate")
@@ -171,41 +158,6 @@ def _check_queries(train: Sequence[Query], held_out: Sequence[Query], *, split: 
         raise UsageError(f"{name}: {held}, so that {why}{', and twice that to split' if split else ''}")
     if not train:
         raise UsageError(f"{option('queries')}: no query is left to train on")
-
-
-async def _root(prepared: Prepared, names: Sequence[str]) -> dict[str, str]:
-    """Return the texts that are to be improved. Raises UsageError for one that is not there."""
-    agent = prepared.agent
-    async with agent.loaded.open(env_before(prepared.settings, agent.endpoint, offline=agent.offline)) as made:
-        there = parts_of(made)
-    for name in names:
-        if name not in there or not there[name].strip():
-            lacks = f"{option('parts', name)}: agent {agent.loaded.name!r} has no such text"
-            if name == INSTRUCTIONS:
-                lacks = f"the instructions of agent {agent.loaded.name!r} are made by a function, or there are none"
-                lacks += f": name a text to begin with, {option('instructions', 'FILE')}"
-            others = [each for each in there if each not in names]
-            parts = f", or name parts with {option('parts')}: {', '.join(others)}" if others else ""
-            raise UsageError(f"{lacks}{did_you_mean(name, others)}{parts}")
-    return {name: there[name] for name in names}
-
-
-@dataclass(frozen=True)
-class ImproveQuote:
-    """What an improvement takes at most, and what its gate can see."""
-
-    train: int
-    held_out: int
-    agent_runs: int
-    judge_calls: int
-    proposals: int
-    cost: CostBounds | None
-    """USD without the proposer; None where a price is unknown."""
-    seen_gain: float
-    """The win rate that the gate shows half of the time."""
-    judge: str
-    agent_at: str
-    offline: bool
 
 
 def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
@@ -218,13 +170,14 @@ def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
     gate = (GATE_PAIRS + 1) * len(plan.held_out) * (2 if rules.gate_judge_model else 1)
     runs, calls = n * queries + 2 * (GATE_PAIRS + 1) * len(plan.held_out), calls_a_match * (n * matches + within + gate)
     per_query = replace(prepared, settings=replace(plan.settings, n=1))
+    cost = total_bounds(per_query.agent_cost(runs), judge_cost(plan.settings, prepared.judge, (calls, calls)))
     return ImproveQuote(
         train=len(plan.train),
         held_out=len(plan.held_out),
         agent_runs=runs,
         judge_calls=calls,
         proposals=rules.rounds,
-        cost=total_bounds(per_query.agent_cost(runs), judge_cost(plan.settings, prepared.judge, (calls, calls))),
+        cost_usd=cost and (cost.low, cost.high),
         seen_gain=shown_rate(len(plan.held_out), GATE_PAIRS),
         judge=prepared.judge.places,
         agent_at=prepared.agent.place,

@@ -10,7 +10,7 @@ from agents import Agent, AgentOutputSchema, ModelSettings, Runner
 from pydantic import BaseModel
 
 from harness.core.cost import NOTHING, Cost
-from harness.core.errors import HarnessError, quoted
+from harness.core.errors import HarnessError, UsageError, did_you_mean, option, quoted
 from harness.core.improvements import INSTRUCTIONS, CandidateStanding, PairLesson, Proposal, TextCandidate
 from harness.core.records import Bill, Usage
 from harness.core.redaction import Redactor
@@ -18,9 +18,11 @@ from harness.endpoints.costs import Tokens, price_list
 from harness.offline.proposer import joined_texts, rewritten
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import Prepared
+from harness.pipeline.resolve import env_before
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.ways import asked_model
 from harness.rollouts.models import recorded
+from harness.rollouts.prompt_parts import parts_of
 
 Texts = Mapping[str, str]
 Proposer = Callable[
@@ -179,3 +181,20 @@ def sifted(written: Written, asked: ProposalAsked, number: int, refusals: Refusa
         usage=written.usage,
         **written.cost.named("price_usd"),
     )
+
+
+async def texts_of_parts(prepared: Prepared, names: Sequence[str]) -> dict[str, str]:
+    """Return the texts that are to be improved. Raises UsageError for one that is not there."""
+    agent = prepared.agent
+    async with agent.loaded.open(env_before(prepared.settings, agent.endpoint, offline=agent.offline)) as made:
+        there = parts_of(made)
+    for name in names:
+        if name not in there or not there[name].strip():
+            lacks = f"{option('parts', name)}: agent {agent.loaded.name!r} has no such text"
+            if name == INSTRUCTIONS:
+                lacks = f"the instructions of agent {agent.loaded.name!r} are made by a function, or there are none"
+                lacks += f": name a text to begin with, {option('instructions', 'FILE')}"
+            others = [each for each in there if each not in names]
+            parts = f", or name parts with {option('parts')}: {', '.join(others)}" if others else ""
+            raise UsageError(f"{lacks}{did_you_mean(name, others) or parts}")
+    return {name: there[name] for name in names}

@@ -12,7 +12,7 @@ from statistics import fmean
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
 from harness.core.comparisons import ComparedRollout, ComparedSide
-from harness.core.errors import UsageError, call
+from harness.core.errors import UsageError, call, counted, option, quoted
 from harness.core.rankings import Match
 from harness.core.records import AGENT_FAILURES, Group, Query, Rollout, digest
 from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
@@ -24,6 +24,24 @@ def hash_content(query: Query) -> str:
     """Return the hash of what a query asks: its text, its items, its reference answer."""
     items = None if query.items is None else [dict(item) for item in query.items]
     return digest([query.text, items, query.reference])
+
+
+def check_apart(train: Sequence[Query], held_out: Sequence[Query]) -> None:
+    """Raise UsageError for a query that is asked in training, and held out as well."""
+    both = {hash_content(query) for query in train}
+    if shared_queries := [query for query in held_out if hash_content(query) in both]:
+        some = ", ".join(quoted(query.text[:60]) for query in shared_queries[:3])
+        raise UsageError(
+            f"{counted(len(shared_queries), 'query is', 'queries are')} both in {option('queries')} and in "
+            f"{option('gate')}: {some}; a candidate must not have met the gate's queries: leave them out of one"
+        )
+
+
+def split_off(train: Sequence[Query]) -> tuple[tuple[Query, ...], tuple[Query, ...]]:
+    """Return training queries without those that are held out: the half whose content hashes are the smaller."""
+    order = sorted(train, key=hash_content)
+    held_out = {query.id for query in order[: len(order) // 2]}
+    return tuple(q for q in train if q.id not in held_out), tuple(q for q in train if q.id in held_out)
 
 
 def by_content(queries: Iterable[Query]) -> dict[str, str]:
