@@ -27,6 +27,7 @@ from agents import (
     ToolOutputGuardrailTripwireTriggered,
 )
 from agents.editor import ApplyPatchResult
+from agents.tool import ValidToolOutputPydanticModelsTypeAdapter
 
 from harness.core.errors import counted, option
 from harness.core.records import Rollout, Step
@@ -122,9 +123,9 @@ class Recording:
         self.stubbed = True
         self._skip(call, call_id)
         output: Any = model_request.sent_output([c.request for c in self.calls], call, call_id)
-        if output is not None:
-            return model_request.as_returned(output)
         _, step = self._step(call_id, name) or ("", None)
+        if output is not None:
+            return _as_told(model_request.as_returned(output), step.tool_output if step else None)
         if step and step.tool_output is not None:
             return step.tool_output
         if step and step.error and not self.withheld:
@@ -324,6 +325,20 @@ class ReplayModel(Model):
         elif isinstance(tool, ComputerTool):
             stub.computer = type("RecordedComputer", (AsyncComputer,), _NO_HANDS | {"screenshot": screenshot})()
         return stub
+
+
+_PARTS = ("text", "image", "file")
+
+
+def _as_told(output: Any, told: str | None) -> Any:
+    """Return a tool's output in the form that the record tells: parts in a list or alone, the SDK's objects or not."""
+    as_is, parts = output, cast("list[Any]", output if isinstance(output, list) else [output])
+    fields = [cast("dict[str, Any]", part) if isinstance(part, dict) else {} for part in parts]
+    if told is None or not all(part.get("type") in _PARTS for part in fields):
+        return as_is
+    if not told.startswith(("{", "[{")):
+        parts = [ValidToolOutputPydanticModelsTypeAdapter.validate_python(part) for part in parts]
+    return parts if told.startswith("[") or len(parts) > 1 else parts[0]
 
 
 async def _does_nothing(*_: Any, **__: Any) -> None:

@@ -33,7 +33,8 @@ from pathlib import Path
 from agents import Runner
 
 SKILLS = Path(__file__).with_name("skills")
-GIVEN = {"unix_local_runner": {"question": "Go.", "stream": False}, "docs.coding_task": {"prompt": "Go."}, "memory": {}}
+GIVEN = {"unix_local_runner": {"question": "Go.", "stream": False}, "docs.coding_task": {"prompt": "Go."}}
+GIVEN |= dict.fromkeys(("memory", "memory_multi_agent_multiturn", "shared_session_workdirs"), {})
 
 async def answer(query: str) -> str:
     example = import_module(f"examples.sandbox.{query}")
@@ -61,6 +62,14 @@ PATCH = """*** Begin Patch
 -printf 'Credit note for %s: -$%s debit.\\n' "$customer" "$amount"
 +
 +printf 'Credit note for %s: $%s credit.\\n' "$customer" "$amount"
+*** End Patch
+"""
+IN_TASK = "cp reference.png page.png && cat brief.md"
+TASK_PATCH = """*** Begin Patch
+*** Update File: notes.md
+@@
+-status=pending-TASK
++status=complete-TASK
 *** End Patch
 """
 REVIEW = {
@@ -106,6 +115,9 @@ MOVES: dict[str, list[Move]] = {
         ("load_skill", {"skill_name": "capability-proof"}),
     ],
     "Answer questions about the sandbox": [EXEC],
+    "You are a GTM analyst": [EXEC],
+    "You are an engineer": [EXEC],
+    "Follow the requested tool sequence": [EXEC, ("view_image", {"path": "page.png"}), ("apply_patch", TASK_PATCH)],
 }
 TRIAGE = MOVES["You triage internal requests"]
 MADE = (0, "made.txt", "added")
@@ -122,8 +134,15 @@ CHANGED: dict[str, list[tuple[int, str, str]]] = {
     ],
     "sandbox_agent_capabilities": [(0, ".agents/capability-proof/SKILL.md", "added"), MADE],
     "memory": [MADE],
+    "memory_multi_agent_multiturn": [MADE],
+    "shared_session_workdirs": [
+        (0, f"tasks/task-{task}/{file}", change)
+        for task in "ab"
+        for file, change in (("notes.md", "changed"), ("page.png", "added"))
+    ],
 }
 """By example, which is the query's text: what becomes of the files in each rollout."""
+IN_FLIGHT = 32
 
 
 def working(command: str) -> Script:
@@ -136,14 +155,17 @@ def working(command: str) -> Script:
         if done >= len(moves):
             return Say(next((text for word, text in REVIEW.items() if word in str(seen.body.get("text"))), "Done."))
         name, given = moves[done]
+        task = "".join(re.findall(r"Complete (task-.) in", str(seen.items[0])))
         called = {"id": f"i{done}", "call_id": f"c{done}", "status": "completed"}
         if name == "shell":
             return Say(items=({"type": "shell_call", "action": {"commands": [command]}} | called,))
         if name == "apply_patch":
-            return Say(items=({"type": "custom_tool_call", "name": name, "input": given} | called,))
+            patch = given.replace("TASK", task)
+            return Say(items=({"type": "custom_tool_call", "name": name, "input": patch} | called,))
         if name == "write_stdin":
             given = given | {"session_id": int(re.findall(r"session ID (\d+)", seen.tool_outputs[0])[0])}
-        return Say(calls=((name, {"cmd": command} if given is None else given),))
+        asked = IN_TASK if task and command == ALONE else command
+        return Say(calls=((name, {"cmd": asked} if given is None else given),))
 
     return script
 
@@ -157,7 +179,7 @@ def app(at_the_sdk: Path) -> Path:
 async def test_no_rollout_sees_a_file_of_another_and_each_diff_is_exact_and_replays(app: Path, tmp_path: Path):
     agent, queries = f"{app}:answer", [query_from(name) for name in CHANGED]
     with FakeEndpoint(working(ALONE)).serving() as endpoint:
-        at = {"base_url": endpoint.base_url, "api": "responses", "n": 4, "concurrency": 32, "topology": "none"}
+        at = {"base_url": endpoint.base_url, "api": "responses", "n": 4, "concurrency": IN_FLIGHT, "topology": "none"}
         settings = load(at | {"model": "m", "judge_model": "j", "runs_dir": tmp_path})
         prepared = await prepare(load_agent(agent, Path.cwd()), settings, environment(), queries)
         run = (await run_queries(prepared, queries, RunEnvironment(environment()))).path
@@ -166,11 +188,12 @@ async def test_no_rollout_sees_a_file_of_another_and_each_diff_is_exact_and_repl
         for query, rollout in ((query, rollout) for query, group in rollouts.items() for rollout in group):
             assert (rollout.failure, rollout.capture_gaps) == (None, ()), query
             path = [each for step in rollout.trajectory.path for each in (step, *step.inner)]
-            assert {str(step.tool_output).split()[-1] for step in path if ALONE in str(step.tool_input)} == {"1"}
+            said = {str(step.tool_output).split()[-1] for step in path if ALONE in str(step.tool_input)}
+            assert said == ({"1"} if MADE in CHANGED[query] else set()), "each saw its own mark alone"
             files = rollout.trajectory.files
             assert [(f.workspace, f.path, f.change) for f in files] == CHANGED[query]
-            assert {bytes_of(f, reader.blobs.get) for f in files if f.path == "made.txt"} == {b"x"}
-            fixed = [bytes_of(f, reader.blobs.get) for f in files if f.change == "changed"]
+            assert {bytes_of(f, reader.blobs.get) for f in files if f.path == "made.txt"} <= {b"x"}
+            fixed = [bytes_of(f, reader.blobs.get) for f in files if f.path == "repo/credit_note.sh"]
             assert fixed == [FIXED] * (query == "docs.coding_task")
     assert not [*_folder().iterdir()]
     assert not [*processes_in(str(_folder()))]
@@ -182,10 +205,10 @@ def test_a_kill_of_the_command_leaves_no_process_of_any_and_no_folder(nursery: N
     (tmp_path / "q.txt").write_text("\n".join(CHANGED))
     before = {*processes_in(str(app.parent))}
     with FakeEndpoint(working("touch begun; sleep 600")).serving() as endpoint:
-        at = f"-n 4 --concurrency 32 --model m --api responses --topology none -q --runs-dir {tmp_path}"
+        at = f"-n 4 --concurrency {IN_FLIGHT} --model m --api responses --topology none -q --runs-dir {tmp_path}"
         argv = f"run --agent app.py:answer --queries {tmp_path / 'q.txt'} {at}".split()
         born = nursery.start(argv, app.parent, {"OPENAI_BASE_URL": endpoint.base_url, "TMPDIR": str(tmp_path)})
-        while len(begun := [*tmp_path.glob("harness-sandboxes-*/*/begun")]) < 4 * len(CHANGED):
+        while len(begun := [*tmp_path.glob("harness-sandboxes-*/*/begun")]) < IN_FLIGHT:
             time.sleep(0.1)
         folder = begun[0].parents[1]
 
@@ -193,7 +216,7 @@ def test_a_kill_of_the_command_leaves_no_process_of_any_and_no_folder(nursery: N
             """The sandboxes' processes, and the watcher and the MCP servers, which work where the command does."""
             return {*processes_in(str(folder)), *processes_in(str(app.parent))} - before
 
-        assert len(left()) > 4 * len(CHANGED)
+        assert len(left()) > IN_FLIGHT
         os.kill(born.pid, signal.SIGKILL)
         nursery.wait(born)
         until = time.monotonic() + 10

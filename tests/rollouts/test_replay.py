@@ -354,3 +354,36 @@ async def test_a_guardrail_that_asks_a_model_is_replayed_and_asks_none(tmp_path:
             assert outcome.divergence
             assert (outcome.divergence.what, outcome.divergence.agent) == ("input changed", "critic")
         assert len(endpoint.requests) == asked
+
+
+PICTURE = "data:image/png;base64,AA=="
+LOOKING = """
+from agents import Agent, Runner, ToolOutputImage, ToolOutputText, function_tool
+
+@function_tool
+def look():
+    "Look."
+    return {}
+
+async def answer(query: str) -> str:
+    result = await Runner.run(Agent(name="a", tools=[look]), query)
+    return repr(next(item.output for item in result.new_items if item.type == "tool_call_output_item"))
+"""
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        f"ToolOutputImage(image_url={PICTURE!r})",
+        f"[ToolOutputText(text='seen'), ToolOutputImage(image_url={PICTURE!r})]",
+        f"{{'type': 'image', 'image_url': {PICTURE!r}}}",
+        f"[{{'type': 'image', 'image_url': {PICTURE!r}}}]",
+        "ToolOutputText(text='seen')",
+        "'seen'",
+    ],
+)
+async def test_an_app_gets_the_recorded_outputs_of_tools_as_its_tools_gave_them(returned: str, tmp_path: Path):
+    (tmp_path / "app.py").write_text(LOOKING.format(returned))
+    script: Script = lambda seen: Say("Done.") if len(seen.items) > 1 else Say(calls=(("look", {}),))  # noqa: E731
+    run = await archived(f"{tmp_path / 'app.py'}:answer", "Look.", script, tmp_path / "runs", "responses")
+    await identical(run, f"{tmp_path / 'app.py'}:answer")
