@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Unpack
 
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
-from harness.api.outside import AnyAgent, door, door_at_once, loaded_agent, read_run_env
+from harness.api.outside import AnyAgent, door, door_at_once, judge_objects, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_info import find_archived, list_comparisons
 from harness.core.comparisons import Comparison
@@ -61,6 +61,7 @@ async def compare(
     people = PeoplesWord.read(Path(labels) if labels is not None else None)
     runs_dir, run_env = runs_parent(settings.get("runs_dir")), read_run_env(progress, clock)
     named = [_run_or_agent(side, runs_dir) for side in sides]
+    judges = judge_objects(settings)
     options = CompareOptions(
         runs_dir,
         {name: value for name, value in settings.items() if name in OF_JUDGING},
@@ -70,6 +71,7 @@ async def compare(
         reuse=[find_folder(source, runs_dir) for source in reuse],
         allow_offline=allow_offline or bool(settings.get("offline")),
         trust_archive=trust_archive,
+        judge_agents=judges,
     )
     if all(isinstance(side, Path) for side in named):
         idle = [name for name in settings if name not in {*OF_JUDGING, "runs_dir"}]
@@ -79,7 +81,7 @@ async def compare(
     prepared: list[AnySide] = [
         side
         if isinstance(side, Path)
-        else await prepare(side, settings_of_side(settings, pairs, runs_dir), run_env.environ)
+        else await prepare(side, settings_of_side(settings, pairs, runs_dir), run_env.environ, judge_agents=judges)
         for side in named
     ]
     asked = queries_asked(prepared) if queries is None else list(make_queries(queries))

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from harness.archive.comparison_reader import ComparisonReader
 from harness.cli.announce import announce_comparison, comparison_quote_json, comparison_quote_lines
 from harness.cli.compare_options import GateAsked
@@ -195,7 +197,7 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
     rules = GateRules(margin=asked.margin, looks=asked.looks, allow_unsure=asked.allow_unsure, buy_anew=asked.buy_anew)
     found = replace(found, options=replace(found.options, early_stop=rules.early_stop))
     if caller.dry_run:
-        forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
+        forecast = anyio.run(power_check, found.sides, found.queries, caller.environ, found.options, rules)
         quote = quote_found(caller, found)
         if caller.as_json:
             print_json({**comparison_quote_json(quote), "forecast": forecast.model_dump(mode="json")}, indent=None)
@@ -207,7 +209,7 @@ def gate_found(caller: Caller, found: FoundSides, asked: GateAsked) -> ExitCode:
     summary = caller.environ.get(_SUMMARY) if asked.markdown is None else None
     files = _Files(asked.markdown, Path(summary) if summary else None, asked.junit)
     with files.with_refusal(as_json=caller.as_json):
-        forecast = power_check(found.sides, found.queries, caller.environ, found.options, rules)
+        forecast = anyio.run(power_check, found.sides, found.queries, caller.environ, found.options, rules)
         announce_comparison(console, quote_found(caller, found))
         for line in forecast_sentences(forecast, looks=rules.looks):  # how probably an equal agent passes
             console.print(line, soft_wrap=True)

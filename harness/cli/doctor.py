@@ -125,7 +125,7 @@ def _probe(caller: Caller, run: str, flags: Mapping[str, Any]) -> ExitCode:
     if strange := [name for name in changes if not (name.startswith("judge_") or name == "rubric")]:
         raise UsageError(f"{option(strange[0])} with --probe: it is no matter of the run's judge")
     folder, console = find_run(run, runs_folder(caller)), stderr()
-    plan = plan_probes(folder, changes, caller.environ)
+    plan = anyio.run(plan_probes, folder, changes, caller.environ)
     console.print(
         f"asking {plan.judging.judge.places}: {counted(plan.calls, 'call')} for {counted(len(plan.probes), 'probe')}, "
         f"each in both orders (rubric: {plan.rubric.name}); what the run holds is not asked again",

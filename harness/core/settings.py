@@ -382,7 +382,7 @@ def as_written(settings: Settings) -> dict[str, Any]:
 
 OF_JUDGING = (
     *("judge_model", "judge_base_url", "judge_api", "judge_label", "judge_tier", "judge_budget", "judge_repeats"),
-    *("jury", "rubric", "require_citations"),
+    *("judge_agent", "judge_agent_when", "judge_max_turns", "jury", "rubric", "require_citations"),
     *("show_instructions", "seed", "judge_concurrency", "judge_timeout", "max_cost", "prices", "price_by_name"),
     *("request_timeout", "give_up", "grace", "retries", "repairs", "max_failures"),
 )

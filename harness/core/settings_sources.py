@@ -189,13 +189,18 @@ def _check_budget(settings: Settings) -> None:
 
 
 def _check_ruler(settings: Settings) -> None:
-    """Refuse what would make a listwise judge spend where the user asks that little or nothing be judged."""
+    """Refuse what a listwise judge cannot keep to: that little or nothing be judged, or that remarks be cited."""
     if settings.judge != "ruler":
         return
     if settings.topology == "none":
         raise errors.UsageError(
             f"{errors.option('topology', 'none')} with {errors.option('judge', 'ruler')}: `none` judges nothing; give "
             f"{errors.option('topology', 'arena')}"
+        )
+    if settings.require_citations:
+        raise errors.UsageError(
+            f"{errors.switch('require_citations')} with {errors.option('judge', 'ruler')}: marks of a whole group are "
+            f"not cited; leave it out, or give {errors.option('judge', 'pairwise')}"
         )
     if settings.judge_when != "always":
         raise errors.UsageError(

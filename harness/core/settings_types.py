@@ -83,6 +83,14 @@ class ComparedSettings(LaterSettings, total=False):
     judge_model: str | Sequence[str] | None
     """The judge's model; repeat the option for a jury. [default: the agent's own, which favours itself;
     `offline-features`: embedded]"""
+    judge_agent: str | Sequence[str] | object | None
+    """An agent that judges, named as for agent: it looks into the whole record and the files of both sides.
+    Repeatable; with judge_model a jury of both. [default: a model judges]"""
+    judge_agent_when: Literal["always", "unsure"]
+    """unsure: with judge_model, the agent is asked only of pairs on which the model's two orders do not name one
+    winner by a mark or more. [default: always]"""
+    judge_max_turns: int
+    """Model turns that a judge agent may take for a verdict. [default: 20; at least 1]"""
     jury: Literal["mean", "median"]
     """How the scores of a jury are averaged. [default: mean]"""
     judge_api: Literal["responses", "chat"] | None
@@ -149,14 +157,6 @@ class CommonSettings(ComparedSettings, ResumeSettings, total=False):
 
     anchor_failed: Literal["rank", "stop"]
     """If the anchor failed: rank the other rollouts, or stop. [default: rank]"""
-    judge_agent: str | Sequence[str] | object | None
-    """An agent that judges, named as for agent: it looks into the whole record and the files of both sides.
-    Repeatable; with judge_model a jury of both. [default: a model judges]"""
-    judge_agent_when: Literal["always", "unsure"]
-    """unsure: with judge_model, the agent is asked only of pairs on which the model's two orders do not name one
-    winner by a mark or more. [default: always]"""
-    judge_max_turns: int
-    """Model turns that a judge agent may take for a verdict. [default: 20; at least 1]"""
     judge_batch: bool
     """Judge by the provider's batches, at half the list price: the command ends when they are handed in, and `resume`
     goes on with what came back. [default: judge now]"""

@@ -15,7 +15,7 @@ from harness.judging.judges import PairwiseJudge
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
 from harness.pipeline.open_groups import for_each
-from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring_by_jury
+from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import make_ceiling, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import judge_fault, open_judge_models
@@ -58,7 +58,7 @@ class ProbeOutcome:
     failed: list[Unjudged] = field(default_factory=list[Unjudged])
 
 
-def plan_probes(
+async def plan_probes(
     folder: Path, changes: Mapping[str, Any], environ: Mapping[str, str], *, trust_archive: bool = False
 ) -> ProbePlan:
     """Return what is to be asked of a run's judge, or of the one that `changes` name. Raises as `rescoring` does.
@@ -67,7 +67,7 @@ def plan_probes(
     an answer.
     """
     with RunReader(folder) as reader:
-        trust, plan = rescoring_by_jury(reader, changes, environ, RescoreOptions(trust_archive=trust_archive))
+        trust, plan = await rescoring(reader, changes, environ, RescoreOptions(trust_archive=trust_archive))
         if plan.settings.judge != "pairwise" or not isinstance(plan.rubric, Rubric):
             raise UsageError(f"--probe with {option('judge', plan.settings.judge)}: probes are pairs")
         if len(plan.judge.members) > 1:
@@ -111,7 +111,8 @@ async def judge_probes(plan: ProbePlan, run_env: RunEnvironment) -> ProbeOutcome
         cache = VerdictCache(store, run_env.progress, (), ceiling, stop=run_env.stop)
         run_env.progress.total("judging", plan.calls, plan.calls)
         with one_error(store, new=False):
-            async with open_judge_models(judging.judge, settings, judging.credentials, store, run_env) as (model,):
+            parts = judging.judge, settings, judging.credentials, store, run_env
+            async with open_judge_models(*parts, agents=judging.judge_agents) as (model,):
                 judge = CachedPairJudge(PairwiseJudge(model, plan.rubric), cache)
 
                 async def ask(numbered: tuple[int, Probe]) -> None:

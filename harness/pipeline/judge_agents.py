@@ -16,6 +16,7 @@ import anyio
 from agents import Agent
 from agents.models import get_default_model
 
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.store import MemoryStore, VerdictStore
 from harness.core.errors import HarnessError, UsageError, before_colon, joined, on_a_line, option, quoted, switch
@@ -84,10 +85,12 @@ async def resolve_jury(
     return spec, {member.identity: agent for member, (_, agent) in zip(spec.members, agents, strict=False)}
 
 
-async def agents_made_here(spec: JudgeSpec, reader: RunReader, trust: Trust, settings: Settings) -> AgentsByName:
+async def agents_made_here(
+    spec: JudgeSpec, reader: RunReader | ComparisonReader, trust: Trust, settings: Settings
+) -> AgentsByName:
     """Return the agents of a recorded judge that this machine's own record lets it load, as far as they are the same.
 
-    No code is loaded because an archive names it: only what run.json named when the run was made here.
+    No code is loaded because an archive names it: only what run.json or compare.json named when it was made here.
     """
     words = reader.settings.judge_agent or ()
     attested = (words,) if isinstance(words, str) else words

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import JsonValue
 
+from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, WayFound, new_run_id
 from harness.archive.typed_records import RankingHead, checked, recorded_settings
@@ -183,55 +184,29 @@ class RescoreOptions:
 async def rescoring(
     reader: RunReader, changes: Mapping[str, Any], environ: Mapping[str, str], options: RescoreOptions
 ) -> tuple[Trust, JudgingPlan]:
-    """Do as `rescoring_by_jury`, with the agents that `changes` name, or else those of a run that was made here."""
-    if changes.get("judge_agent") is None:
-        trust, plan = rescoring_by_jury(reader, changes, environ, options)
-        return trust, plan if options.free else await with_agents(plan, reader, trust)
-    urls = changes.get("base_url"), changes.get("judge_base_url")
-    trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
-    before = _recorded_in(reader)
-    by_models = {"judge_model": None, "judge_agent_when": "always", **changes}
-    aimed = changed_settings(reader, by_models)
-    aimed = _aimed(aimed, before, by_models) if before else aimed
-    jury = await named_judge(aimed, trust.credentials, options.judge_agents, before and before.model, offline=False)
-    return rescoring_by_jury(reader, by_models, environ, options, jury)
-
-
-async def with_agents(plan: JudgingPlan, reader: RunReader, trust: Trust) -> JudgingPlan:
-    """Return a plan of a recorded judge with those of its agents that this machine's own record lets it load."""
-    if not any(member.agent for member in plan.judge.members):
-        return plan
-    from harness.pipeline.judge_agents import agents_made_here  # noqa: PLC0415 - only where an agent judges
-
-    return replace(plan, judge_agents=await agents_made_here(plan.judge, reader, trust, plan.settings))
-
-
-def _recorded_in(reader: RunReader) -> resolve.JudgeSpec | None:
-    """Return the judge of a run; None for an imported one, of which nothing was judged yet."""
-    return recorded_judge(reader.info.judge, reader.folder / "run.json") if reader.info.judge else None
-
-
-def rescoring_by_jury(
-    reader: RunReader,
-    changes: Mapping[str, Any],
-    environ: Mapping[str, str],
-    options: RescoreOptions,
-    jury: tuple[resolve.JudgeSpec, Mapping[str, LoadedAgent]] | None = None,
-) -> tuple[Trust, JudgingPlan]:
     """Return how an archived run is to be judged under `changes`, and what it may decide. Raises UsageError.
 
-    A `jury` with agents is found out before. A model that is named judges in the place of the run's own agents.
+    Agents judge that `changes` name, else those of a run that was made here; a model that is named judges in their
+    place.
     """
     urls = changes.get("base_url"), changes.get("judge_base_url")
     trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
     changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
-    changes |= {"judge_agent": None} if "judge_model" in changes and not jury else {}
-    settings, credentials = changed_settings(reader, changes), trust.credentials
-    if jury or (judge := _recorded_in(reader)) is None:
-        judge = jury[0] if jury else resolve.resolve_judge(settings, credentials, None, offline=False)
-    elif _JUDGING & changes.keys():
-        aimed = _aimed(settings, judge, changes)
-        judge = resolve.resolve_judge(aimed, credentials, judge.model, offline=judge.offline)
+    if changes.get("judge") == "ruler":  # what the run asked of remarks on pairs
+        changes = {"require_citations": False, **changes}
+    named = changes.get("judge_agent") is not None
+    if named:
+        changes = {"judge_model": None, "judge_agent_when": "always", **changes}
+    elif "judge_model" in changes:
+        changes |= {"judge_agent": None}
+    settings, credentials, judge = changed_settings(reader, changes), trust.credentials, _recorded_in(reader)
+    agents: Mapping[str, LoadedAgent] = {}
+    if judge is None or _JUDGING & changes.keys() or named:
+        aimed, model = (_aimed(settings, judge, changes), judge.model) if judge else (settings, None)
+        if named:
+            judge, agents = await named_judge(aimed, credentials, options.judge_agents, model, offline=False)
+        else:  # no agent is loaded because an archive names it
+            judge = resolve.resolve_judge(aimed, credentials, model, offline=judge is not None and judge.offline)
     for flag, words in (("include", settings.include), ("exclude", settings.exclude)):
         for word in words:
             _check_part(reader, option(flag, word), word)
@@ -243,8 +218,22 @@ def rescoring_by_jury(
     if options.free:
         credentials = credentials.without_calls()
     leanings = leanings_for(settings, judge, rubric, reader)
-    agents: Mapping[str, LoadedAgent] = jury[1] if jury else {}
-    return trust, JudgingPlan(judge, rubric, settings, credentials, leanings=leanings, judge_agents=agents)
+    plan = JudgingPlan(judge, rubric, settings, credentials, leanings=leanings, judge_agents=agents)
+    return trust, plan if agents or options.free else await with_agents(plan, reader, trust)
+
+
+async def with_agents(plan: JudgingPlan, reader: RunReader | ComparisonReader, trust: Trust) -> JudgingPlan:
+    """Return a plan of a recorded judge with those of its agents that this machine's own record lets it load."""
+    if not any(member.agent for member in plan.judge.members):
+        return plan
+    from harness.pipeline.judge_agents import agents_made_here  # noqa: PLC0415 - only where an agent judges
+
+    return replace(plan, judge_agents=await agents_made_here(plan.judge, reader, trust, plan.settings))
+
+
+def _recorded_in(reader: RunReader) -> resolve.JudgeSpec | None:
+    """Return the judge of a run; None for an imported one, of which nothing was judged yet."""
+    return recorded_judge(reader.info.judge, reader.folder / "run.json") if reader.info.judge else None
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:

@@ -134,7 +134,7 @@ def attested(
     store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None = None
 ) -> Generator[None]:
     """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
-    word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, None)
+    word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, Path.cwd())
     key = secrets.token_hex(16)
     addresses = archived_addresses(store.reader.info)
     write = partial(

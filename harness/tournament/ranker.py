@@ -64,7 +64,6 @@ METHODS: Mapping[str, JudgingMethod] = {
             "budget",
             "confidence",
             "judge_repeats",
-            "require_citations",
         ),
         ranks_from_matches=False,
         load_rubric=rubric.load_list_rubric,

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.run_info import append_label
 from harness.comparison.outcomes import paired_rollouts
+from harness.judging.rubric import rubric_source
 from harness.pipeline.comparing.labels import drawn_pairs
 from harness.pipeline.comparing.outcome import comparison_of
 from tests.cli.test_compare import Desk
@@ -170,3 +172,25 @@ def test_labels_that_cannot_be_read_are_named_before_anything_is_spent(compared:
     refused = desk("compare", *runs, "--judge-model", "judge", "--labels", "bad.jsonl")
     assert refused.code == 2
     assert "--labels bad.jsonl, line 1: a and b and label missing" in refused.err_text
+
+
+@pytest.mark.process
+def test_labels_of_plain_answers_fit_where_the_judge_also_reads_what_became_of_their_claims(
+    compared: tuple[Desk, *tuple[str, ...]],
+):
+    desk, *runs = compared
+    file, rubric = write_labels(desk, lambda _: "b", every=2), desk.work / "evidence.md"
+    rubric.write_text(rubric_source("writing").replace("\n---\n", "\nevidence: yes\n---\n", 1))
+    by_evidence = ("compare", *runs, "--judge-model", "judge", "--rubric", str(rubric), "--json")
+    said = json.loads(desk(*by_evidence, "--labels", str(file)).out)
+    try:
+        assert said["results"][0]["people"]["labels"] == 24
+        with ComparisonReader(desk.room.runs / desk.last_comparison()) as reader:
+            read = reader.blobs.get(next(iter(reader.queries())).rollouts[0][1].answer_blob or "")
+            blind = next(drawn_pairs(reader, random.Random(0)))
+        assert "Checked by machine: " in read
+        assert not any("Checked by machine" in text.answer for text in blind.texts)
+        append_label(reader.folder, blind.line("a", "answers"))
+        assert json.loads(desk(*by_evidence).out)["results"][0]["people"]["labels"] == 1
+    finally:  # the others' last comparison is the plain one
+        shutil.rmtree(desk.room.runs / desk.last_comparison())

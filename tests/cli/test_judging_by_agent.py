@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -167,6 +168,36 @@ def test_a_listwise_agent_scores_a_group_at_once(harness: Harness, mark: Path):
     assert done.code == 0, done.err
     assert outputs
     assert all(output[0].startswith("Step 1 ") for output in outputs)
+
+
+def test_a_comparison_is_judged_by_an_agent_and_nothing_is_bought_twice(
+    harness: Harness, mark: Path, tmp_path: Path
+) -> None:
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env, by_agent = {"OPENAI_BASE_URL": endpoint.base_url}, ("--judge-agent", "checks.py:judge", "--json")
+        (tmp_path / "poet.py").write_text(
+            'from agents import Agent\nagent = Agent(name="poet", instructions="Answer.")\n'
+        )
+        rolled_out = ("--queries", "q.txt", "--pairs", "1", "--model", "m")
+        (tmp_path / "q.txt").write_text("Why?\n")
+        sides = ("poet.py", "search", *rolled_out)
+        (tmp_path / "poet.py").write_text('from agents import Agent\nagent = Agent(name="poet")\n')
+        done = harness("compare", *sides, *by_agent, env=env)
+        assert done.code == 0, done.err
+        assert done.json["judge"].startswith("checks-"), done.json["judge"]
+        asked = len(endpoint.of_judge)
+        assert asked == 2 * 2 * 2, "two pairs in both orders, and a look into the record for each"
+        runs = [side["run"] for side in done.json["sides"]]
+        again = harness("compare", *runs, "--pairs", "1", *by_agent, env=env)
+        assert (again.code, again.json["comparison"], len(endpoint.of_judge)) == (0, done.json["comparison"], asked)
+        for part in ("verdicts", "comparisons"):
+            shutil.rmtree(tmp_path / done.json["path"] / part)
+        mark.unlink()
+        stranger = env | {"XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+        refused = harness("resume", done.json["comparison"], env=stranger)
+        assert (refused.code, mark.exists()) == (2, False), refused.err
+        resumed = harness("resume", done.json["comparison"], "--json", env=env)
+        assert (resumed.code, len(endpoint.of_judge)) == (0, 2 * asked), resumed.err
 
 
 def test_no_code_of_the_judges_is_loaded_because_a_strangers_run_names_it(harness: Harness, mark: Path, tmp_path: Path):

@@ -435,7 +435,14 @@ def test_each_juror_has_its_own_address_and_key_and_a_single_key_goes_to_the_fir
         jurors(load({"judge_model": ["j", "k", "l"], "judge_base_url": [OWN, THIRD]}), {})
 
 
-@pytest.mark.parametrize(("name", "value"), [("topology", "none"), ("judge_when", "tied")])
-def test_a_listwise_judge_refuses_what_asks_for_less_judging_than_it_does(name: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} {value} with --judge ruler"):
+@pytest.mark.parametrize(
+    ("name", "value", "flag"),
+    [
+        ("topology", "none", "--topology none"),
+        ("judge_when", "tied", "--judge-when tied"),
+        ("require_citations", True, "--require-citations"),
+    ],
+)
+def test_a_listwise_judge_refuses_what_it_cannot_keep_to(name: str, value: object, flag: str) -> None:
+    with pytest.raises(UsageError, match=f"{flag} with --judge ruler"):
         load({"judge": "ruler", name: value})

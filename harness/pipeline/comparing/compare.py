@@ -128,7 +128,7 @@ class RollOutQuote:
         return total_bounds(self.agent_cost, self.judge_cost)
 
 
-def quote_roll_out(
+async def quote_roll_out(
     sides: Sequence[AnySide], queries: int, run_env: RunEnvironment, options: CompareOptions
 ) -> RollOutQuote:
     """Tell what comparing sides takes, some of which are agents. Raises UsageError for what cannot be compared."""
@@ -136,7 +136,7 @@ def quote_roll_out(
     with ExitStack() as opened:
         runs = [opened.enter_context(RunReader(side)) for side in sides if isinstance(side, Path)]
         of_runs = iter(runs)
-        judging = plan_judging(runs, run_env.environ, options)[1] if runs else agents[0][1]
+        judging = (await plan_judging(runs, run_env.environ, options))[1] if runs else agents[0][1]
         samples = [
             side.settings.n - 1
             if isinstance(side, Prepared)
@@ -256,7 +256,7 @@ class ComparisonResult:
 async def compare_runs(folders: Sequence[Path], run_env: RunEnvironment, options: CompareOptions) -> ComparisonResult:
     """Compare archived runs, buying only the verdicts that are not there; a comparison like it is gone on with."""
     with open_sides(folders) as readers:
-        plan = plan_comparison(readers, run_env.environ, options)
+        plan = await plan_comparison(readers, run_env.environ, options)
         redact, info = new_comparison(plan, run_env)
         folder = comparison_like(info, plan.options.runs_dir, run_env)
         if folder and is_done(folder, plan.sides):

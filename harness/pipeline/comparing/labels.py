@@ -8,8 +8,9 @@ from pathlib import Path
 from harness.archive.comparison_reader import ComparisonReader
 from harness.comparison.next_labels import pairs_to_label
 from harness.comparison.outcomes import PairLabel, PairLabels, PairPlace, paired_rollouts
-from harness.core.comparisons import ComparedQuery, CrossMatch
+from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
 from harness.formats.labelled_pairs import LabelledPair, read_pairs
+from harness.judging.transcript_form import form_of_rendering, split_checked
 from harness.pipeline.comparing.plan import clusters_by_key
 from harness.pipeline.labelling import BlindPair, alternating, kept_labels
 from harness.report.summary.labels import answer_key
@@ -33,7 +34,7 @@ def drawn_pairs(reader: ComparisonReader, rng: random.Random, by: str | None = N
         name, sides, *indices = pair.place
         of_sides = zip(sides, indices, strict=True)
         rollouts = [next(r for r in queries[name].rollouts[side] if r.index == index) for side, index in of_sides]
-        a, b = (Transcript(path=_text(reader, r.path_blob), answer=_text(reader, r.answer_blob)) for r in rollouts)
+        a, b = (Transcript(path=_text(reader, r.path_blob), answer=_answer(reader, r)) for r in rollouts)
         first, second = indices
         weight = round(pair.weight, 6)
         blind = BlindPair(queries[name].text, name, (first, second), (a, b), is_control=False, drawing_weight=weight)
@@ -42,6 +43,12 @@ def drawn_pairs(reader: ComparisonReader, rng: random.Random, by: str | None = N
 
 def _text(reader: ComparisonReader, blob: str | None) -> str:
     return reader.blobs.get(blob) if blob else ""
+
+
+def _answer(reader: ComparisonReader, rollout: ComparedRollout | None) -> str:
+    """Return an answer without what the judge alone reads of its claims."""
+    text = _text(reader, rollout and rollout.answer_blob)
+    return split_checked(text)[0] if form_of_rendering(reader.info.rendering).evidence else text
 
 
 _OF_SECOND = {"a": 0.0, "b": 1.0, "tie": 0.5}
@@ -101,7 +108,5 @@ def _keys(label: LabelledPair) -> tuple[tuple[str, str, str], tuple[str, str, st
 
 
 def _answers(reader: ComparisonReader, query: ComparedQuery, match: CrossMatch) -> tuple[str, str]:
-    first, second = (
-        answer_key(_text(reader, rollout and rollout.answer_blob)) for rollout in paired_rollouts(query, match)
-    )
+    first, second = (answer_key(_answer(reader, rollout)) for rollout in paired_rollouts(query, match))
     return first, second

@@ -156,7 +156,7 @@ class GateRules:
         return InterimRule(looks=self.looks, margin=self.margin) if self.looks > 1 else None
 
 
-def power_check(
+async def power_check(
     sides: Sequence[AnySide],
     queries: Sequence[Query],
     environ: Mapping[str, str],
@@ -173,7 +173,7 @@ def power_check(
         else:
             runs = {at: opened.enter_context(RunReader(folder)) for at, folder in folders.items()}
         agent = sides[0] if isinstance(sides[0], Prepared) and not runs else None
-        judging = agent or plan_judging([*runs.values()], environ, options)[1]
+        judging = agent or (await plan_judging([*runs.values()], environ, options))[1]
         if judging.judge.offline:
             raise UsageError(
                 "no gate: the judge is the embedded one, which says nothing of any LLM; name one with "

@@ -19,9 +19,8 @@ from harness.core.gates import InterimRule
 from harness.core.records import Group, Query
 from harness.core.redaction import Redactor
 from harness.core.settings import as_written
-from harness.judging.judges import PairwiseJudge
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, VerdictCache
+from harness.judging.verdict_cache import PairJury, PairLedger, VerdictCache
 from harness.pipeline.comparing.sides import (
     Draw,
     SharedQuery,
@@ -31,13 +30,14 @@ from harness.pipeline.comparing.sides import (
     takes_part,
 )
 from harness.pipeline.judge_inputs import whole_text
-from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring_by_jury
+from harness.pipeline.plan import JudgingPlan, RescoreOptions, rescoring
 from harness.pipeline.resolve import JudgeSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import open_judge_models
 from harness.pipeline.trust import Trust
+from harness.rollouts.loading import LoadedAgent
 from harness.tournament.group import Rules, rules_of
-from harness.tournament.pairwise import play_cross, shared_task
+from harness.tournament.pairwise import play_cross, seat_pair_jury, shared_task
 
 _CROSS = {"judge": "pairwise", "topology": "arena", "order": "both", "include": (), "exclude": (), "judge_batch": False}
 """What a comparison needs whatever the runs were ranked by. It asks at once, and not at the price of batches."""
@@ -66,6 +66,8 @@ class CompareOptions:
     """Whether keys may go wherever the runs say."""
     only: frozenset[str] | None = None
     """The ids, on the first side, of the queries to compare; None: all that are shared."""
+    judge_agents: Sequence[LoadedAgent] = ()
+    """The agents that judge, where they are given as objects."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class ComparisonPlan:
         return Draw(self.options.pairs, self.judging.settings.seed, runs)
 
 
-def plan_comparison(
+async def plan_comparison(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> ComparisonPlan:
     """Return how runs are to be compared. Raises UsageError."""
@@ -108,21 +110,21 @@ def plan_comparison(
             raise UsageError(
                 f"{option('cluster', options.cluster)}: no query that the runs share has this key in its metadata"
             )
-    trust, judging = plan_judging(readers, environ, options)
+    trust, judging = await plan_judging(readers, environ, options)
     plan = ComparisonPlan(judging, compared_sides(readers, queries), queries, trust, options)
     embedded = [f"{side.label} ({side.run})" for side in plan.sides if side.offline]
     check_offline(embedded, judging.judge, allowed=options.allow_offline)
     return plan
 
 
-def plan_judging(
+async def plan_judging(
     readers: Sequence[RunReader], environ: Mapping[str, str], options: CompareOptions
 ) -> tuple[Trust, JudgingPlan]:
     """Return how the cross matches of runs are judged, and what the run may decide that says so. Raises UsageError."""
     # that of the oldest run that has a judge, whichever side was named first
     base = min(readers, key=lambda reader: (not reader.info.judge, reader.info.created_at, reader.info.id))
-    how = RescoreOptions(trust_archive=options.trust_archive)
-    return rescoring_by_jury(base, {**options.changes, **_CROSS}, environ, how)
+    how = RescoreOptions(trust_archive=options.trust_archive, judge_agents=options.judge_agents)
+    return await rescoring(base, {**options.changes, **_CROSS}, environ, how)
 
 
 def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -> None:
@@ -134,7 +136,9 @@ def check_offline(embedded: Sequence[str], judge: JudgeSpec, *, allowed: bool) -
     raise UsageError(f"{what}, so that the comparison would say nothing of any LLM: {switch('allow_offline')} compares")
 
 
-_SAME_SETTINGS = ("judge_budget", "judge_repeats", "jury", "show_instructions", "require_citations", "seed")
+_SAME_SETTINGS = (
+    *("judge_budget", "judge_repeats", "jury", "show_instructions", "require_citations", "judge_agent_when", "seed"),
+)
 """Settings that decide what is judged; the others decide how fast and how dear."""
 
 
@@ -303,8 +307,8 @@ async def open_cross_judge(
     """Give the jury of a comparison, which looks in `cache` before it is asked."""
     judging, rubric = plan.judging, plan.judging.rubric
     rules = rules_of(judging.settings, judging.judge.counter, rubric.rendering)
-    async with open_judge_models(judging.judge, judging.settings, judging.credentials, cache.store, run_env) as models:
+    parts = judging.judge, judging.settings, judging.credentials, cache.store, run_env
+    async with open_judge_models(*parts, agents=None if cache.free else judging.judge_agents) as models:
         assert isinstance(rubric, Rubric), "a comparison is judged in pairs"  # noqa: S101 - for the type checker
-        cite = rules.require_citations
-        jurors = [CachedPairJudge(PairwiseJudge(model, rubric, require_citations=cite), cache) for model in models]
-        yield CrossJudge(PairJury(jurors, rules.averaging), rules, plan.draw, plan.options.task)
+        jury = seat_pair_jury(models, rubric, cache, rules).jury
+        yield CrossJudge(jury, rules, plan.draw, plan.options.task)

@@ -41,7 +41,7 @@ from harness.pipeline.comparing.plan import (
 )
 from harness.pipeline.comparing.sides import compared_sides, match_queries, open_sides
 from harness.pipeline.judge_inputs import rubric_as_begun
-from harness.pipeline.plan import JudgingPlan, NamedAddresses, new_run, places_of_begun, recorded_judge
+from harness.pipeline.plan import JudgingPlan, NamedAddresses, new_run, places_of_begun, recorded_judge, with_agents
 from harness.pipeline.resolve import make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.runs import RunResult, resume_run
@@ -126,6 +126,7 @@ async def resume_comparison(
     named: NamedAddresses | None = None,
     rubric_word: str | None = None,
     trust_archive: bool = False,
+    judge_agents: Mapping[str, LoadedAgent] | None = None,
     spent: float = 0.0,
 ) -> compare.ComparisonResult | None:
     """Do what is missing of a comparison, under its own settings; None if nothing is.
@@ -134,6 +135,7 @@ async def resume_comparison(
     from a stranger and names no folder. Rollouts are run only for a comparison that was begun on this machine, or with
     `trust_archive`: else it would write to runs that it merely names. `changes` are what today's user says of money.
     The agents of sides still to be run are in `agents`, by their runs' ids, or found as `resume` finds a run's.
+    `judge_agents` judge, by identity, else those that a comparison which was begun here names.
     `spent` (USD) counts against --max-cost: what their models were asked before.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged.
     """
@@ -150,6 +152,11 @@ async def resume_comparison(
         return rolled_out
     with open_sides(folders) as readers:
         plan = _as_begun(info, readers, changes, trust, folder, runs_dir, rubric_word)
+        if judge_agents:
+            judging = replace(plan.judging, judge_agents=judge_agents)
+        else:
+            judging = await with_agents(plan.judging, comparison, trust)
+        plan = replace(plan, judging=judging)
         if not rolled_out.spent and is_done(folder, plan.sides):
             return None
         NamedAddresses(judge_base_url=named.judge_base_url).check((None,), plan.judging.judge)
@@ -252,10 +259,10 @@ async def quote_sides(
     """Tell what `compare_sides` takes, without buying or writing anything. Raises UsageError."""
     if folders := _all_runs(sides):
         with open_sides(folders) as readers:
-            plan = plan_comparison(readers, run_env.environ, options)
+            plan = await plan_comparison(readers, run_env.environ, options)
             with open_verdict_sources(plan, readers, run_env) as reuse_sources:
                 return await compare.quote_plan(plan, readers, reuse_sources, run_env)
-    return compare.quote_roll_out(sides, len(queries), run_env, options)
+    return await compare.quote_roll_out(sides, len(queries), run_env, options)
 
 
 def _all_runs(sides: Sequence[compare.AnySide]) -> list[Path] | None:
@@ -272,7 +279,7 @@ async def compare_sides(
     """
     if folders := _all_runs(sides):
         return await compare.compare_runs(folders, run_env, options)
-    compare.quote_roll_out(sides, len(queries), run_env, options)  # refuses what cannot be compared
+    await compare.quote_roll_out(sides, len(queries), run_env, options)  # refuses what cannot be compared
     made: dict[Path, LoadedAgent | None] = {}
     try:
         new = iter(settled := await with_ways([side for side in sides if not isinstance(side, Path)], run_env))
@@ -290,7 +297,7 @@ async def compare_sides(
                 folders.append(store.folder)
             made[store.folder] = loaded
         with open_sides(folders) as readers:
-            plan = plan_comparison(readers, run_env.environ, replace(options, allow_offline=True))
+            plan = await plan_comparison(readers, run_env.environ, replace(options, allow_offline=True))
             compared = zip(plan.sides, folders, strict=True)
             to_run = tuple(side.model_copy(update={"to_run": folder in made}) for side, folder in compared)
             redact, info = new_comparison(replace(plan, sides=to_run), run_env)
@@ -305,6 +312,7 @@ async def compare_sides(
             runs_dir=runs_dir,
             agents=agents,
             folders=folders,
+            judge_agents=plan.judging.judge_agents,
             spent=sum(side.way_found.cost.known for side in settled if side.way_found),
         )
     except (HarnessError, ExceptionGroup):
