@@ -6,7 +6,7 @@ import logging
 import math
 import pkgutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from harness.api.outside import (
     Logged,
     door,
     handed_out,
+    judge_objects,
     loaded_agent,
     named_credentials,
     ranking_handed_out,
@@ -30,7 +31,17 @@ from harness.api.outside import (
     why_missing,
 )
 from harness.archive.store import MemoryStore, Store
-from harness.core.errors import HarnessError, JudgeFailed, Refused, UsageError, as_spoken, counted, first_error, quoted
+from harness.core.errors import (
+    HarnessError,
+    JudgeFailed,
+    Refused,
+    UsageError,
+    as_spoken,
+    counted,
+    first_error,
+    option,
+    quoted,
+)
 from harness.core.progress import NO_DEADLINE, Deadline, Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Bill, Group, Query, build_records
@@ -49,9 +60,9 @@ from harness.pipeline.app_checks import check_app
 from harness.pipeline.engines import open_engine
 from harness.pipeline.judge_inputs import load_named_rubric, refuse_profile, with_profile
 from harness.pipeline.model_names import NamedModel, models_looked_up, models_of_agent, models_of_judge
-from harness.pipeline.plan import JudgingPlan, prepare
+from harness.pipeline.plan import JudgingPlan, named_judge, prepare
 from harness.pipeline.rank_groups import rank_alone
-from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent, resolve_judge
+from harness.pipeline.resolve import AgentSpec, check_prices, make_ceiling, make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import maker_elsewhere, open_ranker
 from harness.pipeline.varying import refuse_asking, settle_vary
@@ -117,6 +128,7 @@ async def rank(
 ) -> GroupRanking:
     """Judge and rank a group. `judge` is a model's name, a Judge of your own, or None for the agent's own model.
 
+    `judge_agent` names or is an Agent that judges; with a model's name both do. It reads what files `store` holds.
     With a `store` verdicts that it holds are not bought again. A group rolled out on the embedded model is judged
     by the embedded judge unless another is named. Raises UsageError; Refused (out of quota: OutOfQuota) where the
     judge's endpoint turns the first call down; JudgeFailed where a judge of your own returns no verdict.
@@ -127,6 +139,7 @@ async def rank(
             "is harness.rank_messages(message_lists, judge_model=...)"
         )
     chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), read_run_env(progress)
+    agents = judge_objects(settings)
     cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
     judging: JudgingPlan | Judge
     if judge is None or isinstance(judge, str):  # the model named, else the one that the group was rolled out on
@@ -135,9 +148,12 @@ async def rank(
             replace(chosen, judge_model=judge or chosen.judge_model),
             named_credentials(chosen, run_env),
         )
-        spec = resolve_judge(named, credentials, next(iter(models), None), offline=OFFLINE_MODEL in models)
+        asked, offline = next(iter(models), None), OFFLINE_MODEL in models
+        spec, judges = await named_judge(named, credentials, agents, asked, offline=offline)
         rubric = load_named_rubric(chosen)
-        judging = JudgingPlan(spec, rubric, with_profile(chosen, spec, rubric), credentials)
+        judging = JudgingPlan(spec, rubric, with_profile(chosen, spec, rubric), credentials, judge_agents=judges)
+    elif chosen.judge_agent is not None:
+        raise UsageError(f"judge and {option('judge_agent')}: give one, or a model's name as judge for a jury of both")
     else:
         judging = judge
     async with _open_ranker(judging, chosen, cache, run_env) as ranker:
@@ -199,7 +215,7 @@ async def best_of(
     run_env = replace(read_run_env(progress), deadline=ends)
     (asked,) = make_queries([query])
     loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
-    work = await _prepared(loaded, judge, chosen, run_env, store)
+    work = await _prepared(loaded, judge, chosen, run_env, store, judge_objects(settings))
     await check_app(work.agent, chosen, [asked])
     await my_turn()
     maker = maker_elsewhere(work.settings)
@@ -281,14 +297,19 @@ class _Work:
 
 
 async def _prepared(
-    loaded: LoadedAgent, judge: str | Judge | None, settings: Settings, run_env: RunEnvironment, store: Store | None
+    loaded: LoadedAgent,
+    judge: str | Judge | None,
+    settings: Settings,
+    run_env: RunEnvironment,
+    store: Store | None,
+    judge_agents: Sequence[LoadedAgent],
 ) -> _Work:
     redact = make_redactor(loaded, settings, run_env.environ)
     store = store or MemoryStore(redact)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
         await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
-        plan = replace(await prepare(loaded, settings, run_env.environ), judge_may_fail=True)
+        plan = replace(await prepare(loaded, settings, run_env.environ, (), judge_agents), judge_may_fail=True)
         settings = replace(settings, vary=plan.settings.vary)
         refuse_asking(settings)
         return _Work(plan.agent, plan, settings, run_env, store, make_ceiling(settings, plan.judge, plan.agent))

@@ -20,7 +20,6 @@ from harness.core.errors import ExitCode, Interrupted, UsageError, command, coun
 from harness.core.progress import now
 from harness.doctor.calibration import (
     Calibration,
-    bundled_pairs,
     calibrate,
     calibration_json,
     calibration_lines,
@@ -28,11 +27,11 @@ from harness.doctor.calibration import (
 )
 from harness.doctor.checks import Check, DoctorRequest, Status
 from harness.doctor.free_checks import run_free_checks
-from harness.doctor.from_python import judge_to_check
+from harness.doctor.from_python import judges_to_check, pairs_to_ask
+from harness.doctor.judges_compared import agreement_lines, figure_rows, judges_compared_json
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
 from harness.doctor.probing import judge_probes, plan_probes
-from harness.formats.labelled_pairs import read_pairs
 from harness.report.learnt_judges import leaning_words, leanings_json
 from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text
 from harness.report.text import beginning
@@ -151,28 +150,52 @@ def _probe(caller: Caller, run: str, flags: Mapping[str, Any]) -> ExitCode:
 
 def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Caller) -> ExitCode:
     """Ask the judge about every pair and print how often it is right; return the exit code."""
-    labelled = read_pairs(pairs) if pairs else bundled_pairs()
-    spec, rubric = judge_to_check(anyio.run(run_free_checks, request, None))
-    calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
+    asked = judges_to_check(anyio.run(run_free_checks, request, None), request)
+    labelled = pairs_to_ask(asked, pairs, runs_folder(caller))
+    calibrations = [judge.calibration(labelled, request.secrets) for judge in asked]
     console, pairs_asked = stderr(), counted(len(labelled), "pair")
+    places = dict.fromkeys(judge.spec.places for judge in asked)
     console.print(
-        f"asking {spec.places}: {counted(count_calibration_calls(labelled), 'call')} for {pairs_asked}, "
-        f"each in both orders (rubric: {rubric.name}); verdicts are not kept on disk",
+        f"asking {', '.join(places)}: {counted(len(asked) * count_calibration_calls(labelled), 'call')} for "
+        f"{pairs_asked}, each in both orders (rubric: {asked[0].rubric.name}); verdicts are not kept on disk",
         soft_wrap=not console.is_terminal,
     )
-    if spec.offline:
+    if any(judge.spec.offline for judge in asked):
         console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
     try:
-        with ProgressBars(console, quiet=False) as bars:
-            anyio.run(calibrate, spec, rubric, request, calibration, bars)
+        for judge, calibration in zip(asked, calibrations, strict=True):
+            with ProgressBars(console, quiet=False) as bars:
+                anyio.run(calibrate, judge, request, calibration, bars)
     except KeyboardInterrupt:
-        _print_calibration(calibration, caller)
-        raise Interrupted(f"interrupted after {len(calibration.trials)} of {pairs_asked}") from None
-    return _print_calibration(calibration, caller)
+        _print_calibrations(calibrations, caller)
+        done = sum(len(calibration.trials) for calibration in calibrations)
+        raise Interrupted(f"interrupted after {done} of {counted(len(asked) * len(labelled), 'pair')}") from None
+    return _print_calibrations(calibrations, caller)
 
 
-def _print_calibration(calibration: Calibration, caller: Caller) -> ExitCode:
-    """Print how often the judge is right; return the exit code."""
+def _print_calibrations(calibrations: Sequence[Calibration], caller: Caller) -> ExitCode:
+    """Print how often each judge is right; return the exit code."""
+    if len(calibrations) == 1:
+        _print_calibration(calibrations[0], caller)
+    elif caller.as_json:
+        print_json(judges_compared_json(calibrations))
+    else:
+        for number, each in enumerate(calibrations, 1):
+            stdout().print(visible_text((f"{number}", "bold"), f"  {each.judge}, rubric {each.rubric}"))
+        columns = [Column("", 1), *(Column(str(number), 1) for number in range(1, len(calibrations) + 1))]
+        for line in table_lines(columns, list(figure_rows(calibrations)), stdout().width):
+            stdout().print(line)
+        for line in agreement_lines(calibrations):
+            stdout().print(visible_text(line))
+    if any(each.out_of_quota for each in calibrations):
+        return ExitCode.BUDGET
+    if not any(each.pairs_right.whole for each in calibrations):
+        return ExitCode.NOTHING_RANKABLE
+    return ExitCode.FAILURES if any(each.failures for each in calibrations) else ExitCode.DONE
+
+
+def _print_calibration(calibration: Calibration, caller: Caller) -> None:
+    """Print how often the one judge is right."""
     if caller.as_json:
         print_json(calibration_json(calibration))
     else:
@@ -188,8 +211,3 @@ def _print_calibration(calibration: Calibration, caller: Caller) -> ExitCode:
                 console.print(line)
         for line in calibration_lines(calibration):
             console.print(visible_text(line))
-    if calibration.out_of_quota:
-        return ExitCode.BUDGET
-    if not calibration.pairs_right.whole:
-        return ExitCode.NOTHING_RANKABLE
-    return ExitCode.FAILURES if calibration.failures else ExitCode.DONE

@@ -157,14 +157,15 @@ doctor_command = options.declared(
     options.run_agent_option,
     options.setting_options(
         *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline"),
-        *("judge_timeout", "give_up", "approve"),
+        *("judge_agent", "judge_agent_when", "judge_max_turns", "judge_timeout", "give_up", "approve"),
     ),
     options.config_option,
     options.flag("--live", "Ask the models too: one small call for each thing that only they can tell."),
     options.flag("--judge", "Ask the judge about pairs with known answers, and say how often it is right."),
     options.file_option(
         "--pairs",
-        "With --judge: your own pairs, JSONL or CSV: query, a, b, label a|b|tie; or query, chosen, rejected. "
+        "With --judge: your own pairs, JSONL or CSV: query, a, b, label a|b|tie; or query, chosen, rejected; or run, "
+        "query_id, rollouts (two numbers), label. "
         "[default: packaged]",
     ),
     click.option(

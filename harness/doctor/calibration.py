@@ -2,19 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from importlib.resources import files
+from statistics import fmean
 
 from harness.archive.store import MemoryStore
+from harness.core.cost import total_cost
 from harness.core.errors import HarnessError, first_error
 from harness.core.progress import Progress
 from harness.core.rankings import Judged, Unjudged, Winner
 from harness.doctor.checks import DoctorRequest, printable
+from harness.doctor.recorded_pairs import AnyPair, RecordedPair
+from harness.endpoints.credentials import Credentials
 from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
+from harness.judging.transcript_form import form_of_rendering
 from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
 from harness.pipeline.open_groups import for_each
 from harness.pipeline.resolve import JudgeSpec
@@ -25,7 +30,9 @@ from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.ranking.topology import exact
 from harness.report.json import share_json
 from harness.report.judge_quality import first_wins_meaning, information_words, share_words
-from harness.report.text import beginning, signed
+from harness.report.text import beginning, dollars, signed
+from harness.rollouts.loading import LoadedAgent
+from harness.transcripts.tokens import transcript_budget
 
 
 def bundled_pairs() -> list[LabelledPair]:
@@ -42,14 +49,15 @@ _B_FIRST: Mapping[Winner, Label] = {"A": "b", "B": "a", "tie": "tie"}
 class Trial:
     """A pair and the verdicts on it, one an order. Two equal texts have the same one in both places."""
 
-    pair: LabelledPair
+    pair: AnyPair
     a_first: Judged | Unjudged
     b_first: Judged | Unjudged
 
     @property
     def is_identical(self) -> bool:
         """Whether the two texts are equal, so that there is one verdict."""
-        return self.a_first.key == self.b_first.key
+        a, b = self.pair.sides
+        return a.hash == b.hash
 
     @property
     def label(self) -> Label:
@@ -156,7 +164,7 @@ class Calibration(_Results):
 
     judge: str
     rubric: str
-    pairs: Sequence[LabelledPair]
+    pairs: Sequence[AnyPair]
     secrets: tuple[str, ...] = ()
     """Texts that are never printed, even where an endpoint quotes them."""
     trials: list[Trial] = field(default_factory=list[Trial])
@@ -170,6 +178,23 @@ class Calibration(_Results):
     def identical_pairs(self) -> int:
         """Pairs of equal texts that were judged."""
         return sum(t.is_identical for t in self.trials if t.judged_label)
+
+    @property
+    def verdicts(self) -> Sequence[Judged | Unjudged]:
+        """What was bought: every verdict once, the failed ones among them."""
+        return [*{v.key: v for trial in self.trials for v in (trial.a_first, trial.b_first)}.values()]
+
+    @property
+    def usd(self) -> float | None:
+        """What a verdict cost, the mean; None where a price is not known."""
+        cost = total_cost(verdict.cost for verdict in self.verdicts).usd
+        return None if cost is None or not self.verdicts else cost / len(self.verdicts)
+
+    @property
+    def seconds(self) -> float | None:
+        """What a verdict took, the mean."""
+        took = [verdict.duration_s for verdict in self.verdicts]
+        return fmean(took) if took else None
 
     @property
     def bias(self) -> tuple[float, float] | None:
@@ -206,33 +231,51 @@ class Calibration(_Results):
         return [ClassResult(name, trials) for name, trials in trials_by_class.items()]
 
 
-def count_calibration_calls(pairs: Sequence[LabelledPair]) -> int:
+def count_calibration_calls(pairs: Sequence[AnyPair]) -> int:
     """Return how many judge calls pairs take, repair turns aside: two each, one for two equal texts."""
     shown = [(pair.query, *(side.hash for side in pair.sides)) for pair in pairs]
     return len({key for query, a, b in shown for key in ((query, a, b), (query, b, a))})
 
 
-async def calibrate(
-    spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, calibration: Calibration, progress: Progress
-) -> None:
+@dataclass(frozen=True)
+class JudgeToCheck:
+    """A judge that is to be calibrated, and what it goes by."""
+
+    spec: JudgeSpec
+    rubric: Rubric
+    credentials: Credentials
+    agents: Mapping[str, LoadedAgent]
+
+    def calibration(self, pairs: Sequence[AnyPair], secrets: tuple[str, ...]) -> Calibration:
+        """Return the calibration that is to be filled."""
+        label = f"{self.rubric.label} with evidence" if self.rubric.evidence else self.rubric.label
+        return Calibration(self.spec.identity, label, pairs=pairs, secrets=secrets)
+
+
+async def calibrate(asked: JudgeToCheck, request: DoctorRequest, calibration: Calibration, progress: Progress) -> None:
     """Ask the judge about every pair of `calibration` in both orders; each trial is added to it when it ends.
 
     The verdicts are kept in memory alone. Raises Refused where the first call is refused.
     """
     store, run_env = MemoryStore(), RunEnvironment(request.environ, request.clock, progress)
     trials: dict[int, Trial] = {}
+    budget = transcript_budget(request.settings.judge_budget, asked.spec.counter)
+    form = form_of_rendering(asked.rubric.rendering, budget, records=asked.spec.agent is not None)
     calls = count_calibration_calls(calibration.pairs)
     progress.total("judging", calls, calls)
     try:
-        async with open_judge_models(spec, request.settings, request.credentials, store, run_env) as (model,):
-            judge = PairwiseJudge(model, rubric)
-            cached_judge = CachedPairJudge(judge, VerdictCache(store, progress))
-            calibration.judge = judge.identity
+        parts = asked.spec, request.settings, asked.credentials, store, run_env
+        async with open_judge_models(*parts, agents=asked.agents) as (model,):
+            cached_judge = CachedPairJudge(PairwiseJudge(model, asked.rubric), VerdictCache(store, progress))
 
-            async def try_pair(numbered: tuple[int, LabelledPair]) -> None:
+            async def try_pair(numbered: tuple[int, AnyPair]) -> None:
                 number, pair = numbered
                 task, ledger = Task("pair", pair.query), PairLedger()
-                a, b = pair.sides
+                if isinstance(pair, RecordedPair):
+                    task, (a, b) = replace(task, reference=pair.reference), pair.shown(form)
+                    pair.keep_files(store)
+                else:
+                    a, b = pair.sides
                 a_first, b_first = [await cached_judge.get(ledger, task, *shown) for shown in ((a, b), (b, a))]
                 trials[number] = Trial(pair, a_first, b_first)
                 calibration.trials = [trials[k] for k in sorted(trials)]
@@ -270,6 +313,9 @@ def calibration_lines(calibration: Calibration) -> Iterator[str]:
     if calibration.bias:
         points, error = calibration.bias
         yield f"standing first is worth {signed(points)} points (standard error {error:.2f})"
+    if calibration.seconds is not None:
+        cost = "of unknown cost" if calibration.usd is None else f"for {dollars(calibration.usd)}"
+        yield f"a verdict: {calibration.seconds:.1f} s, {cost}"
     yield from _weaknesses(calibration)
 
 
@@ -320,6 +366,8 @@ def calibration_json(calibration: Calibration) -> dict[str, object]:
         "flips": share_json(tally.flips),
         "information": asdict(tally.orders.information),
         "first_wins": share_json(tally.first_wins),
+        "usd": calibration.usd,
+        "seconds": calibration.seconds,
         "first_side": {"points": bias[0], "standard_error": bias[1]} if bias else None,
         "classes": {
             row.name: {

@@ -16,6 +16,7 @@ from harness.core.settings_sources import load, merge_sources
 from harness.core.unicode import with_placeholder
 from harness.endpoints.address import secrets_in
 from harness.endpoints.credentials import Credentials
+from harness.rollouts.loading import LoadedAgent
 from harness.transcripts.clean_text import clean
 
 
@@ -28,6 +29,8 @@ class DoctorRequest:
     config: Path | None
     environ: Mapping[str, str]
     clock: Clock
+    judge_agents: Sequence[LoadedAgent] = ()
+    """The agents that judge, where the flags have objects."""
     program: str = "python -m harness"
     """How the harness is called from here."""
 

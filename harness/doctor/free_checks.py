@@ -5,9 +5,9 @@ import random
 import shlex
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,15 @@ from harness.core.settings import DEFAULT_RUBRIC, JUDGE_KEY, Settings
 from harness.core.unicode import without_credentials
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.local_servers import LOOPBACK, server_checks, usual_model
-from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers, judge_endpoint, jurors
+from harness.endpoints.address import AGENT_KEY, OPENAI_HOST, Endpoint, agent_servers
 from harness.endpoints.credentials import AGENT_URL
 from harness.endpoints.model_list import ModelList
 from harness.judging.rubric import Rubric, load_rubric
 from harness.pipeline.app_checks import check_app
 from harness.pipeline.model_names import NamedModel, models_of_agent, models_of_judge, read_lists
-from harness.pipeline.resolve import AgentSpec, JudgeSpec, resolve_agent, resolve_judge
+from harness.pipeline.plan import named_judge
+from harness.pipeline.resolve import AgentSpec, JudgeSpec, member_keys, resolve_agent
+from harness.pipeline.stages import judge_endpoints
 from harness.rollouts.app_parts import RUN_PARTS
 from harness.rollouts.capture import check_tracing
 from harness.rollouts.graph import reachable
@@ -146,27 +148,30 @@ def endpoint_check(request: DoctorRequest, endpoint: Endpoint | None) -> Check:
     return Check("endpoint", "ok", finding)
 
 
-def judge_checks(request: DoctorRequest, agent: CheckedAgent | None) -> tuple[JudgeSpec | None, list[Check]]:
-    """Resolve the judge as a run does. Return the judge, None where that fails, with the checks of each juror."""
+async def judge_checks(
+    request: DoctorRequest, agent: CheckedAgent | None
+) -> tuple[JudgeSpec | None, Mapping[str, LoadedAgent], list[Check]]:
+    """Resolve the judge as a run does. Return it, None where that fails, its agents, and the checks of each juror."""
     if agent is None:
-        return None, [Check("judge", "skipped", "it depends on the agent")]
+        return None, {}, [Check("judge", "skipped", "it depends on the agent")]
+    settings, credentials, model = request.settings, request.credentials, agent.spec.model
     try:
-        spec = resolve_judge(request.settings, request.credentials, agent.spec.model, offline=agent.spec.offline)
-        seats = jurors(request.settings, request.credentials)
-        endpoints = [judge_endpoint(*seat) for seat in seats]
+        spec, agents = await named_judge(settings, credentials, request.judge_agents, model, offline=agent.spec.offline)
+        endpoints = judge_endpoints(spec, settings, credentials, agents)
     except UsageError as exc:
-        return None, [failed_check("judge", exc)]
+        return None, {}, [failed_check("judge", exc)]
     checks: list[Check] = []
-    for juror, endpoint, (_, credentials) in zip(spec.members, endpoints, seats, strict=True):
-        if juror.offline or endpoint is None:
-            checks.append(Check("judge", "ok", f"{juror.model}, the embedded one"))
+    for (juror, endpoint), (_, keys) in zip(endpoints, member_keys(spec, settings, credentials), strict=True):
+        if endpoint is None:
+            why = "on models of its own" if juror.agent else "the embedded one"
+            checks.append(Check("judge", "ok", f"{juror.model}, {why}"))
             continue
-        environ, agent_key = credentials.environ, credentials.environ.get(AGENT_KEY, "").strip()
+        environ, agent_key = keys.environ, keys.environ.get(AGENT_KEY, "").strip()
         shares_key = agent_key and not environ.get(JUDGE_KEY) and endpoint.key.get_secret_value() == agent_key
         variable, state = (AGENT_KEY, "serves the judge too") if shares_key else (JUDGE_KEY, "is set")
         of_key = _key_check("judge key", variable, environ.get(variable), endpoint, state)
         checks += [_juror_check(request, agent, juror, endpoint), of_key]
-    return spec, checks
+    return spec, agents, checks
 
 
 async def model_list_checks(request: DoctorRequest, agent: CheckedAgent | None, judge: JudgeSpec | None) -> list[Check]:
@@ -225,12 +230,13 @@ def _how_to_run_for_real(request: DoctorRequest) -> str:
 
 
 def _juror_check(request: DoctorRequest, agent: CheckedAgent, spec: JudgeSpec, endpoint: Endpoint) -> Check:
-    finding = f"{spec.model} at {endpoint.host}, API {spec.api}"
+    who = f"agent {spec.model}, on {spec.asked}" if spec.agent else spec.model
+    finding = f"{who} at {endpoint.host}, API {spec.api}"
     agents = agent.spec.endpoint
-    if agents and spec.model == agent.spec.model and endpoint.host == agents.host:
+    if agents and spec.asked == agent.spec.model and endpoint.host == agents.host:
         finding = f"{finding}: the agent's own model, and judges favour their own"
         return Check("judge", "warn", finding, "name another with --judge-model")
-    origin = request.origin("judge_model")
+    origin = request.origin("judge_agent" if spec.agent else "judge_model")
     return Check("judge", "ok", f"{finding} (by {origin})" if origin else finding)
 
 
@@ -291,6 +297,8 @@ class Findings:
     agent: CheckedAgent | None = None
     judge: JudgeSpec | None = None
     rubric: Rubric | None = None
+    judge_agents: Mapping[str, LoadedAgent] = field(default_factory=dict[str, LoadedAgent])
+    """Those of the judge, by identity."""
 
 
 async def run_free_checks(request: DoctorRequest, ports: Sequence[int] | None) -> Findings:
@@ -301,6 +309,7 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int] | None) -
     """
     checks = machine_checks()
     agent, judge, rubric, endpoint, is_unknown = None, None, None, None, False
+    judge_agents: Mapping[str, LoadedAgent] = {}
     try:
         servers = () if request.settings.offline else agent_servers(request.settings, request.credentials)
     except UsageError as exc:
@@ -311,7 +320,7 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int] | None) -
             agent, of_agent = await check_agent(request, load_agent(request.agent, Path.cwd()))
         except HarnessError as exc:
             of_agent, is_unknown = [failed_check("agent", exc)], isinstance(exc, NoSuchAgent)
-        judge, of_judge = judge_checks(request, agent)
+        judge, judge_agents, of_judge = await judge_checks(request, agent)
         try:
             rubric = load_rubric(request.settings.rubric or (agent and agent.spec.loaded.rubric) or DEFAULT_RUBRIC)
             of_rubric = Check("rubric", "ok", rubric.label)
@@ -331,4 +340,4 @@ async def run_free_checks(request: DoctorRequest, ports: Sequence[int] | None) -
     checks.append(run_check(request, failed, agent, judge, unknown=is_unknown))
     checks += await server_checks(request, ports or (), endpoint)
     printed = tuple(fit_to_print(check, request.secrets) for check in checks)
-    return Findings(checks=printed, agent=agent, judge=judge, rubric=rubric)
+    return Findings(checks=printed, agent=agent, judge=judge, rubric=rubric, judge_agents=judge_agents)

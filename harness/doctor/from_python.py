@@ -6,20 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from harness.core.errors import UsageError, as_spoken, option
+from harness.core.errors import UsageError, as_spoken
 from harness.core.progress import Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind
 from harness.core.settings import JUDGE_KEY
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
-from harness.doctor.calibration import Calibration, bundled_pairs, calibrate, calibration_json
+from harness.doctor.calibration import JudgeToCheck, bundled_pairs, calibrate, calibration_json
 from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks
+from harness.doctor.judges_compared import judges_compared_json
 from harness.doctor.live_checks import run_live_checks
-from harness.formats.labelled_pairs import read_pairs
-from harness.judging.rubric import Rubric
-from harness.pipeline.resolve import JudgeSpec
+from harness.doctor.recorded_pairs import AnyPair, planted_pairs, read_any_pairs
+from harness.pipeline.resolve import member_keys
+from harness.rollouts.loading import from_object
 
 
 def _ports(value: Any) -> str | None:
@@ -60,33 +61,54 @@ async def check_judge(
 ) -> dict[str, Any]:
     """Ask the judge about pairs with known answers, and return what `harness doctor --judge --json` prints.
 
-    `pairs` is a file of your own pairs; None are the packaged ones. Raises UsageError where there is no judge, Refused
-    where the first call is refused.
+    `pairs` is a file of your own pairs; None are the packaged ones. Several judges are compared: `judges` holds what
+    each comes to. Raises UsageError where there is no judge, Refused where the first call is refused.
     """
-    labelled = bundled_pairs() if pairs is None else read_pairs(Path(pairs))
     request = _request("search", settings)
-    spec, rubric = judge_to_check(await run_free_checks(request, None))
-    calibration = Calibration(spec.model, rubric.label, pairs=labelled, secrets=request.secrets)
-    await calibrate(spec, rubric, request, calibration, progress or Silent())
-    return calibration_json(calibration)
+    asked = judges_to_check(await run_free_checks(request, None), request)
+    labelled = pairs_to_ask(asked, Path(pairs) if pairs is not None else None, request.settings.runs_dir)
+    calibrations = [judge.calibration(labelled, request.secrets) for judge in asked]
+    for judge, calibration in zip(asked, calibrations, strict=True):
+        await calibrate(judge, request, calibration, progress or Silent())
+    return calibration_json(calibrations[0]) if len(calibrations) == 1 else judges_compared_json(calibrations)
 
 
 check_judge_sync = in_step(check_judge)
 check_setup_sync = in_step(check_setup)
 
 
-def judge_to_check(findings: Findings) -> tuple[JudgeSpec, Rubric]:
-    """Return the one judge that the free checks found, and its rubric. Raises UsageError where there is none."""
+def judges_to_check(findings: Findings, request: DoctorRequest) -> list[JudgeToCheck]:
+    """Return the judges that the free checks found. Raises UsageError where there is none.
+
+    A model goes by a rubric with `evidence: yes` twice: first without what a program found in the answers.
+    """
     failed = [check for check in findings.checks if check.status == "fail"]
     of_judge = [check for check in failed if check.name in {"judge", "judge key", "rubric"}]
     if findings.judge is None or findings.rubric is None or of_judge:
         reasons = [f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in (of_judge or failed)[:1]]
         raise UsageError(as_spoken("".join(reasons)) or "there is no judge; `harness doctor` says why")
-    if findings.judge.jurors:
-        raise UsageError(f"one judge is measured at a time: give one {option('judge_model')}")
-    return findings.judge, findings.rubric
+    rubric, agents, asked = findings.rubric, findings.judge_agents, list[JudgeToCheck]()
+    for spec, keys in member_keys(findings.judge, request.settings, request.credentials):
+        if rubric.evidence and not spec.agent:
+            asked.append(JudgeToCheck(spec, rubric.model_copy(update={"evidence": False}), keys, agents))
+        asked.append(JudgeToCheck(spec, rubric, keys, agents))
+    return asked
+
+
+def pairs_to_ask(asked: Sequence[JudgeToCheck], own: Path | None, runs_dir: Path) -> Sequence[AnyPair]:
+    """Return a user's own pairs, else the packaged ones: those without a visible defect where a judge looks further.
+
+    Raises UsageError naming line and fault.
+    """
+    if own:
+        return read_any_pairs(own, runs_dir)
+    further = any(judge.spec.agent or judge.rubric.evidence for judge in asked)
+    return [*bundled_pairs(), *(planted_pairs() if further else ())]
 
 
 def _request(agent: str, settings: Mapping[str, Any]) -> DoctorRequest:
     environ = {k: value for k, value in environment().items() if k == JUDGE_KEY or not k.startswith("HARNESS_")}
-    return DoctorRequest(agent=agent, flags=settings, config=None, environ=environ, clock=now)
+    given = settings.get("judge_agent")
+    each: Sequence[Any] = cast("Sequence[Any]", given) if isinstance(given, list | tuple) else (given,)
+    agents = [from_object(one) for one in each if one is not None and not isinstance(one, str)]
+    return DoctorRequest(agent=agent, flags=settings, config=None, environ=environ, clock=now, judge_agents=agents)

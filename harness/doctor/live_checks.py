@@ -1,7 +1,7 @@
 """The checks that ask a model: one small call for each thing that only an endpoint can tell."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +29,7 @@ from harness.pipeline.resolve import JudgeSpec, member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
 from harness.rollouts.graph import reachable
+from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import RecordedProvider, provider_for, recorded
 from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.transcripts.transcript import Transcript
@@ -258,13 +259,20 @@ _RIGHT = Transcript("(no steps)", "Lisp is older: it is from 1958, Python from 1
 _WRONG = Transcript("(no steps)", "Python is older.")
 
 
-async def ask_judge(spec: JudgeSpec, rubric: Rubric, request: DoctorRequest, credentials: Credentials) -> Check:
+async def ask_judge(
+    spec: JudgeSpec,
+    rubric: Rubric,
+    request: DoctorRequest,
+    credentials: Credentials,
+    agents: Mapping[str, LoadedAgent] | None = None,
+) -> Check:
     """Ask for a verdict with the key in `credentials`. Return the form it came in and whether it fits the rubric."""
     patience_s = min(PATIENCE_S, request.settings.judge_timeout)
     try:
         with anyio.fail_after(patience_s):
             run_env = RunEnvironment(credentials.environ, request.clock)
-            async with open_judge_models(spec, request.settings, credentials, MemoryStore(), run_env) as (model,):
+            parts = spec, request.settings, credentials, MemoryStore(), run_env
+            async with open_judge_models(*parts, agents=agents) as (model,):
                 verdict = await PairwiseJudge(model, rubric)(_TASK, _RIGHT, _WRONG)
     except HarnessError as exc:
         return failed_check(JUDGE_REPLY, exc)
@@ -284,6 +292,8 @@ def verdict_check(verdict: Judged | Unjudged, rubric: Rubric) -> Check:
             return Check(JUDGE_REPLY, "fail", finding, "name a stronger judge with --judge-model")
         finding = f"none ({failure.kind}): {failure.message}"
         return Check(JUDGE_REPLY, "fail", finding, "ask again in a while, or see to the judge's server")
+    if verdict.form == "agent":
+        return Check(JUDGE_REPLY, "ok", f"the agent's verdict fits rubric {rubric.name}")
     refused = "" if verdict.form == "json_schema" else "json_schema is refused; "
     again = ", when asked again" if verdict.repaired else ""
     finding = f"{refused}{verdict.form} is accepted, and the reply fits rubric {rubric.name}{again}"
@@ -339,5 +349,5 @@ async def run_live_checks(request: DoctorRequest, findings: Findings) -> AsyncIt
         if silent and server and (silent.model, server.base_url) == (juror.model, juror.base_url):
             yield Check(JUDGE_REPLY, "skipped", "it is the agent's model, which did not reply")
         elif not juror.offline:
-            check = await ask_judge(juror, findings.rubric, request, credentials)
+            check = await ask_judge(juror, findings.rubric, request, credentials, findings.judge_agents)
             yield fit_to_print(check, request.secrets)

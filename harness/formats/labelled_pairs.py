@@ -83,6 +83,8 @@ class LabelledPair(BaseModel):
     query_id: str | None = None
     rollouts: tuple[int, int] | None = None
     """Of a label that `harness label` wrote: the query's id in the run, and which rollouts `a` and `b` are."""
+    run: str | None = None
+    """The run that `rollouts` are of, where these stand in the place of texts."""
     by: str | None = None
     """Who said so."""
     drawing_weight: float = Field(1.0, gt=0, allow_inf_nan=False)
@@ -100,18 +102,19 @@ class LabelledPair(BaseModel):
         return self.kind or f"label {self.label}"
 
 
-def read_pairs(path: Path, option: str = "--pairs") -> list[LabelledPair]:
+def read_pairs(path: Path, option: str = "--pairs", *, named: bool = False) -> list[LabelledPair]:
     """Read a user's own pairs: one JSON object a line, or a CSV file (by its ending) with the same names.
 
-    `option` is what named the file. Raises UsageError naming line and fault.
+    `option` is what named the file. Lines may be `named`: a run, two rollouts of it, and a label. Raises UsageError
+    naming line and fault.
     """
     name = f"{option} {on_a_line(path)}"
     lines = (line for _, line in text_lines(path, name))
     if path.suffix.lower() == ".csv":
         rows = enumerate(csv_rows(lines, name), 1)
-        pairs = [_pair(row, f"{name}, line {line}", number) for number, (line, row) in rows]
+        pairs = [_pair(row, f"{name}, line {line}", number, named=named) for number, (line, row) in rows]
     else:
-        pairs = _read(lines, name)
+        pairs = _read(lines, name, named=named)
     if not pairs:
         raise UsageError(f"{name}: there is no pair in it; expected {_EXPECTED}")
     return pairs
@@ -122,7 +125,7 @@ def pairs_in_text(text: str, name: str) -> list[LabelledPair]:
     return _read(text.split("\n"), name)
 
 
-def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
+def _read(lines: Iterable[str], where: str, *, named: bool = False) -> list[LabelledPair]:
     pairs: list[LabelledPair] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -134,11 +137,15 @@ def _read(lines: Iterable[str], where: str) -> list[LabelledPair]:
             raise UsageError(f"{place}: no JSON ({on_a_line(exc)})") from None
         if not isinstance(entry, dict):
             raise UsageError(f"{place}: expected an object with {_EXPECTED}")
-        pairs.append(_pair(cast("dict[str, object]", entry), place, number))
+        pairs.append(_pair(cast("dict[str, object]", entry), place, number, named=named))
     return pairs
 
 
-def _pair(entry: Mapping[str, object], where: str, number: int) -> LabelledPair:
+def _pair(entry: Mapping[str, object], where: str, number: int, *, named: bool) -> LabelledPair:
+    if named and "run" in entry and not entry.keys() & {"a", "b"}:
+        if not entry.get("run") or not entry.get("rollouts"):
+            raise UsageError(f"{where}: expected run, rollouts (two numbers), label, and query_id of a run of several")
+        entry = {"query": "of the run", "a": "", "b": "", **entry}
     if {"chosen", "rejected"} <= entry.keys() and not entry.keys() & {"a", "b", "label"}:
         try:
             entry = as_labelled(entry, number)

@@ -185,6 +185,8 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
                 "length_correlation": figure_record(ranking.figures.length),
                 "calls": figure_record(ranking.figures.calls),
                 "usd": figure_record(ranking.figures.usd),
+                "usd_each": figure_record(ranking.figures.usd_each),
+                "seconds": figure_record(ranking.figures.seconds),
             }
             for ranking in side.rankings
         ],

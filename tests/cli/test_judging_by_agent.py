@@ -1,5 +1,6 @@
 """--judge-agent through real processes: nothing is bought twice, and no code of a stranger's runs."""
 
+import json
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.judging.rubric import rubric_source
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, fair_judge, list_judge, verdict
@@ -198,6 +200,38 @@ def test_a_comparison_is_judged_by_an_agent_and_nothing_is_bought_twice(
         assert (refused.code, mark.exists()) == (2, False), refused.err
         resumed = harness("resume", done.json["comparison"], "--json", env=env)
         assert (resumed.code, len(endpoint.of_judge)) == (0, 2 * asked), resumed.err
+
+
+def test_a_model_with_and_without_flags_and_an_agent_stand_side_by_side(harness: Harness, mark: Path, tmp_path: Path):
+    del mark
+    text = rubric_source("writing").replace("\n---\n", "\nevidence: yes\n---\n", 1)
+    (tmp_path / "evidence.md").write_text(text)
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env, prices = {"OPENAI_BASE_URL": endpoint.base_url}, ("--price", "m2=1/1", "--price", "judge-m=10/10")
+        first = harness("run", "Why?", "--model", "m", "-n", "3", "--judge-model", "m2", *prices, "--json", env=env)
+        answers = [rollout["answer"] for rollout in first.json["groups"][0]["rollouts"]]
+        label = {"query": "Why?", "a": answers[0], "b": answers[1], "label": "a"}
+        (tmp_path / "labels.jsonl").write_text(json.dumps(label))
+        for judge in (("--rubric", "evidence.md"), ("--judge-agent", "checks.py:judge")):
+            assert harness("rescore", *judge, *prices, "-q", env=env).code == 0
+        side = harness("judges", "--labels", "labels.jsonl", "--json", env=env).json
+        shown = harness("judges", env=env).out
+        asked = ("--judge-model", "m2", "--judge-agent", "checks.py:judge", "--rubric", "evidence.md")
+        pair = {"run": first.json["run"], "rollouts": [1, 2], "label": "b"}
+        (tmp_path / "pairs.jsonl").write_text(json.dumps(pair))
+        doctor = harness("doctor", "--judge", "--pairs", "pairs.jsonl", *asked, env=env)
+        checks = harness("doctor", "--judge-agent", "checks.py:judge", "--model", "m", "--live", "--ports", "", env=env)
+    plain, flags, agent = side["rankings"]
+    assert plain["usd_each"]["value"] == flags["usd_each"]["value"] < agent["usd_each"]["value"]
+    assert all(each["right"]["labels"] and each["seconds"]["value"] >= 0 for each in side["rankings"])
+    assert len(side["agreements"]) == 3
+    assert "cost a verdict" in shown
+    assert (doctor.code, "6 calls for 1 pair" in doctor.err) == (0, True), doctor.err
+    assert [line.split("rubric")[0].split()[:1] for line in doctor.out.splitlines()[:3]] == [["1"], ["2"], ["3"]]
+    assert "with evidence" in doctor.out
+    assert checks.code == 0, checks.out
+    assert "agent checks, on judge-m at" in checks.out
+    assert "the agent's verdict fits" in checks.out
 
 
 def test_no_code_of_the_judges_is_loaded_because_a_strangers_run_names_it(harness: Harness, mark: Path, tmp_path: Path):

@@ -8,6 +8,7 @@ from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
 from harness.doctor.calibration import (
     Calibration,
+    JudgeToCheck,
     Trial,
     bundled_pairs,
     calibrate,
@@ -15,12 +16,15 @@ from harness.doctor.calibration import (
     calibration_lines,
     count_calibration_calls,
 )
+from harness.endpoints.credentials import Credentials
 from harness.formats.labelled_pairs import Label, LabelledPair
 from harness.judging.rubric import load_rubric
 from harness.pipeline.resolve import JudgeSpec
 from harness.ranking.judge_stats.agreement import Share
 from tests.builders import a_judged, an_unjudged
 from tests.doctor.examined import KEY, a_request
+
+EMBEDDED = JudgeToCheck(JudgeSpec(model=OFFLINE_JUDGE), load_rubric("writing"), Credentials.naming({}), {})
 
 
 def a_pair(label: Label, kind: str = "c", a: str = "x", b: str = "y") -> LabelledPair:
@@ -140,8 +144,8 @@ def test_a_pair_takes_two_calls_and_two_equal_texts_take_one():
 @pytest.mark.anyio
 async def test_the_embedded_judge_ends_every_trial_in_the_order_of_the_pairs():
     pairs = [a_pair("a", a="Tides come twice a day.", b="No."), a_pair("tie", a="same", b="same")]
-    calibration = Calibration("?", "r@1", pairs)
-    await calibrate(JudgeSpec(model=OFFLINE_JUDGE), load_rubric("writing"), a_request(), calibration, Silent())
+    calibration = EMBEDDED.calibration(pairs, ())
+    await calibrate(EMBEDDED, a_request(), calibration, Silent())
     assert [trial.pair for trial in calibration.trials] == pairs
     assert calibration.judge == f"{OFFLINE_JUDGE}@offline"
     assert calibration.trials[1].judged_label == "tie"
@@ -162,7 +166,7 @@ class Totals(Silent):
 async def test_progress_hears_the_announced_number_of_calls_once_as_the_total():
     pairs, progress = bundled_pairs(), Totals()
     calibration = Calibration("?", "r@1", pairs)
-    await calibrate(JudgeSpec(model=OFFLINE_JUDGE), load_rubric("writing"), a_request(), calibration, progress)
+    await calibrate(EMBEDDED, a_request(), calibration, progress)
     assert progress.heard == [("judging", 52, 52)]
 
 

@@ -124,6 +124,8 @@ class JudgedQuery:
     """What these verdicts cost; None if a price is unknown."""
     right: Mapping[Truth, tuple[float, int]]
     """For each truth that says something of the query: preferences that the ranks get right, and of how many."""
+    seconds: float | None = None
+    """What they took, one after the other; None where a verdict is not at hand."""
 
 
 JudgedQueries = Mapping[str, JudgedQuery]
@@ -148,6 +150,10 @@ class JudgingFigures:
     """A query."""
     usd: QueryFigure | None
     """A query."""
+    usd_each: QueryFigure | None
+    """A verdict."""
+    seconds: QueryFigure | None
+    """A verdict."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +191,8 @@ def judging_figures(queries: JudgedQueries) -> JudgingFigures:
     tallies = [query.tally for query in every]
     noises = [(t.noise.squares, t.noise.freedom) for t in tallies if t.noise.freedom]
     orders = [t.orders.of_information for t in tallies if t.orders.pairs]
-    costs = [query.usd for query in every if query.usd is not None]
+    costs = [(query.usd, float(query.calls)) for query in every if query.usd is not None]
+    took = [(query.seconds, float(query.calls)) for query in every if query.seconds is not None]
     return JudgingFigures(
         right={
             truth: figure
@@ -197,7 +204,9 @@ def judging_figures(queries: JudgedQueries) -> JudgingFigures:
         self_noise=over_queries(noises, lambda sums: math.sqrt(sums[0] / sums[1]) if sums[1] > 0 else None, _AMOUNT),
         length=length_figure(tallies),
         calls=mean_over_queries([float(query.calls) for query in every], _AMOUNT),
-        usd=mean_over_queries(costs, _AMOUNT) if len(costs) == len(every) else None,
+        usd=mean_over_queries([usd for usd, _ in costs], _AMOUNT) if len(costs) == len(every) else None,
+        usd_each=over_queries(costs, quotient, _AMOUNT) if len(costs) == len(every) else None,
+        seconds=over_queries(took, quotient, _AMOUNT),
     )
 
 

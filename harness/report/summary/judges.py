@@ -142,6 +142,7 @@ def judges_side_by_side(
                     ranks=ranks,
                     tally=sum(tallies(group, of_query, reader.verdict).values(), Tally()),
                     calls=len(keys),
+                    seconds=sum(v.duration_s for v in bought if v) if all(bought) else None,
                     usd=total_cost(verdict.cost if verdict else UNKNOWN for verdict in bought).usd,
                     right=side_by_side.rights(truths, ranks),
                 )
@@ -177,7 +178,10 @@ def judges_side_by_side(
     )
 
 
-_WAY = ("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "confidence")
+_WAY = (
+    *("order", "budget", "judge_repeats", "jury", "judge_when", "show_instructions", "judge_budget", "confidence"),
+    *("judge_agent_when", "require_citations"),
+)
 
 
 def _newest_of_each(rankings: Sequence[RankingFile]) -> list[RankingFile]:

@@ -100,6 +100,8 @@ def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
     yield ["score and length", *(_number(each.length) for each in figures)]
     yield ["calls a query", *(_number(each.calls, 0) for each in figures)]
     yield ["cost a query", *(dollars_interval(each.usd) if each.usd else "unknown" for each in figures)]
+    yield ["cost a verdict", *(dollars_interval(each.usd_each) if each.usd_each else "unknown" for each in figures)]
+    yield ["seconds a verdict", *(_number(each.seconds, 1) for each in figures)]
 
 
 def _share(figure: QueryFigure | None) -> str:
