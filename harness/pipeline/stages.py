@@ -53,7 +53,7 @@ async def open_ranker(
     rules = rules_of(plan.settings, plan.judge.counter, plan.rubric.rendering)
     rules = replace(rules, one_of_many=one_of_many, leanings=plan.leanings)
     parts = plan.judge, plan.settings, plan.credentials, cache.store, run_env
-    agents = None if cache.free else plan.judge_agents
+    agents = None if cache.free or plan.settings.topology == "none" else plan.judge_agents
     judges = open_judge_models(*parts, batches=cache.batches, may_fail=plan.judge_may_fail, agents=agents)
     async with judges as models:
         yield METHODS[plan.settings.judge].ranker(models, plan.rubric, cache, rules)
