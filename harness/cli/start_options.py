@@ -158,6 +158,7 @@ doctor_command = options.declared(
     options.setting_options(
         *("model", "base_url", "api", "judge_model", "judge_base_url", "judge_api", "judge_label", "rubric", "offline"),
         *("judge_agent", "judge_agent_when", "judge_max_turns", "judge_timeout", "give_up", "approve"),
+        *("prices", "price_by_name"),
     ),
     options.config_option,
     options.flag("--live", "Ask the models too: one small call for each thing that only they can tell."),

@@ -80,7 +80,8 @@ check_setup_sync = in_step(check_setup)
 def judges_to_check(findings: Findings, request: DoctorRequest) -> list[JudgeToCheck]:
     """Return the judges that the free checks found. Raises UsageError where there is none.
 
-    A model goes by a rubric with `evidence: yes` twice: first without what a program found in the answers.
+    Models come before agents, and go by a rubric with `evidence: yes` twice: first without what a program found in the
+    answers.
     """
     failed = [check for check in findings.checks if check.status == "fail"]
     of_judge = [check for check in failed if check.name in {"judge", "judge key", "rubric"}]
@@ -88,7 +89,8 @@ def judges_to_check(findings: Findings, request: DoctorRequest) -> list[JudgeToC
         reasons = [f"{c.name}: {c.found}" + (f"; {c.do}" if c.do else "") for c in (of_judge or failed)[:1]]
         raise UsageError(as_spoken("".join(reasons)) or "there is no judge; `harness doctor` says why")
     rubric, agents, asked = findings.rubric, findings.judge_agents, list[JudgeToCheck]()
-    for spec, keys in member_keys(findings.judge, request.settings, request.credentials):
+    members = member_keys(findings.judge, request.settings, request.credentials)
+    for spec, keys in sorted(members, key=lambda member: member[0].agent is not None):
         if rubric.evidence and not spec.agent:
             asked.append(JudgeToCheck(spec, rubric.model_copy(update={"evidence": False}), keys, agents))
         asked.append(JudgeToCheck(spec, rubric, keys, agents))

@@ -267,8 +267,9 @@ class AgentAsk:
 
 def _question(prompt: Question) -> str:
     names = ", ".join(prompt.ids) if isinstance(prompt, ListPrompt) else "A and B"
-    system, user, *_ = prompt.messages()
-    return f"{system['content']}\n\n{user['content']}\n{_BRIEF.format(names=names)}"
+    system, user, *again = (message["content"] for message in prompt.messages())
+    before = "\n\n".join(["Your reply before was:", *again]) if again else ""
+    return f"{system}\n\n{user}\n{_BRIEF.format(names=names)}{before}"
 
 
 @asynccontextmanager

@@ -224,8 +224,8 @@ def as_jury(specs: Sequence[JudgeSpec], settings: Settings) -> JudgeSpec:
         return specs[0]
     if settings.judge_label:
         raise UsageError(f"{option('judge_label')} names one judge; the members of a jury are told apart as model@host")
-    identities = [spec.identity for spec in specs]
-    if twice := next((spec for spec in specs if identities.count(spec.identity) > 1), None):
+    seats = [(spec.agent.fingerprint, spec.base_url) if spec.agent else spec.identity for spec in specs]
+    if twice := next((spec for spec, seat in zip(specs, seats, strict=True) if seats.count(seat) > 1), None):
         flag = before_colon("judge_agent" if twice.agent else "judge_model")
         raise UsageError(f"{flag}: {twice.identity} sits in the jury twice, and would be asked only once: name it once")
     return JudgeSpec(model=", ".join(spec.model for spec in specs), jurors=tuple(specs))

@@ -41,7 +41,8 @@ def looking_judge(answer: Any = None) -> Any:
 def mark(tmp_path: Path) -> Path:
     """A file that is there once the judge's file was loaded."""
     mark = tmp_path / "mark"
-    (tmp_path / "checks.py").write_text(JUDGE.format(mark=str(mark), more=""))
+    for name in ("checks.py", "twin.py"):
+        (tmp_path / name).write_text(JUDGE.format(mark=str(mark), more=""))
     return mark
 
 
@@ -270,6 +271,7 @@ def test_an_agent_that_has_changed_judges_anew_where_it_is_named_and_else_not(
     ("words", "told"),
     [
         (("--judge-agent", "checks.py:judge", "--judge-agent", "checks.py:judge"), "sits in the jury twice"),
+        (("--judge-agent", "checks.py:judge", "--judge-agent", "twin.py:judge"), "sits in the jury twice"),
         (("--judge-agent", "nothing.py:judge"), "--judge-agent nothing.py:judge: no file"),
         (("--judge-agent", "checks.py:mark"), "--judge-agent checks.py:mark"),
         (("--judge-agent", "checks.py:judge", "--judge-batch"), "--judge-batch"),

@@ -101,7 +101,7 @@ def can_be_read(name: str, text: str) -> bool:
 async def test_an_agent_and_a_model_are_measured_on_the_same_pairs():
     agent = Agent(name="checker", instructions="Check.", model=ScriptedModel(looks_further))
     both = await harness.check_judge(judge_agent=agent, judge_model=OFFLINE_JUDGE)
-    by_agent, by_model = both["judges"]
+    by_model, by_agent = both["judges"]
     planted = {"cut_fact", "broken_file", "false_source"}
     assert by_agent["judge"].startswith("checker-")
     assert {name: by_agent["classes"][name]["right"] for name in planted} == dict.fromkeys(planted, 4)

@@ -80,4 +80,4 @@ async def seated(
     spec, agents = await resolve_jury(chosen, credentials, None, offline=False, loaded=[from_object(agent)])
     run_env = RunEnvironment({}, progress=progress or Silent())
     async with open_judge_models(spec, chosen, credentials, store or MemoryStore(), run_env, agents=agents) as models:
-        yield PairwiseJudge(models[0], WRITING)
+        yield PairwiseJudge(models[0], WRITING, require_citations=chosen.require_citations)

@@ -18,8 +18,10 @@ from harness.core.errors import UsageError
 from harness.core.rankings import Judged, Unjudged
 from harness.core.records import Query, Rollout, Step, Trajectory
 from harness.core.workspace_files import ChangedFile
+from harness.judging.citations import opening_words
 from harness.judging.judges import LOOKED_AT
 from harness.judging.prompt import Task, make_pair_prompt
+from harness.judging.reply import remark_names
 from harness.judging.transcript_form import TranscriptForm
 from harness.pipeline.judge_agents import dressed
 from harness.rollouts.loading import AgentEnv, from_object
@@ -208,6 +210,19 @@ async def test_a_run_that_goes_wrong_is_a_failed_verdict_with_its_cause_and_cost
     assert verdict.usage.requests >= 1
     assert verdict.usage.input
     assert len(verdict.raw_replies) == 1
+
+
+@pytest.mark.parametrize("mends", [True, False])
+async def test_an_agent_that_cites_nothing_where_it_must_has_one_more_run(mends: bool):
+    def says(question: str, outputs: list[str]) -> Any:
+        cited = mends and "That reply cannot be used: no citation of" in question
+        names = remark_names(WRITING)
+        citations = opening_words(names, ONE, TWO) if cited else []
+        return text_of(analysis=dict.fromkeys(names, "Good."), citations=citations) if outputs else [("task", {})]
+
+    async with seated(judging(says), require_citations=True) as judge:
+        verdict = await judge(TASK, ONE, TWO)
+    assert (verdict.status, len(verdict.raw_replies), verdict.usage.requests) == ("ok" if mends else "failed", 2, 4)
 
 
 def hosted() -> Agent[Any]:
