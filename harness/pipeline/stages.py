@@ -84,10 +84,8 @@ async def open_judge_models(
                 ask = await _ask_agent(member, endpoint, settings, store, run_env, connections, agents or {})
                 pricing = Priced(member.asked, member.priced_at, prices=price_list(settings))
                 # a reply off its form ends the agent's own run: what is left to mend is what it cites
-                patience, more = (
-                    JudgePatience(math.inf, settings.repairs),
-                    {**more, "judge_agent": member.agent.fingerprint},
-                )
+                patience = JudgePatience(math.inf, settings.repairs)
+                more = {**more, "judge_agent": member.agent.fingerprint}
             elif batches and endpoint:
                 ask = BatchAsk(batches, member.identity, member.model, endpoint.api, extra or {})
                 pricing = Priced(member.model, endpoint.base_url, prices=price_list(settings))

@@ -33,7 +33,8 @@ FACTS = {
 
 def sides_of(pair: RecordedPair) -> tuple[Any, Any]:
     """The better record, the worse one."""
-    return pair.records if pair.label == "a" else pair.records[::-1]
+    a, b = pair.records
+    return (a, b) if pair.label == "a" else (b, a)
 
 
 def test_no_transcript_shows_the_defect_and_either_side_is_the_better_one_as_often():

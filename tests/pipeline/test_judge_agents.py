@@ -262,17 +262,18 @@ def test_nothing_of_it_is_imported_before_an_agent_judges():
 
 
 async def test_groups_are_ranked_and_runs_compared_by_an_agent_that_is_an_object(tmp_path: Path):
-    agent = judging(lambda _, outputs: text_of(8, 5) if outputs else [("task", {})])
+    model = ScriptedModel(lambda _, outputs: text_of(8, 5) if outputs else [("task", {})])
+    agent = Agent[Any](name="checker", instructions="Check.", model=model)
     group = await harness.rollout("search", "Why is the sky blue?", n=3, offline=True)
     ranking = await harness.rank(group, judge_agent=agent)
     assert (ranking.status, ranking.judged > 0) == ("complete", True)
     runs_dir = tmp_path / "runs"
     run = await harness.run("search", ["Why is the sky blue?"], n=2, offline=True, topology="none", runs_dir=runs_dir)
-    new = {"queries": ["Why is the sky blue?"], "offline": True, "runs_dir": runs_dir, "pairs": 1}
+    new: Any = {"queries": ["Why is the sky blue?"], "offline": True, "runs_dir": runs_dir, "pairs": 1}
     rolled_out = await harness.compare(run, "search", judge_agent=agent, **new)
     assert (rolled_out.status, rolled_out.judge.startswith("checker-")) == ("complete", True)
-    calls = agent.model.calls
+    calls = model.calls
     both = [run.path.name, rolled_out.sides[1].run]
     again = await harness.compare(*both, judge_agent=agent, allow_offline=True, pairs=1, runs_dir=runs_dir)
-    assert (again.comparison, agent.model.calls) == (rolled_out.comparison, calls)
+    assert (again.comparison, model.calls) == (rolled_out.comparison, calls)
     assert (await harness.best_of("search", "Why?", 2, judge_agent=agent, offline=True)).judged
