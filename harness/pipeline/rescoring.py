@@ -23,7 +23,10 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import judge_fault, open_ranker
 from harness.report.summary.why_records import MeetingOffer, PairExplanation
 
-_OF_A_VERDICT = ("judge", "judge_budget", "judge_repeats", "jury", "show_instructions", "require_citations", "order")
+_OF_A_VERDICT = (
+    *("judge", "judge_agent_when", "judge_budget", "judge_repeats", "jury", "show_instructions", "require_citations"),
+    "order",
+)
 """Settings of a ranking that change what its verdicts are, or how many there are of a pair."""
 _LEFT_OUT = "what --include and --exclude of the run's own settings leave out is not judged"
 
@@ -79,7 +82,9 @@ def _changes(reader: RunReader, head: RankingHead, why: PairExplanation) -> dict
     usual = recorded_judge(reader.info.judge, reader.folder / "run.json") if reader.info.judge else None
     if usual and usual.members == judge.members:
         return changes
-    changes["judge_model"] = tuple(member.model for member in judge.members)
+    agents = tuple(member.agent.word or member.model for member in judge.members if member.agent)
+    models = tuple(member.model for member in judge.members if not member.agent)
+    changes |= {name: words for name, words in (("judge_agent", agents), ("judge_model", models)) if words}
     urls = tuple(member.base_url or OPENAI_URL for member in judge.members if not member.offline)
     if urls and {*urls} != {usual.members[0].base_url if usual else OPENAI_URL}:
         changes["judge_base_url"] = urls

@@ -3,9 +3,11 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import threading
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +235,22 @@ def test_a_model_with_and_without_flags_and_an_agent_stand_side_by_side(harness:
     assert checks.code == 0, checks.out
     assert "agent checks, on judge-m at" in checks.out
     assert "the agent's verdict fits" in checks.out
+
+
+def test_what_makes_two_meet_names_the_agent_that_judged(harness: Harness, mark: Path):
+    del mark
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        assert harness("run", "Why?", "--model", "m", "-n", "4", "--judge-model", "m2", "-q", env=env).code == 0
+        by_agent = ("--judge-agent", "checks.py:judge", "--topology", "single", "--order", "single")
+        assert harness("rescore", *by_agent, "-q", env=env).code == 0
+        met = {frozenset((m["a"], m["b"])) for m in harness("show", "--matches", "--json", env=env).json}
+        a, b = next(pair for pair in combinations(range(4), 2) if frozenset(pair) not in met)
+        offered = harness("why", "last", str(a), str(b), env=env).out
+        words = re.search(r"rescore \S+ (--include .*)", offered)
+        assert words, offered
+        assert "--judge-agent checks.py:judge" in words[1]
+        assert "--judge-model" not in words[1]
 
 
 def test_no_code_of_the_judges_is_loaded_because_a_strangers_run_names_it(harness: Harness, mark: Path, tmp_path: Path):

@@ -187,10 +187,10 @@ def known_notes(plan: ComparisonPlan, readers: Sequence[RunReader]) -> Iterator[
     yield from _differing("rubrics", [info.rubric for info, _ in infos], plan.judging.rubric.label)
     yield from _differing("judges", judges, judge.identity)
     for member in judge.members:  # of the family of some sides' models, and not of the others'
-        kin = [side.label for side in sides if model_family(member.model) in map(model_family, side.models)]
+        kin = [side.label for side in sides if model_family(member.asked) in map(model_family, side.models)]
         if not member.offline and 0 < len(kin) < len(sides):
             whose = " and ".join(kin)
-            yield f"the judge {member.model} is of the same family as the model of {whose}: judges favour their own"
+            yield f"the judge {member.asked} is of the same family as the model of {whose}: judges favour their own"
     for side in sides:
         if side.only_here:
             queries, them = counted(side.only_here, "query", "queries"), "it" if side.only_here == 1 else "them"
