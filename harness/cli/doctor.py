@@ -183,7 +183,8 @@ def _print_calibrations(calibrations: Sequence[Calibration], caller: Caller) -> 
         for number, each in enumerate(calibrations, 1):
             stdout().print(visible_text((f"{number}", "bold"), f"  {each.judge}, rubric {each.rubric}"))
         columns = [Column("", 1), *(Column(str(number), 1) for number in range(1, len(calibrations) + 1))]
-        for line in table_lines(columns, list(figure_rows(calibrations)), stdout().width):
+        rows = [[on_one_line(name), *cells] for name, *cells in figure_rows(calibrations)]
+        for line in table_lines(columns, rows, stdout().width):
             stdout().print(line)
         for line in agreement_lines(calibrations):
             stdout().print(visible_text(line))
