@@ -116,7 +116,7 @@ def note_idle_prices(console: Console, prepared: Prepared, words: Iterable[str] 
     """
     if words is None or prepared.agent.model is None:
         return
-    models = {prepared.agent.model, *(member.model for member in prepared.judge.members)}
+    models = {prepared.agent.model, *(member.asked for member in prepared.judge.members)}
     for name in sorted(prices_of(words).keys() - models):
         console.print(
             f"note: --price {quoted(name)} counts only where an endpoint replies with that name: neither the agent's "

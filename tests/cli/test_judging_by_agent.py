@@ -53,6 +53,7 @@ def test_what_an_agent_judged_is_ranked_again_without_a_call_and_is_whole(harnes
         env = {"OPENAI_BASE_URL": endpoint.base_url}
         first = harness(*RUN, "--price", "judge-m=10/100", "--json", env=env)
         assert first.code == 0, first.err
+        assert "counts only where" not in first.err, "the price is that of the judge's model"
         before, (group,) = len(endpoint.requests), first.json["groups"]
         assert len(endpoint.of_judge) == 2 * group["judged"]
         assert group["judge_usd"] == pytest.approx(group["judged"] * (1_500 * 10 + 220 * 100) / 1e6)
