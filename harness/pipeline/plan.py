@@ -192,8 +192,6 @@ async def rescoring(
     urls = changes.get("base_url"), changes.get("judge_base_url")
     trust = trust_in(reader, environ, *urls, trust_archive=options.trust_archive)
     changes = {"judge_profile": None, **changes}  # the run's own may be of another judge: it holds where it is named
-    if changes.get("judge") == "ruler":  # what the run asked of remarks on pairs
-        changes = {"require_citations": False, **changes}
     named = changes.get("judge_agent") is not None
     if named:
         changes = {"judge_model": None, "judge_agent_when": "always", **changes}
@@ -254,6 +252,8 @@ def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:
 def changed_settings(reader: RunReader, changes: Mapping[str, Any]) -> Settings:
     """Return a run's settings under `changes`. Raises UsageError for these, ArchiveDamaged for the run's own."""
     _ = reader.settings  # what is wrong now is wrong with the archive, and later with the changes
+    if changes.get("judge") == "ruler":  # what the run asked was of remarks on pairs
+        changes = {"require_citations": False, **changes}
     return load(changed(reader.info.settings, changes))
 
 

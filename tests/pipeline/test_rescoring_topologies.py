@@ -7,6 +7,7 @@ from typing import Any, get_args
 import anyio
 import pytest
 
+import harness
 from harness.api.one_group import rank
 from harness.api.runs import rescore
 from harness.archive.reader import RunReader
@@ -86,3 +87,12 @@ def test_rescoring_for_free_ranks_as_rescoring_that_may_buy_and_sums_up_what_the
                 assert ran.summary == summarize(reader, free)
 
     anyio.run(go)
+
+
+@pytest.mark.anyio
+async def test_a_listwise_judge_takes_a_run_whose_remarks_had_to_be_cited(tmp_path: Path):
+    run = await harness.run(
+        "search", ["Why?"], n=2, offline=True, require_citations=True, runs_dir=tmp_path / "runs", report=False
+    )
+    again = await harness.rescore(run, judge="ruler", report=False)
+    assert again.ranking().head.settings["judge"] == "ruler"
