@@ -196,28 +196,23 @@ def _sums(
     """Sum the leads by cluster, in the order of `_places`. A forfeit counts as a usual lead."""
     places = _places(queries, clusters)
     at = np.array([places[cluster_name(lead.query, clusters)] for lead in leads], np.intp)
-    rows = _rows([(lead.left, lead.right) for lead in leads], candidates)
+    sides = np.array([(lead.left, lead.right) for lead in leads], np.intp).reshape(-1, 2).T
     forfeit = np.array([lead.forfeit for lead in leads], bool)
     y = np.array([lead.lead for lead in leads], np.float64)
     usual = float((y[~forfeit] ** 2).mean()) if not forfeit.all() else NOISE_VAR
     y = np.where(forfeit, np.sign(y) * usual**0.5, y)
     met, won = np.zeros((len(places), candidates, candidates)), np.zeros((len(places), candidates))
-    np.add.at(met, at, rows[:, :, None] * rows[:, None, :])
-    np.add.at(won, at, rows * y[:, None])
+    for side, sign in zip(sides, (-1.0, 1.0), strict=True):
+        np.add.at(met, (at, side, side), 1.0)
+        np.add.at(won, (at, side), sign * y)
+    np.add.at(met, (at, *sides), -1.0)
+    np.add.at(met, (at, *sides[::-1]), -1.0)
     return _Sums(met, won, float(y @ y))
 
 
 def _places(queries: Sequence[str], clusters: Mapping[str, str] | None) -> dict[tuple[bool, str], int]:
     """Number the clusters of queries, in the order of their names."""
     return {name: at for at, name in enumerate(sorted({cluster_name(query, clusters) for query in queries}))}
-
-
-def _rows(pairs: Sequence[tuple[int, int]], candidates: int) -> Numbers:
-    """Return a row for each pair, (P, N): -1 for the left one, 1 for the right one."""
-    rows = np.zeros((len(pairs), candidates))
-    for row, (left, right) in zip(rows, pairs, strict=True):
-        row[left], row[right] = -1.0, 1.0
-    return rows
 
 
 def next_crosses(
@@ -232,22 +227,24 @@ def next_crosses(
 
     One after the other, each where the posterior of the best candidate narrows most for its cost: where what candidates
     are worth, weighted by p(best), loses most of its variance. `rollout_cost` is what a rollout costs, in cross
-    matches: a candidate that met nobody on a query so far has to be rolled out there. Dropped candidates meet nobody.
+    matches: a candidate that met nobody on a query so far has to be rolled out there. Dropped candidates meet nobody,
+    unless fewer than two are left: then the two most probably best ones do.
     """
-    n, rho = len(posterior.p_best), posterior.particular
-    kept = [candidate for candidate in range(n) if candidate not in posterior.dropped]
-    listed = [*combinations(kept, 2)]
-    pairs, rows = np.array(listed, np.intp).reshape(-1, 2), _rows(listed, n)
+    n, rho, chances = len(posterior.p_best), posterior.particular, np.array(posterior.p_best)
+    kept = max(2, n - len(posterior.dropped))
+    listed = [*combinations(sorted(np.argsort(-chances, kind="stable")[:kept].tolist()), 2)]
+    pairs = np.array(listed, np.intp).reshape(-1, 2)
+    rows = np.eye(n)[pairs[:, 1]] - np.eye(n)[pairs[:, 0]]
     here = [lead for lead in leads if lead.query in {*queries}]
     places = _places(queries, posterior.clusters)
     of_query = [places[cluster_name(query, posterior.clusters)] for query in queries]
-    met = _sums(here, n, queries, posterior.clusters).met
+    away = np.linalg.inv(np.eye(n) + rho * _sums(here, n, queries, posterior.clusters).met)
     played, open_pairs = np.zeros((len(queries), n), bool), np.ones((len(queries), n, n), bool)
     for lead in here:
         at = queries.index(lead.query)
         played[at, [lead.left, lead.right]] = True
         open_pairs[at, [lead.left, lead.right], [lead.right, lead.left]] = False
-    covariance, chances = posterior.covariance, np.array(posterior.p_best)
+    covariance = posterior.covariance
     weights = np.diag(chances) - np.outer(chances, chances)  # x'Wx is the variance of x under p(best)
 
     def narrowed(seen: Numbers, tells: Numbers) -> Numbers:
@@ -261,18 +258,17 @@ def next_crosses(
         top = left[np.argsort(-narrowed(np.full(len(left), 1 + 2 * rho), rows[left]), kind="stable")[:_LOOKED_AT]]
         if not len(top):
             break
-        tells = rows[top] @ np.linalg.inv(np.eye(n) + rho * met)  # (C, 8, N)
+        tells = rows[top] @ away  # (C, 8, N)
         seen = 1 + rho * (tells * rows[top]).sum(-1)
         costs = 1 + rollout_cost * (~played[:, pairs[top]]).sum(-1)
-        gains = narrowed(seen, tells)[of_query] / costs
-        allowed = np.where(open_pairs[:, pairs[top, 0], pairs[top, 1]], gains, -1.0)
-        at, which = divmod(int(allowed.argmax()), len(top))
+        allowed = open_pairs[:, pairs[top, 0], pairs[top, 1]]
+        gains = np.where(allowed, narrowed(seen, tells)[of_query] / costs, -1.0)
+        at, which = divmod(int(gains.argmax()), len(top))
         pair, place = pairs[top[which]], of_query[at]
         chosen.append((queries[at], *listed[int(top[which])]))
         played[at, pair], open_pairs[at, pair, pair[::-1]] = True, False
-        met[place] += np.outer(rows[top[which]], rows[top[which]])
-        moved = covariance @ tells[place, which]
-        covariance = covariance - np.outer(moved, moved) / (
-            posterior.noise * seen[place, which] + moved @ tells[place, which]
-        )
+        told, variance = tells[place, which], seen[place, which]
+        moved = covariance @ told
+        covariance = covariance - np.outer(moved, moved) / (posterior.noise * variance + moved @ told)
+        away[place] -= rho * np.outer(told, told) / variance
     return chosen

@@ -129,8 +129,14 @@ def test_dear_rollouts_are_used_again():
     assert not {query for query, *_ in cheap} & used
 
 
-def test_no_match_is_left_where_all_have_met_or_one_candidate_is_left():
+def test_the_two_most_probable_ones_go_on_where_all_but_one_are_dropped():
+    leads = leads_of([0, 4, 0.5], [(0, 1), (1, 2)])
+    found = candidate_posterior(leads, 3)
+    assert found.dropped == (0, 2)
+    assert {1} < {*next_crosses(found, leads, ["new"], 1)[0][1:]}
+
+
+def test_no_match_is_left_where_all_have_met():
     leads = [CrossLead("q", 0, 1, 0.1)]
     assert next_crosses(candidate_posterior(leads, 2), leads, ["q"], 5) == []
-    sure = leads_of([0, 5], [(0, 1)])
-    assert next_crosses(candidate_posterior(sure, 2), sure, ["new"], 5) == []
+    assert next_crosses(candidate_posterior([], 1), [], ["q"], 5) == []
