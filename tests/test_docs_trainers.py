@@ -131,6 +131,20 @@ async def test_the_block_for_tinker_makes_a_builder_that_compares_its_group(
     assert sum(reward for reward, _ in judged) == 1
 
 
+async def test_the_block_for_gepa_gives_it_an_adapter_that_scores_candidates(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+):
+    (block,) = [block for block in BLOCKS if "import gepa" in block]
+    stub = ModuleType("gepa")
+    stub.__dict__["optimize"] = dict
+    monkeypatch.setitem(sys.modules, "gepa", stub)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    names: dict[str, Any] = {"reflection_lm": print}
+    await executed(block, names)
+    found = names["found"]
+    assert found["adapter"].evaluate(found["trainset"], found["seed_candidate"]).scores == [0.5, 0.5]
+
+
 async def test_the_block_of_the_watch_logs_what_the_page_explains(
     endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,4 +1,4 @@
-"""The best answer of a group: which rollout's it is, and why."""
+"""The best answer of a group: which rollout's it is, and why; and what tells two rollouts apart."""
 
 import json
 import re
@@ -8,8 +8,11 @@ from typing import Any
 
 from harness.core.cost import UNKNOWN, total_cost
 from harness.core.errors import NothingRankable, as_spoken, counted
-from harness.core.rankings import GroupRanking, Ranked
+from harness.core.rankings import GroupRanking, Match, Ranked
 from harness.core.records import Group, Rollout, Usage
+from harness.report.summary.match_verdicts import VerdictLookup, marks_of_sides
+from harness.report.summary.why import dimension_leads, judge_sentence
+from harness.report.summary.why_records import first_parting
 
 _NEARLY = 0.99
 """Nothing is certain: a higher probability is not given in figures."""
@@ -146,3 +149,24 @@ def _why_not_judged(group: Group, ranking: GroupRanking | None, winner: Rollout,
 
 def _place(group: Group, winner: Rollout) -> str:
     return f"rollout {winner.index} is the best of {len(group.rollouts)}"
+
+
+def pair_words(group: Group, match: Match, verdicts: VerdictLookup) -> list[str]:
+    """Return why one of the two rollouts of a match is above the other, as `harness why` says it, a sentence each.
+
+    They are seen from the match's `b`: "it". `verdicts` gives the verdict of a key.
+    """
+    it, other = ({r.index: r for r in group.rollouts}[index] for index in (match.b, match.a))
+    lead = match.score_b - match.score_a
+    won = f"It wins by {lead:.1f}" if lead > 0 else f"It loses by {-lead:.1f}" if lead < 0 else "A tie"
+    leads = dimension_leads([*marks_of_sides(match, verdicts)])
+    decided = [f"{each.name} {each.marks[1]:.1f} to {each.marks[0]:.1f}" for each in leads if each.decided]
+    said = [judge_sentence(match, 1, rollout.index, verdicts) for rollout in (it, other)]
+    words = [f"{won} of 10 points{': ' if decided else ''}{', '.join(decided)}."]
+    words += [
+        f"{who}: {told.text}" for who, told in zip(("The judge on it", "On the other"), said, strict=True) if told
+    ]
+    if parting := first_parting(it.trajectory.path, other.trajectory.path):
+        calls = (f"{call.tool}({call.input or ''})" if call else "no further call" for call in (parting.a, parting.b))
+        words.append("At tool call {}, it made {}, and the other {}.".format(parting.call, *calls))
+    return words
