@@ -11,8 +11,8 @@ Pareto front, is rolled out on three queries, and on the whole validation set if
 parent's; the best mean wins. It has the size of the validation set, and the budget, that find the planted best in 90 %
 with the fewest rollouts; `as sharp` are marks in which a rollout's quality shows as much as in the leads of pairs.
 
-At the end the candidate that was found meets the root at a gate: 60 queries never seen, two pairs each, three looks at
-margin 0, so that it passes where the interval lies above one half.
+At the end the candidate that was found, if it is probably better (LEAST_P_ABOVE), meets the root at a gate: 60 queries
+never seen, two pairs each, three looks at margin 0, so that it passes where the interval lies above one half.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from simulated_gate import NOISY, repeats
 from simulated_judge import MARK_SD, Array, Regime, draw, draw_queries
 
 from harness.comparison.interim import InterimPlan
-from harness.improving.selection import CrossLead, candidate_posterior, next_crosses
+from harness.improving.selection import LEAST_P_ABOVE, ROOT, CrossLead, candidate_posterior, next_crosses
 
 PROMPTS, TRAINING, HELD_OUT, LOOKS, MINIBATCH = 30, 60, 60, 3, 3
 SPREAD, MOST, BEST_WORTH, PARTICULAR = 0.4, 0.6, 1.4, 0.5
@@ -59,6 +59,8 @@ class Search:
     best: int
     challenger: int
     """The most probable one beside the root."""
+    chance: float
+    """How probably it is better than the root."""
     rollouts: int
     matches: int
 
@@ -88,7 +90,8 @@ def search(worths: Array, rng: np.random.Generator, ceiling: int = CEILING) -> S
             break
         posterior = candidate_posterior(leads, len(worths))
     challenger = 1 + int(np.argmax(posterior.p_best[1:]))
-    return Search(posterior.best, challenger, int(paid.sum()), len(leads))
+    chance = posterior.p_above(challenger, ROOT)
+    return Search(posterior.best, challenger, chance, int(paid.sum()), len(leads))
 
 
 def marks(worths: Array, queries: int, regime: Regime, rng: np.random.Generator) -> Array:
@@ -177,8 +180,9 @@ def gate_rows(runs: int) -> Iterator[tuple[str, ...]]:
         passed: list[tuple[bool, bool]] = []
         for run in range(runs):
             chance = np.random.default_rng([run, 2])
-            challenger = search(seen, chance, SHORT).challenger
-            passed.append((accepted(seen[challenger], chance), accepted(worths[challenger], chance)))
+            found = search(seen, chance, SHORT)
+            judged = [accepted(each[found.challenger], chance) for each in (seen, worths)]
+            passed.append((judged[0] and found.chance >= LEAST_P_ABOVE, judged[1]))
         yield kind, str(runs), "accepted", percent([one for one, _ in passed]), must
     refused = [not second for first, second in passed if first]
     yield kind, str(len(refused)), "refused by a second judge", percent(refused), ">= 95 %"

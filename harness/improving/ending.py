@@ -15,8 +15,10 @@ from harness.core.comparisons import Interval
 from harness.core.errors import UsageError
 from harness.core.gates import GateResult, InterimRule
 from harness.core.improvements import ImproveInfo, Improvement, ImproveOutcome, SecondJudge
+from harness.core.records import whole_percent
 from harness.improving.loop import Search, Stopped, Unfinished
 from harness.improving.plan import GATE_PAIRS, ImprovePlan
+from harness.improving.selection import LEAST_P_ABOVE, ROOT
 from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison
 from harness.pipeline.comparing.resuming import compare_sides, resume_comparison
@@ -90,9 +92,12 @@ class _Gate:
         """Say whether the best candidate is accepted. Raises Unfinished."""
         begun = self.search.runs_in(self.search.folder.gate)
         best = max(begun, default=self.search.posterior.best)
-        if best == 0:
+        if best == ROOT:
             outcome = "undecided" if self.search.cut_short else "no candidate"
             return _Tested(0, outcome, "no candidate was better than the original on the training queries")
+        if not begun and (chance := self.search.posterior.p_above(best, ROOT)) < LEAST_P_ABOVE:
+            why = f"candidate {best} is better than the original with a probability of {whole_percent(chance)} % only"
+            return _Tested(0, "undecided" if self.search.cut_short else "no candidate", why)
         self.so_far = _Tested(best, "undecided")
         try:
             outcome = await self._outcome(best)

@@ -1,16 +1,16 @@
 """Which candidate is best, as far as cross matches tell, and which matches tell most of it next.
 
-A lead of candidate r over candidate l on a query of cluster q is
+A lead of candidate r over candidate l on query q is
 
     y = (theta_r + u_rq) - (theta_l + u_lq) + noise
 
-theta ~ N(0, tau^2) is what a candidate is worth, u ~ N(0, rho sigma^2) what is particular to it on that cluster, its
+theta ~ N(0, tau^2) is what a candidate is worth, u ~ N(0, rho sigma^2) what is particular to it on that query, its
 rollout included, and the noise, N(0, sigma^2), is the judge's: a linear mixed model (Laird and Ware 1982). Leads of one
-cluster so count for less than as many of several. rho and sigma^2 / tau^2 are averaged over, sigma^2 has the prior of
+query so count for less than as many of several. rho and sigma^2 / tau^2 are averaged over, sigma^2 has the prior of
 `margins`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple, Self
@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from harness.comparison.intervals import scipy, t_value
-from harness.comparison.outcomes import Numbers, cluster_name
+from harness.comparison.outcomes import Numbers
 from harness.core.comparisons import CrossMatch, Interval
 from harness.ranking.margins import NOISE_DOF, NOISE_VAR
 from harness.ranking.posteriors import chances_of_best
@@ -27,6 +27,8 @@ ROOT = 0
 """The candidate that the user gave."""
 LEAST_P_BEST = 0.02
 """A candidate that is less probably the best meets nobody any more."""
+LEAST_P_ABOVE = 0.75
+"""A candidate that is less probably better than the root is not worth the held-out queries, which test once."""
 _RATIOS = np.geomspace(1 / 16, 256, 13)
 """sigma^2 / tau^2: the values over which the posterior is averaged, flat in tau (A. Gelman, Bayesian Anal. 1, 2006)."""
 _PARTICULAR = (0.0, 0.25, 1.0, 4.0)
@@ -71,7 +73,7 @@ class CandidatePosterior:
     worth: tuple[Interval, ...]
     """The win rate of each against the root on a query like these, with its 95 % interval; 0.5 of the root itself."""
     front: tuple[int, ...]
-    """The candidates that are best on some cluster of queries, by the posterior's mean: a Pareto front."""
+    """The candidates that are best on some query, by the posterior's mean: a Pareto front."""
     dropped: tuple[int, ...]
     """The candidates with p(best) below `LEAST_P_BEST`, or below half of what each has where nothing is known."""
     means: Numbers
@@ -82,7 +84,6 @@ class CandidatePosterior:
     """sigma^2, in squared score points."""
     particular: float
     """rho."""
-    clusters: Mapping[str, str] | None
 
     @property
     def best(self) -> int:
@@ -99,7 +100,7 @@ class CandidatePosterior:
 
 
 class _Sums(NamedTuple):
-    """The leads y of each of C clusters among N candidates, and their rows D: -1 for the left one, 1 for the right."""
+    """The leads y of each of C queries among N candidates, and their rows D: -1 for the left one, 1 for the right."""
 
     met: Numbers
     """D'D, (C, N, N)."""
@@ -120,21 +121,18 @@ class _Points(NamedTuple):
     """(P, N, N)."""
     noises: Numbers
     """(P,)."""
-    of_clusters: Numbers
+    of_queries: Numbers
     """(P, C, N): theta + u."""
 
 
-def candidate_posterior(
-    leads: Sequence[CrossLead], candidates: int, clusters: Mapping[str, str] | None = None
-) -> CandidatePosterior:
+def candidate_posterior(leads: Sequence[CrossLead], candidates: int) -> CandidatePosterior:
     """Return what the leads say of so many candidates.
 
-    `clusters` names the cluster of a query; a query that it does not name is one of its own. Raises ValueError for a
-    lead of a candidate that is not among them, or of one over itself.
+    Raises ValueError for a lead of a candidate that is not among them, or of one over itself.
     """
     if any(not (0 <= lead.left < candidates > lead.right >= 0) or lead.left == lead.right for lead in leads):
         raise ValueError(f"every lead needs two different candidates out of 0..{candidates - 1}")
-    sums, freedom = _sums(leads, candidates, [lead.query for lead in leads], clusters), NOISE_DOF + len(leads)
+    sums, freedom = _sums(leads, candidates, [lead.query for lead in leads]), NOISE_DOF + len(leads)
     parts = zip(*(_points(rho, sums, freedom) for rho in _PARTICULAR), strict=True)
     points = _Points(*map(np.concatenate, parts))
     weights = np.exp(points.log_odds - points.log_odds.max())
@@ -144,17 +142,16 @@ def candidate_posterior(
     covariance = np.tensordot(weights, points.covariances, 1) + (apart.T * weights) @ apart
     rho = float(weights @ np.repeat(_PARTICULAR, len(_RATIOS)))
     chances = chances_of_best(mean[None], covariance[None], [freedom])[0]
-    best_of_clusters = np.tensordot(weights, points.of_clusters, 1).argmax(1)
+    best_of_queries = np.tensordot(weights, points.of_queries, 1).argmax(1)
     return CandidatePosterior(
         p_best=tuple(chances.tolist()),
         worth=_worth(mean, covariance, noise * (1 + 2 * rho), freedom),
-        front=tuple(np.unique(best_of_clusters).tolist()) if leads else tuple(range(candidates)),
+        front=tuple(np.unique(best_of_queries).tolist()) if leads else tuple(range(candidates)),
         dropped=tuple(np.flatnonzero(chances < min(LEAST_P_BEST, 0.5 / candidates)).tolist()),
         means=mean - mean.mean(),
         covariance=covariance,
         noise=noise,
         particular=rho,
-        clusters=clusters,
     )
 
 
@@ -177,7 +174,7 @@ def _points(rho: float, sums: _Sums, freedom: float) -> _Points:
         means=means,
         covariances=(vectors * (noises[:, None] * shrunk)[:, None, :]) @ vectors.T,
         noises=noises,
-        of_clusters=means[:, None] + particular,
+        of_queries=means[:, None] + particular,
     )
 
 
@@ -190,12 +187,10 @@ def _worth(mean: Numbers, covariance: Numbers, variance: float, freedom: float) 
     return tuple(Interval(value=value, low=low, high=high) for value, low, high in ends.T.tolist())
 
 
-def _sums(
-    leads: Sequence[CrossLead], candidates: int, queries: Sequence[str], clusters: Mapping[str, str] | None
-) -> _Sums:
-    """Sum the leads by cluster, in the order of `_places`. A forfeit counts as a usual lead."""
-    places = _places(queries, clusters)
-    at = np.array([places[cluster_name(lead.query, clusters)] for lead in leads], np.intp)
+def _sums(leads: Sequence[CrossLead], candidates: int, queries: Sequence[str]) -> _Sums:
+    """Sum the leads by query, in the order of `_places`. A forfeit counts as a usual lead."""
+    places = _places(queries)
+    at = np.array([places[lead.query] for lead in leads], np.intp)
     sides = np.array([(lead.left, lead.right) for lead in leads], np.intp).reshape(-1, 2).T
     forfeit = np.array([lead.forfeit for lead in leads], bool)
     y = np.array([lead.lead for lead in leads], np.float64)
@@ -210,9 +205,9 @@ def _sums(
     return _Sums(met, won, float(y @ y))
 
 
-def _places(queries: Sequence[str], clusters: Mapping[str, str] | None) -> dict[tuple[bool, str], int]:
-    """Number the clusters of queries, in the order of their names."""
-    return {name: at for at, name in enumerate(sorted({cluster_name(query, clusters) for query in queries}))}
+def _places(queries: Sequence[str]) -> dict[str, int]:
+    """Number the queries, in the order of their names."""
+    return {name: at for at, name in enumerate(sorted({*queries}))}
 
 
 def next_crosses(
@@ -236,9 +231,9 @@ def next_crosses(
     pairs = np.array(listed, np.intp).reshape(-1, 2)
     rows = np.eye(n)[pairs[:, 1]] - np.eye(n)[pairs[:, 0]]
     here = [lead for lead in leads if lead.query in {*queries}]
-    places = _places(queries, posterior.clusters)
-    of_query = [places[cluster_name(query, posterior.clusters)] for query in queries]
-    away = np.linalg.inv(np.eye(n) + rho * _sums(here, n, queries, posterior.clusters).met)
+    places = _places(queries)
+    of_query = [places[query] for query in queries]
+    away = np.linalg.inv(np.eye(n) + rho * _sums(here, n, queries).met)
     played, open_pairs = np.zeros((len(queries), n), bool), np.ones((len(queries), n, n), bool)
     for lead in here:
         at = queries.index(lead.query)
