@@ -13,7 +13,7 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.lines import LONGEST, parse
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_files import read_file, write_file
-from harness.archive.run_info import IMPROVE_FILE, list_archived, list_improvements, read_info_file
+from harness.archive.run_info import IMPROVE_FILE, Archived, list_archived, list_improvements, read_info_file
 from harness.archive.typed_records import checked
 from harness.core.cost import NOTHING, Cost
 from harness.core.errors import ArchiveDamaged, CannotWrite
@@ -107,11 +107,21 @@ class ImproveFolder:
     def _proposal(self, round_: int) -> Path:
         return self.path / "proposals" / f"{round_:04}.json"
 
+    def _parts(self) -> list[Archived]:
+        return [archived for runs in (self.runs, self.gate) for archived in list_archived(runs)]
+
+    def whole_parts(self) -> list[Archived]:
+        """Return the runs and comparisons, once all else is read. Raises ArchiveDamaged, NeedsUpgrade, UsageError."""
+        self.info()
+        self.proposals()
+        self.result()
+        return self._parts()
+
     def spent(self) -> Spent:
         """Return what everything took, from what is kept of it. Raises ArchiveDamaged."""
         rollouts = verdicts = 0
         rolled_out, judged = Cost(), Cost()
-        for folder, kind in [a for runs in (self.runs, self.gate) for a in list_archived(runs)]:
+        for folder, kind in self._parts():
             with RunReader(folder) if kind == "run" else ComparisonReader(folder) as reader:
                 if isinstance(reader, RunReader):
                     for query in reader.queries():

@@ -1,9 +1,10 @@
 """`harness ls`: the runs and comparisons there are."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import linked_runs, list_archived
+from harness.archive.run_info import linked_runs, list_archived, list_improvements
 from harness.cli.archived_run import runs_folder
 from harness.cli.console import print_lines
 from harness.cli.output import Caller, print_json, say
@@ -12,7 +13,7 @@ from harness.report.terminal.runs import RunLine, comparison_line, run_line, run
 
 
 def ls(caller: Caller) -> None:
-    """Print the runs and comparisons, oldest first."""
+    """Print the runs and comparisons, oldest first, and then the improvements."""
     folder = runs_folder(caller)
     infos: list[dict[str, object]] = []
     rows: list[RunLine] = []
@@ -39,13 +40,33 @@ def ls(caller: Caller) -> None:
         except (NeedsUpgrade, TooOld) as exc:
             unreadable[path] = exc
             infos.append({"id": path.name, "needs" if isinstance(exc, NeedsUpgrade) else "too_old": exc.version})
+    improvements = [_improvement(path) for path in list_improvements(folder)]
     if caller.as_json:
-        print_json(infos)
-    elif rows or unreadable or links:
-        print_lines(lambda width: (*runs_table(rows, width), *unreadable_lines(unreadable)))
+        print_json([*infos, *improvements])
+    elif rows or unreadable or links or improvements:
+        print_lines(lambda width: (*(runs_table(rows, width) if rows else ()), *unreadable_lines(unreadable)))
         for link in links:
             say(f"damaged: {link}", err=True)
         for path in (path for path, error in unreadable.items() if error.exit_code is ExitCode.DAMAGED):
             say(f"{path.name} is damaged: {call('validate', path)} tells more", err=True)
+        _say_improvements(improvements)
     else:
         say(f"no runs in {folder}/ yet; make one with {call('run', agent='search')}")
+
+
+def _say_improvements(improvements: Sequence[Mapping[str, object]]) -> None:
+    for one in improvements:
+        say(f"improvement {one['id']}: {one.get('damaged') or one['outcome'] or 'not finished'}")
+
+
+def _improvement(path: Path) -> dict[str, object]:
+    """Return what is known of an improvement at a glance."""
+    from harness.archive.improve_folder import ImproveFolder
+
+    try:
+        kept = ImproveFolder(path)
+        info, result = kept.info(), kept.result()
+    except HarnessError as exc:
+        return {"id": path.name, "kind": "improvement", "damaged": str(exc)}
+    outcome = result.outcome if result else None
+    return {"id": path.name, "kind": "improvement", "agent": info.agent, "judge": info.judge, "outcome": outcome}

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.archive.improve_folder import ImproveFolder
 from harness.archive.reader import RunReader
-from harness.archive.run_info import ASIDE, find_archived, find_run
+from harness.archive.run_info import ASIDE, find_archived, find_improvement, find_run
 from harness.cli.archived_run import runs_folder, say_unread_rankings
 from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress
@@ -21,7 +22,7 @@ from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.validation import validate_comparison, validate_run
+from harness.pipeline.validation import Validation, validate_comparison, validate_run
 from harness.report.summary.ranking import summarize
 
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut", "varied", "edited")
@@ -153,28 +154,42 @@ def merge_archived(caller: Caller, runs: tuple[str, ...], output: str | None) ->
 
 
 def validate_archived(caller: Caller, run: str, *, repair: bool) -> ExitCode:
-    """Check an archive, with `repair` move damaged lines aside, and print what was found; return the exit code."""
-    folder, kind = find_archived(run, runs_folder(caller))
-    validation = (validate_comparison if kind == "comparison" else validate_run)(folder, now, repair=repair)
-    if caller.as_json:
-        print_json(
-            [{"kind": f.kind, "file": str(f.path), "line": f.line, "reason": f.reason} for f in validation.findings]
-        )
+    """Check an archive, with `repair` move damaged lines aside, and print what was found; return the exit code.
+
+    Of an improvement its own files are read, and all of its runs and comparisons are checked.
+    """
+    parent = runs_folder(caller)
+    if improvement := find_improvement(run, parent):
+        parts = ImproveFolder(improvement).whole_parts()
     else:
-        for finding in validation.findings:
-            say(str(finding))
-        if validation.damaged:
-            hint = f"{call('validate', folder, repair=True)} moves damaged lines aside"
-            if any(finding.by_hand for finding in validation.remaining):
-                hint = "no repair mends that: put right by hand what is named above"
-            say(f"{folder}: damaged; {hint}")
-        elif repair and any(finding.kind == "damage" for finding in validation.findings):
-            mended = [finding for finding in validation.findings if finding.kind == "damage"]
-            has_lines, removed = any(f.line for f in mended), [str(f.path) for f in mended if not f.line]
-            said = f"whole, less the lines now in {ASIDE}/" if has_lines else "whole"
-            said += f"; what stood at {' and '.join(removed)} was removed" if removed else ""
-            said += f"; {call('resume', folder)} does what is missing" if has_lines else ""
-            say(f"{folder}: {said}")
-        else:
-            say(f"{folder}: whole")
-    return ExitCode.DAMAGED if validation.damaged else ExitCode.DONE
+        parts = [find_archived(run, parent)]
+    checks = {"comparison": validate_comparison, "run": validate_run}
+    found = [(folder, checks[kind](folder, now, repair=repair)) for folder, kind in parts]
+    if caller.as_json:
+        findings = [finding for _, validation in found for finding in validation.findings]
+        print_json([{"kind": f.kind, "file": str(f.path), "line": f.line, "reason": f.reason} for f in findings])
+    else:
+        for folder, validation in found:
+            _say_found(folder, validation, repair=repair)
+        if improvement:
+            say(f"{improvement}: all {len(found)} of its runs and comparisons are looked at")
+    return ExitCode.DAMAGED if any(validation.damaged for _, validation in found) else ExitCode.DONE
+
+
+def _say_found(folder: Path, validation: Validation, *, repair: bool) -> None:
+    for finding in validation.findings:
+        say(str(finding))
+    if validation.damaged:
+        hint = f"{call('validate', folder, repair=True)} moves damaged lines aside"
+        if any(finding.by_hand for finding in validation.remaining):
+            hint = "no repair mends that: put right by hand what is named above"
+        say(f"{folder}: damaged; {hint}")
+    elif repair and any(finding.kind == "damage" for finding in validation.findings):
+        mended = [finding for finding in validation.findings if finding.kind == "damage"]
+        has_lines, removed = any(f.line for f in mended), [str(f.path) for f in mended if not f.line]
+        said = f"whole, less the lines now in {ASIDE}/" if has_lines else "whole"
+        said += f"; what stood at {' and '.join(removed)} was removed" if removed else ""
+        said += f"; {call('resume', folder)} does what is missing" if has_lines else ""
+        say(f"{folder}: {said}")
+    else:
+        say(f"{folder}: whole")
