@@ -88,7 +88,7 @@ class TokenRequests:
     def skip(self, why: str) -> None:
         """Note that a call cannot be asked for tokens. Raises Refused where they are required."""
         if self._required:
-            auto = f"only what trains nobody can go on without them ({option('tokens', 'auto')})"
+            auto = f"{option('tokens', 'auto')} goes on without them, and nothing can be trained on that"
             raise Refused(f"{option('tokens', 'require')}: {why}; {_WHO_TELLS}; {auto}")
         self.note(f"no token ids are recorded: {why}")
 
