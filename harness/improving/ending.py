@@ -43,7 +43,7 @@ def begin(plan: ImprovePlan, runs_dir: Path, at: datetime) -> ImproveFolder:
         agent_word=agent.word,
         judge=judging.judge.identity,
         rubric=judging.rubric.label,
-        offline=plan.offline,
+        offline=plan.prepared.offline,
         versions=dict(package_versions()),
         **given,
     )
@@ -181,7 +181,7 @@ def _concluded(search: Search, tested: _Tested, stopped: str) -> Improvement:
     return Improvement(
         improvement=folder.path.name,
         path=str(folder.path),
-        offline=plan.offline,
+        offline=plan.prepared.offline,
         outcome=tested.outcome,
         accepted=tested.outcome == "better",
         sentence=sentence,

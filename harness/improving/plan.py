@@ -51,11 +51,6 @@ class ImprovePlan:
         return self.prepared.settings
 
     @property
-    def offline(self) -> bool:
-        """Whether the agent's model or the judge is embedded."""
-        return self.prepared.offline
-
-    @property
     def redact(self) -> Redactor:
         """What is applied to all that is kept."""
         return make_redactor(self.prepared.agent.loaded, self.settings, self.prepared.credentials.environ)
@@ -181,7 +176,7 @@ def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
         seen_gain=shown_rate(len(plan.held_out), GATE_PAIRS),
         judge=prepared.judge.places,
         agent_at=prepared.agent.place,
-        offline=plan.offline,
+        offline=plan.prepared.offline,
     )
 
 

@@ -52,10 +52,7 @@ class CrossLead:
 
     @classmethod
     def of(cls, query: str, match: CrossMatch, candidates: Sequence[int]) -> Self | None:
-        """Return the lead of a match between sides of a comparison; None while it is open.
-
-        `candidates` names the candidate that each side is.
-        """
+        """Return the lead of a match between two sides, which are these `candidates`; None while it is open."""
         if match.outcome is None:
             return None
         left, right = (candidates[side] for side in match.sides)
@@ -100,29 +97,24 @@ class CandidatePosterior:
 
 
 class _Sums(NamedTuple):
-    """The leads y of each of C queries among N candidates, and their rows D: -1 for the left one, 1 for the right."""
+    """The leads y of each of C queries among N candidates, and their rows D: -1 for the left one, 1 for the right.
+
+    `met` is D'D, (C, N, N); `won` D'y, (C, N); `square` y'y of all.
+    """
 
     met: Numbers
-    """D'D, (C, N, N)."""
     won: Numbers
-    """D'y, (C, N)."""
     square: float
-    """y'y of all."""
 
 
 class _Points(NamedTuple):
-    """The posteriors at P values of the ratios."""
+    """The posteriors at P values of the ratios; `of_queries` is theta + u."""
 
-    log_odds: Numbers
-    """(P,)."""
-    means: Numbers
-    """(P, N)."""
-    covariances: Numbers
-    """(P, N, N)."""
-    noises: Numbers
-    """(P,)."""
-    of_queries: Numbers
-    """(P, C, N): theta + u."""
+    log_odds: Numbers  # (P,)
+    means: Numbers  # (P, N)
+    covariances: Numbers  # (P, N, N)
+    noises: Numbers  # (P,)
+    of_queries: Numbers  # (P, C, N)
 
 
 def candidate_posterior(leads: Sequence[CrossLead], candidates: int) -> CandidatePosterior:
@@ -188,8 +180,8 @@ def _worth(mean: Numbers, covariance: Numbers, variance: float, freedom: float) 
 
 
 def _sums(leads: Sequence[CrossLead], candidates: int, queries: Sequence[str]) -> _Sums:
-    """Sum the leads by query, in the order of `_places`. A forfeit counts as a usual lead."""
-    places = _places(queries)
+    """Sum the leads by query, in the order of their names. A forfeit counts as a usual lead."""
+    places = {name: at for at, name in enumerate(sorted({*queries}))}
     at = np.array([places[lead.query] for lead in leads], np.intp)
     sides = np.array([(lead.left, lead.right) for lead in leads], np.intp).reshape(-1, 2).T
     forfeit = np.array([lead.forfeit for lead in leads], bool)
@@ -203,11 +195,6 @@ def _sums(leads: Sequence[CrossLead], candidates: int, queries: Sequence[str]) -
     np.add.at(met, (at, *sides), -1.0)
     np.add.at(met, (at, *sides[::-1]), -1.0)
     return _Sums(met, won, float(y @ y))
-
-
-def _places(queries: Sequence[str]) -> dict[str, int]:
-    """Number the queries, in the order of their names."""
-    return {name: at for at, name in enumerate(sorted({*queries}))}
 
 
 def next_crosses(
@@ -231,8 +218,7 @@ def next_crosses(
     pairs = np.array(listed, np.intp).reshape(-1, 2)
     rows = np.eye(n)[pairs[:, 1]] - np.eye(n)[pairs[:, 0]]
     here = [lead for lead in leads if lead.query in {*queries}]
-    places = _places(queries)
-    of_query = [places[query] for query in queries]
+    of_query = [sorted({*queries}).index(query) for query in queries]
     away = np.linalg.inv(np.eye(n) + rho * _sums(here, n, queries).met)
     played, open_pairs = np.zeros((len(queries), n), bool), np.ones((len(queries), n, n), bool)
     for lead in here:
