@@ -94,10 +94,14 @@ class ImproveFolder:
         return _read(path, Improvement.model_validate).model_copy(update={"path": str(self.path)})
 
     def proposals(self) -> list[Proposal]:
-        """Return what the rounds proposed, in their order. Raises ArchiveDamaged."""
-        found = list[Proposal]()
+        """Return what the rounds proposed, in their order. Raises ArchiveDamaged, also for what no round proposes."""
+        found, candidates, info = list[Proposal](), 1, self.info()
         while (path := self._proposal(len(found) + 1)).exists():
-            found.append(_read(path, Proposal.model_validate))
+            proposal = _read(path, Proposal.model_validate)
+            if fault := _fault_of(proposal, len(found) + 1, candidates, info):
+                raise ArchiveDamaged(f"{path}: {fault}")
+            found.append(proposal)
+            candidates += len(proposal.children)
         return found
 
     def keep(self, proposal: Proposal) -> None:
@@ -139,6 +143,22 @@ def _read(path: Path, validate: Callable[[Any], T]) -> T:
         return checked(parse(read_file(path, LONGEST)), validate, path)
     except ValueError as exc:
         raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}") from None
+
+
+def _fault_of(proposal: Proposal, round_: int, candidates: int, info: ImproveInfo) -> str | None:
+    """Return what is wrong with a round's proposal, which comes after so many candidates."""
+    known, children = range(candidates), proposal.children
+    if len(children) > info.rules.children + 1 or [child.number for child in children] != [
+        *range(candidates, candidates + len(children))
+    ]:
+        return "its children are too many, or not numbered on from the candidates before them"
+    rounds = {proposal.round, *(child.round for child in children)}
+    parents = {proposal.parent, *(parent for child in children for parent in child.parents)}
+    if rounds != {round_} or not all(parent in known for parent in parents):
+        return "it names another round, or a parent that is not among the candidates before it"
+    if any(child.parts.keys() != info.root.keys() for child in children):
+        return "a child has other parts than the agent"
+    return None
 
 
 def _bought(reader: FolderReader) -> Iterator[Cost]:

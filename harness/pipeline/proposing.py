@@ -165,7 +165,8 @@ def sifted(written: Written, asked: ProposalAsked, number: int, refusals: Refusa
     for place, child in enumerate(written.children):
         new: Texts = cast("Texts", child) if isinstance(child, Mapping) else dict[str, str]()
         parts = {**asked.parent.parts, **new}
-        if why := refusals.fault(new, parts) or ("it is what was tried before" if parts in known else None):
+        many = "it is more than was asked for" if len(children) > asked.count else None
+        if why := many or refusals.fault(new, parts) or ("it is what was tried before" if parts in known else None):
             refused.append(why)
             continue
         known.append(parts)

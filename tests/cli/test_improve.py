@@ -54,6 +54,12 @@ def test_a_planted_weakness_is_found_and_mended(harness: Harness, tmp_path: Path
     assert json.loads(harness("ls", "--json").out)[0]["outcome"] == "better"
     checked = harness("validate", folder.name)
     assert (checked.code, "its runs and comparisons are looked at" in checked.out) == (0, True)
+    proposed = folder / "proposals" / "0001.json"
+    for change in ({"children": [{"number": 7, "round": 1, "parts": {}}]}, {"parent": 3}, {"round": 2}):
+        kept = proposed.read_text()
+        proposed.write_text(json.dumps({**json.loads(kept), **change}))
+        assert (harness("validate", folder.name).code, "0001.json" in harness("validate", folder.name).err) == (5, True)
+        proposed.write_text(kept)
     (folder / "improve.json").write_text("{}")
     assert (harness("validate", folder.name).code, harness("ls").code) == (5, 0)
 
