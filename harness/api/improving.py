@@ -5,7 +5,6 @@ from typing import Unpack
 
 from harness.api.archived import runs_parent
 from harness.api.outside import AnyAgent, door, loaded_agent, read_run_env
-from harness.archive.improve_folder import ImproveFolder
 from harness.core.errors import NothingRankable
 from harness.core.improvements import Improvement, ImproveRules
 from harness.core.progress import Clock, Progress, now
@@ -18,6 +17,7 @@ from harness.improving.loop import Unfinished
 from harness.improving.plan import TRAIN_PAIRS, plan_improvement
 from harness.pipeline.comparing.resuming import settings_of_side
 from harness.pipeline.proposing import Proposer
+from harness.pipeline.trust import improvement_made_here
 
 
 @door
@@ -50,7 +50,7 @@ async def improve(
         run_env,
         proposer,
     )
-    folder = ImproveFolder.like(runs_dir, plan.key) or begin(plan, runs_dir, clock())
+    folder = improvement_made_here(runs_dir, plan.key, run_env.environ) or begin(plan, runs_dir, clock())
     try:
         return await improve_agent(plan, folder, run_env)
     except Unfinished as exc:

@@ -54,10 +54,9 @@ class ImproveFolder:
     path: Path
 
     @classmethod
-    def like(cls, runs_dir: Path, key: str) -> Self | None:
-        """Return the newest improvement with a key, if there is any. Raises UsageError, ArchiveDamaged."""
-        alike = [folder for path in list_improvements(runs_dir) if (folder := cls(path)).info().key == key]
-        return alike[-1] if alike else None
+    def alike(cls, runs_dir: Path, key: str) -> list[Self]:
+        """Return the improvements with a key, oldest first. Raises UsageError, ArchiveDamaged."""
+        return [folder for path in list_improvements(runs_dir) if (folder := cls(path)).info().key == key]
 
     @property
     def runs(self) -> Path:

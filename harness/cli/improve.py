@@ -24,6 +24,7 @@ from harness.improving.loop import Unfinished
 from harness.improving.plan import TRAIN_PAIRS, ImprovePlan, plan_as_begun, plan_improvement, quote_improvement
 from harness.pipeline.comparing.resuming import settings_of_side
 from harness.pipeline.run_environment import RunEnvironment
+from harness.pipeline.trust import improvement_made_here
 from harness.report.summary.comparison import rate
 from harness.report.text import dollars, probability
 from harness.rollouts.loading import load_agent
@@ -32,9 +33,12 @@ from harness.rollouts.loading import load_agent
 def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]) -> ExitCode:
     """Say what an improvement takes, do it, print what came of it. Raises UsageError, Refused, Interrupted."""
     silence_logs(verbose=caller.verbose)
+    inputs = {Path(path).resolve() for path in (asked.queries, asked.gate) if path}
+    if asked.apply and (asked.apply.suffix == ".py" or asked.apply.resolve() in inputs):
+        raise UsageError(f"{option('apply', asked.apply)}: that would write over your code or queries; name a new file")
     check_writable(asked.apply)
     runs_dir = load({"runs_dir": caller.runs_dir or values.get("runs_dir") or "runs"}).runs_dir
-    parts = tuple(filter(None, (part.strip() for part in asked.parts.split(","))))
+    parts = tuple(dict.fromkeys(filter(None, (part.strip() for part in asked.parts.split(",")))))
     rules = ImproveRules(
         rounds=asked.rounds,
         children=asked.children,
@@ -60,9 +64,8 @@ def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]
     for line in lines:
         stderr(quiet=caller.quiet).print(line, soft_wrap=True, markup=False, highlight=False)
 
-    return _deliver(
-        caller, plan, lambda at: ImproveFolder.like(runs_dir, plan.key) or begin(plan, runs_dir, at), asked.apply
-    )
+    begun = improvement_made_here(runs_dir, plan.key, caller.environ)
+    return _deliver(caller, plan, lambda at: begun or begin(plan, runs_dir, at), asked.apply)
 
 
 def resume_improvement(caller: Caller, folder: Path, agent: str | None, flags: Mapping[str, Any]) -> ExitCode:

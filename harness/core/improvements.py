@@ -101,6 +101,11 @@ class ImproveRules(Record):
     proposer_model: str | None = None
     gate_judge_model: str | None = None
 
+    @property
+    def matches(self) -> int:
+        """How many cross matches, each on one query, a round plays at most."""
+        return self.batch * (self.children + 1)
+
 
 class ImproveQuote(Record):
     """What an improvement takes at most, and what its gate can see."""

@@ -143,8 +143,9 @@ def _read(lines: Iterable[str], where: str, *, named: bool = False) -> list[Labe
 
 def _pair(entry: Mapping[str, object], where: str, number: int, *, named: bool) -> LabelledPair:
     if named and "run" in entry and not entry.keys() & {"a", "b"}:
-        if not entry.get("run") or not entry.get("rollouts"):
-            raise UsageError(f"{where}: expected run, rollouts (two numbers), label, and query_id of a run of several")
+        two = entry.get("rollouts")
+        if not entry.get("run") or not isinstance(two, list) or len({*map(str, cast("list[object]", two))}) != 2:
+            raise UsageError(f"{where}: expected run, rollouts (two different numbers), label, and query_id")
         entry = {"query": "of the run", "a": "", "b": "", **entry}
     if {"chosen", "rejected"} <= entry.keys() and not entry.keys() & {"a", "b", "label"}:
         try:

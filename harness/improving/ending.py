@@ -92,12 +92,11 @@ class _Gate:
         """Say whether the best candidate is accepted. Raises Unfinished."""
         begun = self.search.runs_in(self.search.folder.gate)
         best = max(begun, default=self.search.posterior.best)
-        if best == ROOT:
-            outcome = "undecided" if self.search.cut_short else "no candidate"
-            return _Tested(0, outcome, "no candidate was better than the original on the training queries")
-        if not begun and (chance := self.search.posterior.p_above(best, ROOT)) < LEAST_P_ABOVE:
-            why = f"candidate {best} is better than the original with a probability of {whole_percent(chance)} % only"
-            return _Tested(0, "undecided" if self.search.cut_short else "no candidate", why)
+        chance, cut_short = self.search.posterior.p_above(best, ROOT), self.search.cut_short
+        if best == ROOT or (not begun and chance < LEAST_P_ABOVE):
+            so_far = f"candidate {best} is better than the original with {whole_percent(chance)} % probability only"
+            why = so_far if best != ROOT else f"no better candidate was found{' so far' * cut_short}"
+            return _Tested(0, "undecided" if cut_short else "no candidate", why)
         self.so_far = _Tested(best, "undecided")
         try:
             outcome = await self._outcome(best)

@@ -21,7 +21,7 @@ from harness.core.errors import call, counted, option
 from harness.core.improvements import CandidateStanding, Proposal, RoundResult, TextCandidate
 from harness.core.progress import PartsOfWork
 from harness.core.records import Query
-from harness.improving.plan import GATE_PAIRS, ImprovePlan, matches_a_round
+from harness.improving.plan import GATE_PAIRS, ImprovePlan
 from harness.improving.selection import CandidatePosterior, CrossLead, candidate_posterior, next_crosses
 from harness.pipeline.comparing.compare import compare_runs
 from harness.pipeline.plan import RescoreOptions
@@ -82,7 +82,9 @@ class Search:
                 await self._round(number)
                 self.run_env.progress.note(self.rounds[-1].words)
                 idle = idle + 1 if self.posterior.best == before else 0
-                if idle >= _IDLE or (idle and before and self.posterior.p_best[before] >= _SURE):
+                if idle and before and self.posterior.p_best[before] >= _SURE:
+                    return f"candidate {before} is surely the best so far, and a further round brought no better one"
+                if idle >= _IDLE:
                     return f"{counted(idle, 'round')} in a row brought no better candidate"
         except Unfinished:
             raise
@@ -99,7 +101,7 @@ class Search:
         self.candidates += proposal.children
         await self._conclude()
         pool = {query.id: query for known in self.asked.values() for query in known.values()}
-        budget, played = matches_a_round(self.plan.rules), 0
+        budget, played = self.plan.rules.matches, 0
         while played < budget and len(self.candidates) > 1:
             step = min(len(self.candidates), budget - played)
             crosses = await to_thread.run_sync(next_crosses, self.posterior, self._known, sorted(pool), step)

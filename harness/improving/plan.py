@@ -159,7 +159,7 @@ def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
     """Tell what an improvement takes, if all of its rounds are played."""
     rules, n, prepared = plan.rules, plan.settings.n, plan.prepared
     calls_a_match = 2 * plan.settings.judge_repeats * len(prepared.judge.members)
-    matches = matches_a_round(rules) * rules.rounds
+    matches = rules.matches * rules.rounds
     queries = rules.rounds * min(rules.batch, len(plan.train)) * (rules.children + 2)
     within = rules.rounds * min(rules.batch, len(plan.train)) * math.comb(n, 2)
     gate = (GATE_PAIRS + 1) * len(plan.held_out) * (2 if rules.gate_judge_model else 1)
@@ -178,8 +178,3 @@ def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
         agent_at=prepared.agent.place,
         offline=plan.prepared.offline,
     )
-
-
-def matches_a_round(rules: ImproveRules) -> int:
-    """Return how many cross matches, each on one query, a round plays at most."""
-    return rules.batch * (rules.children + 1)

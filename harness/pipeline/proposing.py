@@ -10,7 +10,7 @@ from agents import Agent, AgentOutputSchema, ModelSettings, Runner
 from pydantic import BaseModel
 
 from harness.core.cost import NOTHING, Cost
-from harness.core.errors import HarnessError, UsageError, did_you_mean, option, quoted
+from harness.core.errors import HarnessError, UsageError, before_colon, did_you_mean, option, quoted
 from harness.core.improvements import INSTRUCTIONS, CandidateStanding, PairLesson, Proposal, TextCandidate
 from harness.core.records import Bill, Usage
 from harness.core.redaction import Redactor
@@ -95,7 +95,11 @@ async def propose(
     """Have children written: by `proposer`, else by the named model, else by the agent's. Raises Refused."""
     if proposer:
         given = proposer(asked.parent, asked.lessons, asked.tried)
-        return Written(list(await given if inspect.isawaitable(given) else given))
+        returned: object = await given if inspect.isawaitable(given) else given
+        if not isinstance(returned, list | tuple):
+            kind = type(returned).__name__
+            raise UsageError(f"proposer gave a {kind}: it must return a list of mappings from parts to texts")
+        return Written(cast("Sequence[object]", returned))
     if prepared.agent.offline:
         return Written(_embedded(asked))
     async with asked_model(prepared, run_env) as asker:
@@ -187,6 +191,8 @@ def sifted(written: Written, asked: ProposalAsked, number: int, refusals: Refusa
 async def texts_of_parts(prepared: Prepared, names: Sequence[str]) -> dict[str, str]:
     """Return the texts that are to be improved. Raises UsageError for one that is not there."""
     agent = prepared.agent
+    if not names:
+        raise UsageError(f"{before_colon('parts')}: name at least one, such as {INSTRUCTIONS}")
     async with agent.loaded.open(env_before(prepared.settings, agent.endpoint, offline=agent.offline)) as made:
         there = parts_of(made)
     for name in names:
@@ -196,6 +202,6 @@ async def texts_of_parts(prepared: Prepared, names: Sequence[str]) -> dict[str, 
                 lacks = f"the instructions of agent {agent.loaded.name!r} are made by a function, or there are none"
                 lacks += f": name a text to begin with, {option('instructions', 'FILE')}"
             others = [each for each in there if each not in names]
-            parts = f", or name parts with {option('parts')}: {', '.join(others)}" if others else ""
+            parts = f"; there are: {', '.join(others)}, for {option('parts')}" if others else ""
             raise UsageError(f"{lacks}{did_you_mean(name, others) or parts}")
     return {name: there[name] for name in names}

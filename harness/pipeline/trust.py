@@ -17,8 +17,9 @@ from pydantic import JsonValue
 from harness.archive import attestations
 from harness.archive.checkpoints import RolloutKey, read_checkpoints
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+from harness.archive.improve_folder import ImproveFolder
 from harness.archive.reader import FolderReader, RunReader
-from harness.archive.run_info import RunInfo, find_archived, find_improvement
+from harness.archive.run_info import RunInfo, find_archived, find_improvement, list_runs
 from harness.archive.run_state import CUT_SHORT, find_missing_work
 from harness.archive.store import ComparisonStore, RunStore
 from harness.core import errors
@@ -127,6 +128,19 @@ def trust_in(
     attested = attestation.addresses if attestation else ()
     credentials = Credentials.naming(environ, *addresses).also_to(attested, every_origin=trust_archive)
     return Trust(reader.id, credentials, attestation, trust_archive)
+
+
+def improvement_made_here(runs_dir: Path, key: str, environ: Mapping[str, str]) -> ImproveFolder | None:
+    """Return the newest improvement with a key of which this machine made the first run, if there is any.
+
+    Raises UsageError, ArchiveDamaged.
+    """
+    for folder in reversed(ImproveFolder.alike(runs_dir, key)):
+        for run in list_runs(folder.runs)[:1]:
+            with RunReader(run) as reader:
+                if trust_in(reader, environ).is_given:
+                    return folder
+    return None
 
 
 @contextmanager

@@ -40,6 +40,9 @@ def test_a_planted_weakness_is_found_and_mended(harness: Harness, tmp_path: Path
     assert (free.code, (tmp_path / "runs").exists()) == (0, False), free.err
     assert "3 training queries, 13 held out: up to " in free.out
     assert "half of the time" in free.out
+    for kept in ("weak.py", "train.txt"):
+        over = harness(*files, *small, "--apply", kept)
+        assert (over.code, "write over" in over.err) == (2, True)
     done = harness(*files, *small)
     assert done.code == 0, done.err
     assert "Better: candidate 1 was preferred to the original" in done.out

@@ -130,7 +130,8 @@ async def test_two_rollouts_of_a_run_are_a_pair_with_their_whole_records(tmp_pat
     [
         ({"run": "nowhere", "rollouts": [1, 2], "label": "a"}, "nowhere"),
         ({"run": "nowhere", "label": "a"}, "line 1: expected run, rollouts"),
-        ({"run": "nowhere", "rollouts": [1], "label": "a"}, "line 1: rollouts"),
+        ({"run": "nowhere", "rollouts": [1], "label": "a"}, "line 1: expected run, rollouts"),
+        ({"run": "nowhere", "rollouts": [1, 1], "label": "a"}, "two different numbers"),
         ({"run": "nowhere", "rollouts": [1, 2]}, "line 1: label missing"),
     ],
 )

@@ -100,6 +100,21 @@ async def test_no_more_is_spent_than_the_ceiling_and_with_more_money_it_goes_on(
     assert len(endpoint.of_agent) == result.rollouts
 
 
+async def test_a_strangers_improvement_is_not_gone_on_with(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rules = RULES.model_copy(update={"rounds": 1})
+    mine = await improve(endpoint, levels("Answer at level 1.", "Answer at level 5."), rules)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of another machine"))
+    other = await improve(endpoint, levels("Answer at level 1.", "Answer at level 6."), rules)
+    assert (other.path != mine.path, other.instructions) == (True, "Answer at level 6.")
+
+
+async def test_a_proposer_that_gives_no_list_is_refused(endpoint: FakeEndpoint) -> None:
+    with pytest.raises(harness.UsageError, match="proposer gave a str"):
+        await improve(endpoint, lambda *_: "Answer at level 9.")
+
+
 @pytest.mark.parametrize(
     ("agent", "given", "message"),
     [
@@ -109,6 +124,7 @@ async def test_no_more_is_spent_than_the_ceiling_and_with_more_money_it_goes_on(
         (lambda *_: "Answer.", {"gate": HELD_OUT}, "made by a function.*instructions="),
         ("Answer.", {"gate": HELD_OUT, "rules": ImproveRules(parts=("serch.description",))}, "has no such text"),
         ("Answer.", {"gate": HELD_OUT, "n": 1}, "n=1"),
+        ("Answer.", {"gate": HELD_OUT, "rules": ImproveRules(parts=())}, "parts: name at least one"),
         ("Answer.", {"gate": HELD_OUT, "max_cost": 1.0}, "price"),
     ],
 )
