@@ -15,7 +15,7 @@ from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_files import read_file, write_file
 from harness.archive.run_info import IMPROVE_FILE, Archived, list_archived, list_improvements, read_info_file
 from harness.archive.typed_records import checked
-from harness.core.cost import NOTHING, Cost
+from harness.core.cost import NOTHING, Cost, total_cost
 from harness.core.errors import ArchiveDamaged, CannotWrite
 from harness.core.improvements import ImproveInfo, Improvement, Proposal
 from harness.core.records import to_json
@@ -127,9 +127,8 @@ class ImproveFolder:
         for folder, kind in self._parts():
             with RunReader(folder) if kind == "run" else ComparisonReader(folder) as reader:
                 if isinstance(reader, RunReader):
-                    for query in reader.queries():
-                        for rollout in reader.group(query).rollouts:
-                            rollouts, rolled_out = rollouts + 1, rolled_out + rollout.cost
+                    costs = [place.cost for made in reader.index.rollouts.values() for place in made.values()]
+                    rollouts, rolled_out = rollouts + len(costs), rolled_out + total_cost(costs)
                 for cost in _bought(reader):
                     verdicts, judged = verdicts + 1, judged + cost
         proposals = self.proposals()

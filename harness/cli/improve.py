@@ -15,7 +15,7 @@ from harness.cli.output import Caller, print_json, say
 from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs, stdout_for_results
 from harness.core.cost import Cost
 from harness.core.errors import ExitCode, UsageError, call, counted, option
-from harness.core.improvements import Improvement, ImproveRules
+from harness.core.improvements import Improvement, ImproveQuote, ImproveRules
 from harness.core.settings_sources import load
 from harness.endpoints.costs import CostBounds
 from harness.formats.queries import read_queries
@@ -54,7 +54,8 @@ def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]
     held_out = None if asked.gate is None else list(read_queries(asked.gate))
     settings = settings_of_side(values, TRAIN_PAIRS, runs_dir)
     plan = run_silently(lambda env: plan_improvement(loaded, settings, train, held_out, rules, env), caller)
-    lines, quote = _quote_lines(plan), quote_improvement(plan)
+    quote = quote_improvement(plan)
+    lines = _quote_lines(quote, split=plan.split)
     if caller.dry_run:
         if caller.as_json:
             print_json(quote.model_dump(mode="json"))
@@ -143,10 +144,9 @@ def print_improvement(result: Improvement, caller: Caller) -> None:
     say(f"page: {Path(result.path) / RESULT / 'report.html'}")
 
 
-def _quote_lines(plan: ImprovePlan) -> list[str]:
-    quote = quote_improvement(plan)
-    split = " (half of the queries)" if plan.split else ""
-    what = f"{quote.train:,} training queries, {quote.held_out:,} held out{split}: up to"
+def _quote_lines(quote: ImproveQuote, *, split: bool) -> list[str]:
+    half = " (half of the queries)" if split else ""
+    what = f"{quote.train:,} training queries, {quote.held_out:,} held out{half}: up to"
     counts = f"{counted(quote.agent_runs, 'agent run')}, {counted(quote.judge_calls, 'judge call')}"
     return [
         f"{what} {counts}, {counted(quote.proposals, 'proposal')} (agent: {quote.agent_at}, judge: {quote.judge})",

@@ -58,6 +58,8 @@ class Search:
     """The queries that each candidate is rolled out on."""
     met: dict[tuple[int, int], set[str]] = field(default_factory=dict[tuple[int, int], set[str]])
     """The queries on which two candidates met, the smaller number first."""
+    runs: dict[int, Path] = field(default_factory=dict[int, Path])
+    """The run of each candidate that was rolled out."""
     compared: dict[tuple[int, int], Path] = field(default_factory=dict[tuple[int, int], Path])
     leads: dict[tuple[int, int], list[CrossLead]] = field(default_factory=dict[tuple[int, int], list[CrossLead]])
     rounds: list[RoundResult] = field(default_factory=list[RoundResult])
@@ -156,12 +158,11 @@ class Search:
         plan, standings, left = self.plan, self.standings(), self._left()
         changes: dict[str, Any] = {"topology": "round_robin", "order": "both"}
         changes |= {} if left is None else {"max_cost": left}
-        within = await rescore_run(self.runs_in(self.folder.runs)[parent], changes, self.part_env, RescoreOptions())
+        within = await rescore_run(self.runs[parent], changes, self.part_env, RescoreOptions())
         self.check_ended(within.stopped, within.given_up)
-        runs = self.runs_in(self.folder.runs)
-        pairs = pairs_within(runs[parent], parent)
+        pairs = pairs_within(self.runs[parent], parent)
         for sides, comparison in sorted(self.compared.items()):
-            pairs += pairs_between(comparison, runs, sides) if parent in sides else []
+            pairs += pairs_between(comparison, self.runs, sides) if parent in sides else []
         others = [one for one in standings if one.front and not one.dropped and one.number != parent]
         asked = ProposalAsked(
             parent=standings[parent],
@@ -182,12 +183,11 @@ class Search:
         """Roll out what is missing, and judge the cross matches."""
         for candidate in sorted({one for a, b, _ in crosses for one in (a, b)}):
             await self._roll_out(candidate, [query for a, b, query in crosses if candidate in (a, b)])
-        runs = self.runs_in(self.folder.runs)
         for pair, of_pair in groupby(sorted(crosses, key=lambda cross: cross[:2]), key=lambda cross: cross[:2]):
             met = self.met.setdefault(pair, set())
             met |= {query.id for *_, query in of_pair}
             options = self.plan.comparing(self.folder.runs, self._left(), self.plan.settings.n - 1, only=frozenset(met))
-            result = await compare_runs([runs[one] for one in pair], self.part_env, options)
+            result = await compare_runs([self.runs[one] for one in pair], self.part_env, options)
             self.compared[pair], self.leads[pair] = result.path, leads_of(result.path, pair)
             self.check_ended(result.stopped, result.given_up)
 
@@ -197,14 +197,16 @@ class Search:
         known |= {query.id: query for query in queries}
         name, texts = f"candidate-{candidate}.md", self.candidates[candidate].parts
         run, left = self.plan.with_parts(texts, name, self.folder.runs), self._left()
-        folder = self.runs_in(self.folder.runs).get(candidate) or open_ended_run(run, self.run_env)
-        with RunReader(folder) as reader:
+        if candidate not in self.runs:
+            there = self.runs_in(self.folder.runs).get(candidate)
+            self.runs[candidate] = there or open_ended_run(run, self.run_env)
+        with RunReader(self.runs[candidate]) as reader:
             there = reader.index.rollouts
             if all(len(there.get(query, ())) >= run.settings.n for query in known):
                 return
         changes = {} if left is None else {"max_cost": left}
         loaded, asked = run.agent.loaded, list(known.values())
-        if result := await resume_run(folder, loaded, self.part_env, changes=changes, queries=asked):
+        if result := await resume_run(self.runs[candidate], loaded, self.part_env, changes=changes, queries=asked):
             self.check_ended(result.stopped, result.given_up)
 
     def runs_in(self, runs_dir: Path) -> dict[int, Path]:
