@@ -1,5 +1,6 @@
 """A gate: how probably an equal agent passes, whether verdicts are noise, what becomes of it, and its words."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
@@ -8,7 +9,7 @@ import numpy as np
 
 from harness.comparison.conclusions import side_names
 from harness.comparison.interim import critical_values, exits, finding
-from harness.comparison.intervals import DEFAULT_SPREAD, scipy, t_exceeds, t_test_power, t_value
+from harness.comparison.intervals import DEFAULT_SPREAD, least_with_power, scipy, t_exceeds, t_test_power, t_value
 from harness.comparison.outcomes import Pairs, bounds, cluster_name, equal_clusters, paired_rollouts
 from harness.comparison.rectified import LabelledSums, Rectified
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, PeoplesRate, SideResult
@@ -39,14 +40,13 @@ _HALF_OF_THE_TIME = 0.5
 def queries_that_show(rate: float, pairs: int) -> int:
     """Return how many queries show a win rate half of the time: by a t test, with the spread of so many pairs each."""
     effect = (rate - 0.5) / default_spread(pairs)
-    return next(n for n in range(2, _MOST_QUERIES) if t_test_power(effect, n) >= _HALF_OF_THE_TIME)
+    return math.ceil(least_with_power(lambda n: t_test_power(effect, n), 2.0, 4.0, _HALF_OF_THE_TIME))
 
 
 def shown_rate(queries: int, pairs: int) -> float:
     """Return the win rate, in whole percents, that so many queries show half of the time; 1 where none below does."""
-    rates, spread = (percent / 100 for percent in range(51, 100)), default_spread(pairs)
-    shown = (rate for rate in rates if t_test_power((rate - 0.5) / spread, queries) >= _HALF_OF_THE_TIME)
-    return next(shown, 1.0)
+    least = least_with_power(lambda effect: t_test_power(effect, queries), 0.0, 1.0, _HALF_OF_THE_TIME)
+    return min(100, math.ceil(50 + 100 * least * default_spread(pairs))) / 100
 
 
 def by_length_alone(result: SideResult) -> bool:

@@ -60,7 +60,7 @@ def detectable(clusters: Clusters, spread_of_equals: float) -> float | None:
         return None
 
     def shown(count: float, spread: float) -> float:
-        return spread * _least_with_power(lambda effect: t_test_power(effect, count), 0.0, 1 / math.sqrt(count))
+        return spread * least_with_power(lambda effect: t_test_power(effect, count), 0.0, 1 / math.sqrt(count))
 
     distance = max(shown(count, spread or spread_of_equals or DEFAULT_SPREAD) for count, spread in clusters.as_equal)
     return distance if distance <= 0.5 else None
@@ -74,20 +74,20 @@ def enough_queries(clusters: Clusters, spread_of_equals: float) -> int | None:
 
     def needed(count: float, spread: float) -> float:
         effect = min(_GREATEST_EFFECT, distance / (spread or spread_of_equals or DEFAULT_SPREAD))
-        least = _least_with_power(lambda count: t_test_power(effect, count), 2.0, 4.0)
+        least = least_with_power(lambda count: t_test_power(effect, count), 2.0, 4.0)
         return max(FEWEST_SHOWING, least) * clusters.queries / count
 
     fewest = max(needed(*worth) for worth in clusters.as_equal or [(clusters.count, 0.0)])
     return max(clusters.queries + 1, math.ceil(fewest))
 
 
-def _least_with_power(power: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a growing power reaches `POWER`; at `low` it is less."""
-    while power(high) < POWER:
+def least_with_power(power: Callable[[float], float], low: float, high: float, wanted: float = POWER) -> float:
+    """Return where a growing power reaches what is `wanted`; at `low` it is less."""
+    while power(high) < wanted:
         low, high = high, 2 * high
 
     def missing(at: float) -> float:
-        return power(at) - POWER
+        return power(at) - wanted
 
     return float(scipy("optimize").brentq(missing, low, high, xtol=1e-12))
 
