@@ -133,36 +133,35 @@ class _Gate:
     async def _compared(self, best: int) -> ComparisonResult:
         """Roll both out on the held-out queries and compare them, or go on with that. Raises Stopped."""
         plan, there = self.search.plan, self.search.folder.gate
-        left, run_env = self._left(), self.search.part_env
+        ceiling, run_env = self._ceiling(), self.search.part_env
         both = [
-            plan.with_parts(self.search.candidates[one].parts, name, there, GATE_PAIRS + 1, left)
+            plan.with_parts(self.search.candidates[one].parts, name, there, GATE_PAIRS + 1, ceiling.get("max_cost"))
             for one, name in ((0, "original.md"), (best, "improved.md"))
         ]
         if begun := list_comparisons(there) if there.is_dir() else []:
             with ComparisonReader(begun[0]) as reader:
                 agents = {side.run: one.agent.loaded for side, one in zip(reader.info.sides, both, strict=True)}
-            changes = {} if left is None else {"max_cost": left}
-            again = await resume_comparison(begun[0], run_env, runs_dir=there, agents=agents, changes=changes)
+            again = await resume_comparison(begun[0], run_env, runs_dir=there, agents=agents, changes=ceiling)
             return self._checked(again or ComparisonResult(begun[0], was_complete=True))
         early_stop = InterimRule(looks=plan.rules.looks, margin=_ABOVE_HALF) if plan.rules.looks > 1 else None
-        options = plan.comparing(there, left, GATE_PAIRS, early_stop=early_stop)
+        options = plan.comparing(there, ceiling, GATE_PAIRS, early_stop=early_stop)
         return self._checked(await compare_sides(both, plan.held_out, run_env, options))
 
     async def _second(self, sides: Sequence[Path]) -> SecondJudge:
         """Ask the second judge of the same rollouts. Raises Stopped."""
         plan = self.search.plan
-        options = plan.comparing(self.search.folder.gate, self._left(), GATE_PAIRS)
-        changes = {**options.changes, "judge_model": plan.rules.gate_judge_model}
-        result = await compare_runs(sides, self.search.part_env, replace(options, changes=changes))
+        changes = {**self._ceiling(), "judge_model": plan.rules.gate_judge_model}
+        options = plan.comparing(self.search.folder.gate, changes, GATE_PAIRS)
+        result = await compare_runs(sides, self.search.part_env, options)
         with ComparisonReader(self._checked(result).path) as reader:
             said = comparison_of(reader)
         of_two = said.results[0]
         better = of_two.shown == "better" and not by_length_alone(of_two)
         return SecondJudge(judge=said.judge, win_rate=of_two.win_rate, interval=of_two.interval, better=better)
 
-    def _left(self) -> float | None:
+    def _ceiling(self) -> dict[str, float]:
         most = self.search.plan.max_cost
-        return None if most is None else max(0.0, most - self.search.folder.spent().cost.known)
+        return {} if most is None else {"max_cost": max(0.0, most - self.search.folder.spent().cost.known)}
 
     def _checked(self, result: ComparisonResult) -> ComparisonResult:
         self.search.check_ended(result.stopped, result.given_up)

@@ -155,9 +155,8 @@ class Search:
 
     async def _propose(self, number: int, parent: int) -> Proposal:
         """Let the parent's rollouts meet, and have children written from what that and all else teaches."""
-        plan, standings, left = self.plan, self.standings(), self._left()
-        changes: dict[str, Any] = {"topology": "round_robin", "order": "both"}
-        changes |= {} if left is None else {"max_cost": left}
+        plan, standings = self.plan, self.standings()
+        changes: dict[str, Any] = {"topology": "round_robin", "order": "both", **self._ceiling()}
         within = await rescore_run(self.runs[parent], changes, self.part_env, RescoreOptions())
         self.check_ended(within.stopped, within.given_up)
         pairs = pairs_within(self.runs[parent], parent)
@@ -171,7 +170,7 @@ class Search:
             count=plan.rules.children,
             other=max(others, key=lambda one: one.p_best, default=None),
         )
-        self._left(0.0 if plan.proposer else price_of_asking(asked, plan.prepared, plan.rules.proposer_model))
+        self._ceiling(0.0 if plan.proposer else price_of_asking(asked, plan.prepared, plan.rules.proposer_model))
         written = await propose(asked, plan.proposer, plan.prepared, plan.rules.proposer_model, self.run_env)
         judges = [member.model for member in plan.prepared.judge.members]
         names = [*judges, plan.prepared.rubric.name, *filter(None, [plan.rules.gate_judge_model])]
@@ -186,7 +185,9 @@ class Search:
         for pair, of_pair in groupby(sorted(crosses, key=lambda cross: cross[:2]), key=lambda cross: cross[:2]):
             met = self.met.setdefault(pair, set())
             met |= {query.id for *_, query in of_pair}
-            options = self.plan.comparing(self.folder.runs, self._left(), self.plan.settings.n - 1, only=frozenset(met))
+            options = self.plan.comparing(
+                self.folder.runs, self._ceiling(), self.plan.settings.n - 1, only=frozenset(met)
+            )
             result = await compare_runs([self.runs[one] for one in pair], self.part_env, options)
             self.compared[pair], self.leads[pair] = result.path, leads_of(result.path, pair)
             self.check_ended(result.stopped, result.given_up)
@@ -196,7 +197,7 @@ class Search:
         known = self.asked.setdefault(candidate, {})
         known |= {query.id: query for query in queries}
         name, texts = f"candidate-{candidate}.md", self.candidates[candidate].parts
-        run, left = self.plan.with_parts(texts, name, self.folder.runs), self._left()
+        run, changes = self.plan.with_parts(texts, name, self.folder.runs), self._ceiling()
         if candidate not in self.runs:
             there = self.runs_in(self.folder.runs).get(candidate)
             self.runs[candidate] = there or open_ended_run(run, self.run_env)
@@ -204,7 +205,6 @@ class Search:
             there = reader.index.rollouts
             if all(len(there.get(query, ())) >= run.settings.n for query in known):
                 return
-        changes = {} if left is None else {"max_cost": left}
         loaded, asked = run.agent.loaded, list(known.values())
         if result := await resume_run(self.runs[candidate], loaded, self.part_env, changes=changes, queries=asked):
             self.check_ended(result.stopped, result.given_up)
@@ -226,11 +226,11 @@ class Search:
     async def _conclude(self) -> None:
         self.posterior = await to_thread.run_sync(candidate_posterior, self._known, len(self.candidates))
 
-    def _left(self, price: float = 0.0) -> float | None:
-        """Return what the search may still spend; None without a ceiling. Raises Stopped where that is no more."""
+    def _ceiling(self, price: float = 0.0) -> dict[str, float]:
+        """Return as a setting what the search may still spend, if that is limited. Raises Stopped at nothing."""
         self.check_ended(None, None)
         if self.plan.max_cost is None:
-            return None
+            return {}
         spent, settings, judge = self.folder.spent(), self.plan.settings, self.plan.prepared.judge
         pairs = (GATE_PAIRS + 1) * len(self.plan.held_out)
         verdicts = 2 * pairs * settings.judge_repeats * len(judge.members)
@@ -239,7 +239,7 @@ class Search:
         if left <= price:
             kept = f"${spent.cost.known:.4f} is spent, and ${gate:.4f} is kept for the gate"
             raise Stopped(f"{option('max_cost', self.plan.max_cost)}: {kept}")
-        return left
+        return {"max_cost": left}
 
     def check_ended(self, stopped: str | None, given_up: str | None) -> None:
         """Raise Unfinished where an endpoint or the user ended the work, Stopped where --max-cost did."""

@@ -74,9 +74,8 @@ class ImprovePlan:
         changes = {"instructions": Path(name), "runs_dir": runs_dir, "n": n or settings.n, "max_cost": max_cost}
         return replace(self.prepared, agent=replace(agent, loaded=loaded), settings=replace(settings, **changes))
 
-    def comparing(self, runs_dir: Path, left: float | None, pairs: int, **more: Any) -> CompareOptions:
-        """Return how two candidates are compared, with what is `left` to spend."""
-        changes = {} if left is None else {"max_cost": left}
+    def comparing(self, runs_dir: Path, changes: Mapping[str, Any], pairs: int, **more: Any) -> CompareOptions:
+        """Return how two candidates are compared, under `changes` of the settings of their runs."""
         return CompareOptions(runs_dir, changes, pairs=pairs, allow_offline=True, **more)
 
 
