@@ -1,14 +1,12 @@
 """The packaged agents, and the SDK's own with handoffs and agents as tools, are forked at every model call."""
 
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 import harness
-from tests.agents_config.exchanges import tools_in
-from tests.agents_config.test_sdk_examples import at_the_sdk, once, sdist
-from tests.fake_endpoint import FakeEndpoint, Say, Script, Seen
+from tests.agents_config.test_sdk_examples import at_the_sdk, once, sdist, two_tools
+from tests.fake_endpoint import FakeEndpoint, Script
 from tests.pipeline.forked_agents import paid_calls, rollouts_of, run_once
 
 pytestmark = [pytest.mark.nightly, pytest.mark.process]
@@ -30,18 +28,6 @@ def check_forks(run: harness.Run, agent: str) -> None:
 def test_a_packaged_agent_is_forked_at_every_call(agent: str, tmp_path: Path):
     run = harness.run_sync(agent, n=1, offline=True, topology="none", runs_dir=tmp_path, report=False)
     check_forks(run, agent)
-
-
-def two_tools() -> Script:
-    numbers, wanted = count(1), ("translate_to_spanish", "translate_to_french")
-
-    def script(seen: Seen) -> Say:
-        if not tools_in(seen):
-            return Say(f"{seen.system[-7:]} {next(numbers)}")
-        done = len(seen.tool_outputs)
-        return Say(calls=((wanted[done], {"input": "Hello"}),)) if done < 2 else Say(f"Both, {next(numbers)}.")
-
-    return script
 
 
 @pytest.mark.usefixtures("at_the_sdk")

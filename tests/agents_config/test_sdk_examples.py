@@ -101,21 +101,29 @@ async def test_routing(api: Api):
         assert [seen.system[:20] for seen, _ in exchanges] == ["Handoff to the appro", "You only speak Frenc"]
 
 
-@BOTH_APIS
-@pytest.mark.usefixtures("at_the_sdk")
-async def test_agents_as_tools(api: Api):
-    numbers, wanted = count(1), ("translate_to_spanish", "translate_to_french")
+TRANSLATORS = ("translate_to_spanish", "translate_to_french")
+
+
+def two_tools() -> Script:
+    """Ask each translator, each of which says another text every time, then answer."""
+    numbers = count(1)
 
     def script(seen: Seen) -> Say:
         if not tools_in(seen):
             return Say(f"{seen.system[-7:]} {next(numbers)}")
         done = len(seen.tool_outputs)
-        return Say(calls=((wanted[done], {"input": "Hello"}),)) if done < 2 else Say(f"Both, {next(numbers)}.")
+        return Say(calls=((TRANSLATORS[done], {"input": "Hello"}),)) if done < 2 else Say(f"Both, {next(numbers)}.")
 
+    return script
+
+
+@BOTH_APIS
+@pytest.mark.usefixtures("at_the_sdk")
+async def test_agents_as_tools(api: Api):
     agent = "examples/agent_patterns/agents_as_tools.py:orchestrator_agent"
-    rollouts, logged = await rolled_out(agent, "Hello in Spanish and French?", script, api, model=None)
+    rollouts, logged = await rolled_out(agent, "Hello in Spanish and French?", two_tools(), api, model=None)
     for done, exchanges in zip(rollouts, by_rollout(logged, rollouts), strict=True):
-        assert [(s.tool_name, s.tool_type) for s in done.trajectory.path] == [(w, "agent") for w in wanted]
+        assert [(s.tool_name, s.tool_type) for s in done.trajectory.path] == [(w, "agent") for w in TRANSLATORS]
         assert [s.tool_output for s in done.trajectory.path] == [exchanges[1][1].text, exchanges[3][1].text]
 
 
