@@ -200,8 +200,8 @@ improve_command = options.declared(
             "--parts",
             metavar="NAMES",
             default="instructions",
-            help="The texts to improve, with commas: instructions, AGENT.instructions of a handoff's target, "
-            "TOOL.description. [default: instructions]",
+            help="The texts to improve, with commas: instructions, AGENT.instructions of a handoff's target or "
+            "of an agent used as a tool, TOOL.description. [default: instructions]",
         ),
         click.option("--proposer-model", metavar="MODEL", help="Who writes candidates. [default: the agent's model]"),
         _count("--rounds", 6, 100, "Rounds at most."),

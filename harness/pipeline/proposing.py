@@ -22,7 +22,7 @@ from harness.pipeline.resolve import env_before
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.ways import asked_model
 from harness.rollouts.models import recorded
-from harness.rollouts.prompt_parts import parts_of
+from harness.rollouts.prompt_parts import parts_of, split_parts
 
 Texts = Mapping[str, str]
 Proposer = Callable[
@@ -129,10 +129,11 @@ def price_of_asking(asked: ProposalAsked, prepared: Prepared, model: str | None)
 
 
 def _embedded(asked: ProposalAsked) -> list[Texts]:
-    own = asked.parent.parts.get(INSTRUCTIONS, "")
-    texts = rewritten(own, [lesson.marks for lesson in asked.lessons], asked.count)
-    texts += [joined_texts(own, asked.other.parts.get(INSTRUCTIONS, ""))] if asked.other else []
-    return [{INSTRUCTIONS: text} for text in texts]
+    own = {name: text for name, text in asked.parent.parts.items() if name.endswith(INSTRUCTIONS)}
+    marks, other = [lesson.marks for lesson in asked.lessons], asked.other
+    children: list[Texts] = [{name: new} for name, text in own.items() for new in rewritten(text, marks, asked.count)]
+    joined = [{name: joined_texts(text, other.parts[name]) for name, text in own.items()}] if other else []
+    return [*children[: asked.count], *joined]
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ async def texts_of_parts(prepared: Prepared, names: Sequence[str]) -> dict[str, 
     if not names:
         raise UsageError(f"{before_colon('parts')}: name at least one, such as {INSTRUCTIONS}")
     async with agent.loaded.open(env_before(prepared.settings, agent.endpoint, offline=agent.offline)) as made:
-        there = parts_of(made)
+        there = parts_of(made) | (split_parts(given) if (given := agent.loaded.instructions) else {})
     for name in names:
         if name not in there or not there[name].strip():
             lacks = f"{option('parts', name)}: agent {agent.loaded.name!r} has no such text"

@@ -48,9 +48,9 @@ def in_sight(agent: Agent[Any]) -> list[Agent[Any]]:
     return agents
 
 
-def copied(agent: Agent[Any], change: Change) -> Agent[Any]:
-    """Return copies of all reachable agents, lists and all, with the fields that `change` gives for each."""
-    return _copied(agent, change, {})
+def copied(agent: Agent[Any], change: Change, seen: Copies | None = None) -> Agent[Any]:
+    """Return copies of all reachable agents but those `seen`, with the fields that `change` gives for each."""
+    return _copied(agent, change, {} if seen is None else seen)
 
 
 def servers_to_connect(agent: Agent[Any]) -> list[MCPServer]:

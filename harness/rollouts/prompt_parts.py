@@ -7,14 +7,15 @@ agent's instructions; each such line begins the text of the part that it names: 
 
 import copy
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from agents import Agent, FunctionTool, Tool
 
 from harness.core.errors import UsageError, did_you_mean, quoted
-from harness.rollouts.graph import copied, reachable
+from harness.rollouts.graph import Copies, copied, in_sight
 
 _BEGINS = re.compile(r"^=== part: (.+) ===\n", re.MULTILINE)
 _OWN = "instructions"
@@ -35,9 +36,9 @@ def joined_parts(parts: Mapping[str, str]) -> str:
 
 
 def parts_of(agent: Agent[Any]) -> dict[str, str]:
-    """Return the texts that may be replaced, of an agent and all that it hands off to; none made by a function."""
+    """Return the texts that may be replaced, of an agent and all in its sight; none that a function makes."""
     parts = dict[str, str]()
-    for at, each in enumerate(reachable(agent)):
+    for at, each in enumerate(in_sight(agent)):
         if isinstance(each.instructions, str):
             parts[f"{each.name}.{_OWN}" if at else _OWN] = each.instructions
         parts |= {f"{t.name}.description": t.description for t in each.tools if isinstance(t, FunctionTool)}
@@ -55,15 +56,46 @@ def with_parts(agent: Agent[Any], text: str) -> Agent[Any]:
     if strange := next((name for name in parts if name not in known), None):
         hint = did_you_mean(strange, known)
         raise UsageError(f"{quoted(strange)} is no part of agent {agent.name!r}{hint}; there are: {', '.join(known)}")
+    twins: Copies = {}
 
     def change(each: Agent[Any]) -> dict[str, Any]:
         name = _OWN if each is agent else f"{each.name}.{_OWN}"
         changed: dict[str, Any] = {"instructions": parts[name]} if name in parts else {}
-        return changed | {"tools": [_described(tool, parts) for tool in each.tools]}
+        return changed | {"tools": [change_tool(tool) for tool in each.tools]}
 
-    return copied(agent, change)
+    def change_tool(tool: Tool) -> Tool:
+        if not isinstance(tool, FunctionTool):
+            return tool
+        twin = copy.copy(tool)
+        twin.description = parts.get(f"{tool.name}.description", tool.description)
+        own: Agent[Any] | None = getattr(tool, "_agent_instance", None)
+        if own:
+            twin.on_invoke_tool = _RunsTwin(tool.on_invoke_tool, own, copied(own, change, twins))
+        return twin
+
+    return copied(agent, change, twins)
 
 
-def _described(tool: Tool, parts: Mapping[str, str]) -> Tool:
-    text = parts.get(f"{tool.name}.description") if isinstance(tool, FunctionTool) else None
-    return replace(tool, description=text) if text is not None and isinstance(tool, FunctionTool) else tool
+_running: ContextVar["_RunsTwin | None"] = ContextVar("harness_agent_tool", default=None)
+
+
+@dataclass(frozen=True)
+class _RunsTwin:
+    """What an agent's tool does that is itself an agent: it runs that agent's copy."""
+
+    invoke: Callable[[Any, str], Awaitable[Any]]
+    agent: Any
+    twin: Any
+
+    async def __call__(self, context: Any, arguments: str) -> Any:
+        token = _running.set(self)
+        try:
+            return await self.invoke(context, arguments)
+        finally:
+            _running.reset(token)
+
+
+def in_place_of(agent: Any) -> Any:
+    """Return the agent that a run is to be made of: the copy with other texts, where the run is a tool's own."""
+    tool = _running.get()
+    return tool.twin if tool and agent is tool.agent else agent

@@ -18,6 +18,7 @@ from mcp.types import Tool
 
 from harness.rollouts.agent_code import AgentRaised, contained, tasks_contained
 from harness.rollouts.lifecycle import ProcessGuard, set_within
+from harness.rollouts.prompt_parts import in_place_of
 
 Options = dict[str, Any]
 """The keyword arguments of a run."""
@@ -63,7 +64,7 @@ class TakingRunner(AgentRunner):
         takeover = _takeover.get()
         if takeover is None:
             return await self.usual.run(starting_agent, input, **options)
-        taken = takeover.take(starting_agent, input, options)
+        taken = takeover.take(in_place_of(starting_agent), input, options)
 
         run = self._runner(takeover).run(taken.agent, input, **taken.options)
         try:
@@ -88,7 +89,7 @@ class TakingRunner(AgentRunner):
         takeover = _takeover.get()
         if takeover is None:
             return self.usual.run_streamed(starting_agent, input, **options)
-        taken = takeover.take(starting_agent, input, options)
+        taken = takeover.take(in_place_of(starting_agent), input, options)
         result = self._runner(takeover).run_streamed(taken.agent, input, **taken.options)
         if (close := taken.close) and result.run_loop_task:
 

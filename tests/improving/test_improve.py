@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent
+from agents import Agent, function_tool, handoff
 
 import harness
 from harness.core.improvements import CandidateStanding, Improvement, ImproveRules, PairLesson
@@ -78,6 +78,39 @@ async def test_the_better_instructions_are_found_and_every_verdict_is_bought_onc
     assert len(endpoint.requests) == requests
     files = {path.name for path in (Path(result.path) / "improved").iterdir()}
     assert files == {"instructions.md", "instructions.diff", "improvement.json", "report.html"}
+
+
+POET = Agent[Any](name="poet", instructions="Answer at level 2.", model="m")
+ASK = POET.as_tool("ask_poet", "Asks the poet.")
+
+
+@function_tool(description_override="Answer at level 2.")
+def look_up(word: str) -> str:
+    return word
+
+
+@pytest.mark.parametrize(
+    ("part", "others"),
+    [
+        pytest.param("poet.instructions", {"handoffs": [POET]}, marks=pytest.mark.nightly),
+        ("poet.instructions", {"handoffs": [handoff(POET)]}),
+        pytest.param("poet.instructions", {"tools": [ASK]}, marks=pytest.mark.nightly),
+        ("poet.instructions", {"tools": [Agent(name="aide", model="m", tools=[ASK]).as_tool("ask_aide", "")]}),
+        pytest.param("look_up.description", {"tools": [look_up]}, marks=pytest.mark.nightly),
+    ],
+    ids=["handoff", "handoff()", "tool", "tool of a tool", "description"],
+)
+async def test_a_weakness_in_a_text_that_is_not_the_starting_agents_is_mended(
+    endpoint: FakeEndpoint, part: str, others: dict[str, Any]
+) -> None:
+    desk = Agent(name="desk", instructions="Pass it on.", model="m", **others)
+    rules = RULES.model_copy(update={"rounds": 1, "batch": 1, "parts": (part,)})
+    result = await harness.improve(
+        desk, QUERIES, gate=HELD_OUT, rules=rules, base_url=endpoint.base_url, judge_model="judge"
+    )
+    assert result.accepted, result.sentence
+    assert result.instructions == f"=== part: {part} ===\nAnswer at level 4.\n"
+    assert POET.instructions == "Answer at level 2."
 
 
 async def test_what_pleases_the_training_judge_alone_is_refused(endpoint: FakeEndpoint) -> None:

@@ -13,15 +13,23 @@ HELD_OUT = [f"Question {number} that nobody has met?" for number in range(14)]
 
 
 class World:
-    """`wow` in the instructions stands in the answer, and pleases the training judge alone."""
+    """`wow` in the instructions stands in the answer, and pleases the training judge alone.
+
+    An agent that has another one passes each query on, and repeats what it is told.
+    """
 
     def agent(self, seen: Seen) -> Reaction:
-        """Answer as well as the instructions say, each query and seed in its own words; propose a better level."""
+        """Answer as well as the texts say, each query and seed in its own words; propose a better level."""
         if seen.system.startswith("You improve the texts"):
             best = max(map(int, re.findall(r"level (\d)", seen.user)))
-            children = [{"instructions": f"Answer at level {level}."} for level in (1, min(9, best + 2))]
+            (name,) = {*re.findall(r'<text name="(.+)">', seen.user)}
+            children = [{name: f"Answer at level {level}."} for level in (1, min(9, best + 2))]
             return Say(json.dumps({"children": children}), usage=(1000, 100))
-        level = re.search(r"level (\d)", seen.system)
+        tools = [tool["function"] for tool in seen.body.get("tools", ())]
+        if other := next((tool["name"] for tool in tools if tool["name"].startswith(("ask_", "transfer_"))), None):
+            given = {"input": seen.user} if other.startswith("ask_") else {}
+            return Say(seen.tool_outputs[-1]) if seen.tool_outputs else Say(calls=((other, given),))
+        level = re.search(r"level (\d)", f"{seen.system} {tools}")
         loved = " wow" if "wow" in seen.system else ""
         drawn = hashlib.sha256(f"{seen.user}/{seen.body['seed']}".encode()).hexdigest()
         return Say(f"Level {level[1] if level else 0}{loved}, drawn {drawn}.", usage=(100, 20))
