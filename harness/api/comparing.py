@@ -7,7 +7,7 @@ from typing import Unpack
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.outside import AnyAgent, door, door_at_once, judge_objects, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.run_info import find_archived, list_comparisons
+from harness.archive.run_info import a_kind, find_archived, list_comparisons
 from harness.core.comparisons import Comparison
 from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, call, on_a_line, option, quoted
 from harness.core.progress import Clock, Progress, now
@@ -106,8 +106,9 @@ def open_comparison(comparison: str | Path = "last", runs_dir: str | Path | None
         raise UsageError(f"no comparison in {on_a_line(parent)}/ yet; {call('compare', 'RUN_A', 'RUN_B')} makes one")
     word = str(folders[-1] if str(comparison) == "last" else comparison)
     folder, kind = find_archived(word, parent)
-    if kind == "run":
-        raise UsageError(f"{on_a_line(folder.name)} is a run, not a comparison: {call('open', folder)} opens it")
+    if kind != "comparison":
+        shown = f"{call('open', folder)} opens it" if kind == "run" else f"{call('show', folder)} shows it"
+        raise UsageError(f"{on_a_line(folder.name)} is {a_kind(kind)}, not a comparison: {shown}")
     with ComparisonReader(folder) as reader:
         return comparison_of(reader)
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.outside import AnyAgent, door, door_at_once, judge_objects, loaded_agent, read_run_env
 from harness.archive.reader import RunReader
-from harness.archive.run_info import find_archived
+from harness.archive.run_info import Archived, find_archived
 from harness.archive.run_state import last_unfinished
 from harness.core.errors import UsageError, option
 from harness.core.progress import Clock, Progress, now
@@ -36,7 +36,7 @@ from harness.pipeline.runs import (
     run_queries,
 )
 from harness.pipeline.trust import agent_of_run
-from harness.pipeline.validation import Validation, replay_run, validate_comparison, validate_run
+from harness.pipeline.validation import Validation, replay_run, validate_parts
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
 from harness.report.html.run_page import write_page
 from harness.rollouts.loading import LoadedAgent
@@ -263,13 +263,15 @@ async def replay(
 async def validate(
     run: AnyRun = "last", *, repair: bool = False, runs_dir: str | Path | None = None, clock: Clock = now
 ) -> Validation:
-    """Check every line, checksum, hash, reference and ranking of a run or comparison, as `harness validate` does.
+    """Check every line, checksum, hash, reference and ranking of all that is archived, as `harness validate` does.
 
-    With `repair` damaged lines are moved aside. Raises UsageError, CannotWrite, ArchiveLocked.
+    With `repair` damaged lines are moved aside. Raises UsageError, CannotWrite, ArchiveLocked; ArchiveDamaged for an
+    improvement whose own files are.
     """
-    folder, kind = (run.path, "run") if isinstance(run, Run) else find_archived(str(run), runs_parent(runs_dir))
-    look = validate_comparison if kind == "comparison" else validate_run
-    return await anyio.to_thread.run_sync(lambda: look(folder, clock, repair=repair))
+    archived = Archived(run.path, "run") if isinstance(run, Run) else find_archived(str(run), runs_parent(runs_dir))
+    found = await anyio.to_thread.run_sync(lambda: validate_parts(archived, clock, repair=repair))
+    whole = [(each.findings, each.remaining) for each in found.values()]
+    return Validation(*(tuple(chain.from_iterable(each)) for each in zip(*whole, strict=True)))
 
 
 @door_at_once

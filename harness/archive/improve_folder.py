@@ -13,7 +13,7 @@ from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.lines import LONGEST, parse
 from harness.archive.reader import FolderReader, RunReader
 from harness.archive.run_files import read_file, write_file
-from harness.archive.run_info import IMPROVE_FILE, Archived, list_archived, list_improvements, read_info_file
+from harness.archive.run_info import IMPROVE_FILE, Archived, list_archived, read_info_file
 from harness.archive.typed_records import checked
 from harness.core.cost import NOTHING, Cost, total_cost
 from harness.core.errors import ArchiveDamaged, CannotWrite
@@ -56,7 +56,8 @@ class ImproveFolder:
     @classmethod
     def alike(cls, runs_dir: Path, key: str) -> list[Self]:
         """Return the improvements with a key, oldest first. Raises UsageError, ArchiveDamaged."""
-        return [folder for path in list_improvements(runs_dir) if (folder := cls(path)).info().key == key]
+        there = [cls(path) for path, kind in list_archived(runs_dir) if kind == "improvement"]
+        return [folder for folder in there if folder.info().key == key]
 
     @property
     def runs(self) -> Path:
@@ -111,7 +112,8 @@ class ImproveFolder:
         return self.path / "proposals" / f"{round_:04}.json"
 
     def _parts(self) -> list[Archived]:
-        return [archived for runs in (self.runs, self.gate) for archived in list_archived(runs)]
+        there = [archived for runs in (self.runs, self.gate) for archived in list_archived(runs)]
+        return [archived for archived in there if archived.kind != "improvement"]  # a stranger's may hold itself
 
     def whole_parts(self) -> list[Archived]:
         """Return the runs and comparisons, once all else is read. Raises ArchiveDamaged, NeedsUpgrade, UsageError."""

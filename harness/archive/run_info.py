@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,7 +47,8 @@ PAGES = "report"
 """The folder with a page a query, beside the page of a run of many queries."""
 LABELS = "labels.jsonl"
 """Which of two answers is better, as people say: one pair a line, as `doctor --judge --pairs` reads them."""
-_KINDS: dict[str, Literal["run", "comparison"]] = {RUN_FILE: "run", COMPARISON_FILE: "comparison"}
+Kind = Literal["run", "comparison", "improvement"]
+_KINDS: dict[str, Kind] = {RUN_FILE: "run", COMPARISON_FILE: "comparison", IMPROVE_FILE: "improvement"}
 """What the file of a folder makes the folder; the first one counts."""
 _TIME = re.compile(r"[0-9]{8}T[0-9]{6}")
 _TIME_LENGTH = len("20260721T140320")
@@ -57,7 +58,7 @@ class Archived(NamedTuple):
     """A folder of the archive, and what it is."""
 
     folder: Path
-    kind: Literal["run", "comparison"]
+    kind: Kind
 
 
 def new_run_id(agent: str, at: datetime, salt: str) -> str:
@@ -68,7 +69,7 @@ def new_run_id(agent: str, at: datetime, salt: str) -> str:
 
 
 def list_archived(runs_dir: Path) -> list[Archived]:
-    """Return all runs and comparisons, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
+    """Return all that the archive holds, oldest first; a link is none (see `linked_runs`). Raises UsageError."""
     files, _ = _listed(runs_dir)
     seconds = {folder: _second(folder.name, file.time_ns) for folder, file in files.items()}
     of_one_second = Counter(seconds.values())
@@ -120,22 +121,22 @@ def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
 
 
 def find_run(word: str, runs_dir: Path) -> Path:
-    """Return the run that `word` names. Raises UsageError for a comparison, and as `find_archived` does."""
+    """Return the run that `word` names. Raises UsageError for what is none, and as `find_archived` does."""
     folder, kind = find_archived(word, runs_dir, only_runs=True)
-    if kind == "comparison":
+    if kind != "run":
         runs = list_runs(runs_dir)
         newest = f"; the newest is {runs[-1].name}" if runs else ""
         shown = call("show", folder.name if folder.parent == runs_dir else str(folder))
-        what = f"{on_a_line(folder.name)} is a comparison, not a run: name a run{newest}"
-        raise UsageError(f"{what}. {shown} shows the comparison")
+        what = f"{on_a_line(folder.name)} is {a_kind(kind)}, not a run: name a run{newest}"
+        raise UsageError(f"{what}. {shown} shows the {kind}")
     return folder
 
 
 def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Archived:
-    """Return the run or comparison that `word` names: `last` for the newest, an id, an unambiguous prefix, or a path.
+    """Return what `word` names: `last` for the newest, an id, an unambiguous prefix, or a path.
 
-    With `only_runs`, `last` passes over comparisons. Raises UsageError where it names none or several; ArchiveDamaged
-    where it is the id of a link.
+    With `only_runs`, `last` passes over all that is no run. Raises UsageError where it names none or several;
+    ArchiveDamaged where it is the id of a link.
     """
     for name, kind in _KINDS.items():
         if _holds(Path(word), name):
@@ -158,17 +159,9 @@ def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Arch
     return matching[0]
 
 
-def list_improvements(runs_dir: Path) -> list[Path]:
-    """Return the folders of all improvements, oldest first; a link is none. Raises UsageError."""
-    return sorted(_listed(runs_dir, (IMPROVE_FILE,))[0])
-
-
-def find_improvement(word: str, runs_dir: Path) -> Path | None:
-    """Return the improvement that `word` names: an id, an unambiguous prefix, or a path; None where it names none."""
-    if _holds(Path(word), IMPROVE_FILE):
-        return Path(word)
-    matching = [folder for folder in list_improvements(runs_dir) if word and folder.name.startswith(word)]
-    return matching[0] if len(matching) == 1 else None
+def a_kind(kind: Kind) -> str:
+    """Return what kind of thing a folder is, with its article."""
+    return f"an {kind}" if kind == "improvement" else f"a {kind}"
 
 
 def read_labels(folder: Path) -> str | None:
@@ -195,9 +188,9 @@ def _holds(folder: Path, name: str) -> bool:
     return True
 
 
-def _listed(runs_dir: Path, names: Sequence[str] = tuple(_KINDS)) -> tuple[dict[Path, InfoFile], list[Path]]:
+def _listed(runs_dir: Path) -> tuple[dict[Path, InfoFile], list[Path]]:
     try:
-        return runs_in(runs_dir, names)
+        return runs_in(runs_dir, tuple(_KINDS))
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as exc:

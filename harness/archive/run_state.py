@@ -10,7 +10,7 @@ from harness.archive.index_file import RolloutPlace, RunCounts
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_files import files_in
-from harness.archive.run_info import LOCK, Archived, RunInfo, list_archived
+from harness.archive.run_info import LOCK, Archived, Kind, RunInfo, list_archived
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, TooOld
 from harness.core.records import InfrastructureFailureKind, Query
@@ -89,7 +89,7 @@ def count_remaining(reader: RunReader) -> Remaining:
 def last_unfinished(
     runs_dir: Path, pass_over: Callable[[HarnessError], None] = lambda _: None, *, only_runs: bool = False
 ) -> Archived | None:
-    """Return the newest run, or comparison unless `only_runs`, of which something is missing that can be done.
+    """Return the newest run, or anything else unless `only_runs`, of which something is missing that can be done.
 
     What failed again when it was resumed comes after all others. What cannot be read is passed over; `pass_over` hears
     why.
@@ -99,7 +99,7 @@ def last_unfinished(
         if only_runs and archived.kind != "run":
             continue
         try:
-            left = (_left_of_comparison if archived.kind == "comparison" else _left_of_run)(archived.folder)
+            left = _LEFT[archived.kind](archived.folder)
         except (ArchiveDamaged, NeedsUpgrade, TooOld) as exc:
             pass_over(exc)
             continue
@@ -133,6 +133,20 @@ def _left_of_comparison(folder: Path) -> _Left:
         if not files[-1].incomplete:
             return "nothing"
         return "what failed again" if sum(file.finished for file in files) > 1 else "work"
+
+
+def _left_of_improvement(folder: Path) -> _Left:
+    from harness.archive.improve_folder import ImproveFolder  # noqa: PLC0415 - as above
+
+    result = ImproveFolder(folder).result()
+    return ("what failed again" if result.outcome == "undecided" else "nothing") if result else "work"
+
+
+_LEFT: Mapping[Kind, Callable[[Path], _Left]] = {
+    "run": _left_of_run,
+    "comparison": _left_of_comparison,
+    "improvement": _left_of_improvement,
+}
 
 
 def find_redacted(reader: RunReader, queries: Iterable[str]) -> Query | None:
@@ -187,6 +201,13 @@ def find_comparison_state(folder: Path, newest: "ComparisonFile | None") -> RunS
         return "under way" if _is_locked(folder / LOCK) else "interrupted"
     if newest.incomplete:
         return "failed" if newest.incomplete == len(newest.queries) else "partly failed"
+    return "done"
+
+
+def find_improvement_state(folder: Path, outcome: str | None) -> RunState:
+    """Return what became of an improvement with this outcome; None: it has none yet."""
+    if outcome is None or outcome == "undecided":
+        return "under way" if _is_locked(folder / LOCK) else "interrupted"
     return "done"
 
 

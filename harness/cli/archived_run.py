@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import find_archived, find_run
+from harness.archive.run_info import Archived, find_run, list_comparisons, list_runs
 from harness.cli.output import Caller, say
 from harness.core.errors import ArchiveDamaged, UsageError, call, counted, did_you_mean, on_a_line, option, quoted
 from harness.core.records import Query
@@ -29,9 +29,14 @@ def open_run(run: str, caller: Caller) -> RunReader:
     return open_folder(find_run(run, runs_folder(caller)))
 
 
-def open_archived(run: str, caller: Caller) -> "RunReader | ComparisonReader":
-    """Return a reader of the run or the comparison that a user named; as `open_run` otherwise."""
-    folder, kind = find_archived(run, runs_folder(caller))
+def open_archived(archived: Archived) -> "RunReader | ComparisonReader":
+    """Return a reader of a run or a comparison; it is closed when the command ends. Raises UsageError."""
+    folder, kind = archived
+    if kind == "improvement":
+        inside = [*list_comparisons(folder / "gate"), *list_runs(folder / "runs")]
+        such_as = f", such as {on_a_line(inside[0])}" if inside else ""
+        named = f"{on_a_line(folder.name)} is an improvement: name one of its runs or comparisons{such_as}"
+        raise UsageError(f"{named}. {call('show', folder)} shows the improvement")
     return open_comparison_folder(folder) if kind == "comparison" else open_folder(folder)
 
 
@@ -42,14 +47,19 @@ def open_comparison_folder(folder: Path) -> "ComparisonReader":
     return click.get_current_context().with_resource(ComparisonReader(folder))
 
 
-def refuse_parts_of_runs(reader: "ComparisonReader", options: Mapping[str, bool]) -> None:
-    """Raise UsageError for an option, of those that a user may have given, that only a run has a use for."""
-    if given := next((flag for flag, is_given in options.items() if is_given), None):
-        side = reader.info.sides[0]
-        raise UsageError(
-            f"{given} is about a run, and {reader.info.id} is a comparison: leave it out, or name a run, such as side "
-            f"{side.label}, {on_a_line(side.run)}"
-        )
+def refuse_parts_of_runs(what: "ComparisonReader | Path", options: Mapping[str, bool]) -> None:
+    """Raise UsageError for an option, of those that a user may have given, that only a run has a use for.
+
+    `what` is a comparison, or the folder of an improvement.
+    """
+    if not (given := next((flag for flag, is_given in options.items() if is_given), None)):
+        return
+    if isinstance(what, Path):
+        which, run = f"{on_a_line(what.name)} is an improvement", f"one in {on_a_line(what / 'runs')}/"
+    else:
+        side = what.info.sides[0]
+        which, run = f"{what.info.id} is a comparison", f"side {side.label}, {on_a_line(side.run)}"
+    raise UsageError(f"{given} is about a run, and {which}: leave it out, or name a run, such as {run}")
 
 
 def open_folder(folder: Path) -> RunReader:

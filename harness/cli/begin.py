@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.archive.run_info import find_archived, find_improvement, find_run
+from harness.archive.run_info import find_archived, find_run
 from harness.archive.run_state import find_missing_work, last_unfinished
 from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
 from harness.cli.compare_options import GateAsked, ImproveAsked, SidesAsked
@@ -63,22 +63,23 @@ def begin_resume(
     retry_failed: bool,
     accept_changed_agent: bool,
 ) -> ExitCode:
-    """Do what is missing of a run or of a comparison."""
+    """Do what is missing of a run, a comparison or an improvement."""
     parent = runs_folder(caller)
-    if run and (improvement := find_improvement(run, parent)):
-        with while_loading(f"loading what improvement {improvement.name} needs", quiet=caller.quiet):
-            from harness.cli.improve import resume_improvement
-
-        return resume_improvement(caller, improvement, agent, flags)
     archived = (
         find_archived(run, parent) if run else last_unfinished(parent, lambda exc: say(f"passed over: {exc}", err=True))
     )
     if archived is None:
         return say_nothing_unfinished(parent, caller)
     folder = archived.folder
+    of_runs = {option("retry_failed"): retry_failed, option("accept_changed_agent"): accept_changed_agent}
+    if archived.kind == "improvement":
+        refuse_parts_of_runs(folder, of_runs)
+        with while_loading(f"loading what improvement {folder.name} needs", quiet=caller.quiet):
+            from harness.cli.improve import resume_improvement
+
+        return resume_improvement(caller, folder, agent, flags if rubric is None else {**flags, "rubric": rubric})
     if archived.kind == "comparison":
         reader = open_comparison_folder(folder)
-        of_runs = {option("retry_failed"): retry_failed, option("accept_changed_agent"): accept_changed_agent}
         refuse_parts_of_runs(reader, of_runs | {option(name): name in flags for name in ("instructions", "approve")})
         with while_loading(f"loading what comparison {folder.name} needs", quiet=caller.quiet):
             from harness.cli.compare import resume_compared

@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from harness.cli.output import say
+from harness.core.run_folders import MADE_BY
 
 SHELLS = ("bash", "zsh", "fish")
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -30,9 +31,9 @@ def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str
 
 
 def run_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete the id of a run or a comparison, the newest first."""
+    """Complete the id of a run, a comparison or an improvement, the newest first."""
     try:
-        files = [path for name in ("run.json", "compare.json") for path in _parent(context).glob(f"*/{name}")]
+        files = [path for name in MADE_BY for path in _parent(context).glob(f"*/{name}")]
     except OSError:  # no folder, or one that may not be read: there is nothing to offer
         files = []
     names = sorted((path.parent.name for path in files), reverse=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.improve_folder import RESULT, ImproveFolder
+from harness.archive.run_info import PAGE
 from harness.cli.announce import cost_range
 from harness.cli.compare_options import ImproveAsked
 from harness.cli.console import stderr
@@ -14,7 +15,7 @@ from harness.cli.new_files import check_writable, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs, stdout_for_results
 from harness.core.cost import Cost
-from harness.core.errors import ExitCode, UsageError, call, counted, option
+from harness.core.errors import ExitCode, UsageError, call, counted, on_a_line, option
 from harness.core.improvements import Improvement, ImproveQuote, ImproveRules
 from harness.core.settings_sources import load
 from harness.endpoints.costs import CostBounds
@@ -25,6 +26,7 @@ from harness.improving.plan import TRAIN_PAIRS, ImprovePlan, plan_as_begun, plan
 from harness.pipeline.comparing.resuming import settings_of_side
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import improvement_made_here
+from harness.report.html.improvement_page import write_result
 from harness.report.summary.comparison import rate
 from harness.report.text import dollars, probability
 from harness.rollouts.loading import load_agent
@@ -123,6 +125,15 @@ def show_improvement(folder: Path, caller: Caller) -> None:
     say(f"{kept.info().id}: {rounds} begun, not finished; {call('resume', folder)} goes on")
 
 
+def report_improvement(folder: Path) -> None:
+    """Write the page of an improvement anew, and print where it is. Raises UsageError before its end, CannotWrite."""
+    result = ImproveFolder(folder).result()
+    if result is None:
+        raise UsageError(f"{on_a_line(folder.name)} has no page before its end: {call('resume', folder)} goes on")
+    write_result(folder, result)
+    say(str(folder / RESULT / PAGE))
+
+
 def print_improvement(result: Improvement, caller: Caller) -> None:
     """Print an improvement, for people or as JSON."""
     if caller.as_json:
@@ -135,13 +146,17 @@ def print_improvement(result: Improvement, caller: Caller) -> None:
         marks = ["best on some queries"] * one.front + ["dropped"] * one.dropped
         chance = f"best with probability {probability(one.p_best)}"
         lines.append(f"{who}: wins {rate(one.worth)} in training, {', '.join([chance, *marks])}")
+    for each in result.rounds:
+        if each.refused:
+            reasons = "; ".join(dict.fromkeys(each.refused))
+            lines.append(f"round {each.round} refused {counted(len(each.refused), 'text')}: {reasons}")
     took = f"{result.rollouts:,} rollouts, {result.verdicts:,} verdicts, {result.proposals:,} proposals"
     lines += ["", f"{result.stopped}; {took}, {dollars(Cost(result.spent, result.exact))}"]
     lines += ["lost on held-out queries:", *(f"  {text}" for text in result.losses)] if result.losses else []
     lines += ["", result.diff.rstrip("\n")] if result.diff else []
     say("\n".join(lines))
     say(f"improvement: {result.path}")
-    say(f"page: {Path(result.path) / RESULT / 'report.html'}")
+    say(f"page: {Path(result.path) / RESULT / PAGE}")
 
 
 def _quote_lines(quote: ImproveQuote, *, split: bool) -> list[str]:

@@ -134,7 +134,7 @@ merge_command = options.declared(
 )
 validate_command = options.declared(
     "train:validate_archived",
-    """Check every line, checksum, hash, reference and ranking of a run, or of a comparison. Exit code 5 if damaged.
+    """Check every line, checksum, hash, reference and ranking of what is archived. Exit code 5 if damaged.
 
     A notice (a last line cut off by a kill, a text that nothing refers to, a ranking cut short) is no damage.
     """,

@@ -8,10 +8,9 @@ from typing import cast
 from rich.console import Console
 from rich.rule import Rule
 
-from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.run_info import append_label, find_archived
-from harness.cli.archived_run import find_query, open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
+from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs, runs_folder
 from harness.cli.console import stdout
 from harness.cli.output import Caller
 from harness.core.errors import Interrupted, UsageError, counted
@@ -37,7 +36,8 @@ def label(
     paths: bool,
 ) -> None:
     """Ask a person about the pairs of which the judge is least sure; keep what they say. Raises Interrupted."""
-    reader, form = _open(run, caller), "paths" if paths else "answers"
+    reader = open_archived(find_archived(run, runs_folder(caller), only_runs=True))
+    form = "paths" if paths else "answers"
     rng = random.Random(load(merge_sources({"seed": seed}, caller.environ, None)).seed)
     if isinstance(reader, RunReader):
         only = None if query is None else find_query(reader, query).id
@@ -64,11 +64,6 @@ def label(
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted: {counted(kept, 'label')} kept now in {file}") from None
     console.print(f"{counted(kept, 'label')} kept now in {file}", soft_wrap=True)
-
-
-def _open(run: str, caller: Caller) -> RunReader | ComparisonReader:
-    folder, kind = find_archived(run, runs_folder(caller), only_runs=True)
-    return open_comparison_folder(folder) if kind == "comparison" else open_folder(folder)
 
 
 def _show(pair: BlindPair, number: int, console: Console, *, paths: bool) -> None:

@@ -114,7 +114,7 @@ credit_command = options.declared(
     options.caller("runs_dir", "json", "wide"),
 )
 ls_command = options.declared(
-    "ls:ls", "List the runs and comparisons, oldest first.", options.caller("runs_dir", "json", "wide")
+    "ls:ls", "List the runs, comparisons and improvements, oldest first.", options.caller("runs_dir", "json", "wide")
 )
 stats_command = options.declared(
     "stats:stats",
@@ -170,7 +170,7 @@ plan_command = options.declared(
 )
 report_command = options.declared(
     "report:report",
-    "Write the report.html of a run, or of a comparison, from its archive, and print where it is.",
+    "Write the report.html of a run, a comparison or an improvement from its archive, and print where it is.",
     options.run_argument,
     options.ranking_option(),
     comparison_files,

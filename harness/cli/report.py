@@ -1,7 +1,8 @@
 """`harness report`: write the page of a run or a comparison anew."""
 
 from harness.archive.reader import RunReader
-from harness.cli.archived_run import open_archived, refuse_parts_of_runs
+from harness.archive.run_info import find_archived
+from harness.cli.archived_run import open_archived, refuse_parts_of_runs, runs_folder
 from harness.cli.look_options import ComparisonFiles
 from harness.cli.output import Caller, say
 from harness.cli.piece_progress import draw_pages
@@ -10,7 +11,15 @@ from harness.core.errors import UsageError
 
 def report(caller: Caller, run: str, ranking: str | None, files: ComparisonFiles) -> None:
     """Write the page, of a comparison the files too, and print where it is. Raises UsageError, CannotWrite."""
-    reader = open_archived(run, caller)
+    archived = find_archived(run, runs_folder(caller))
+    if archived.kind == "improvement":
+        from harness.cli.improve import report_improvement
+
+        of_others = {"--ranking": ranking, "--markdown": files.markdown, "--csv": files.csv}
+        refuse_parts_of_runs(archived.folder, {flag: value is not None for flag, value in of_others.items()})
+        report_improvement(archived.folder)
+        return
+    reader = open_archived(archived)
     if isinstance(reader, RunReader):
         if files.markdown or files.csv:
             flag = "--markdown" if files.markdown else "--csv"

@@ -1,4 +1,4 @@
-"""`harness show`: an archived run, one rollout of it, its matches, or one match; or a comparison."""
+"""`harness show`: an archived run, one rollout of it, its matches, or one match; a comparison; an improvement."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from typing import Any
 from harness.archive.batch_log import with_provider
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_info import find_improvement, list_archived
+from harness.archive.run_info import find_archived, list_archived
 from harness.archive.typed_records import RankingHead
 from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs, runs_folder
 from harness.cli.console import print_lines, stderr, stdout
@@ -44,14 +44,16 @@ def show(
     parts |= {"--matches": part.matches, "--match": part.match is not None, "--matrix": part.matrix}
     tables = {"--sort": sort is not None, "--all": list_all, "--columns": columns is not None}
     _check_together(parts, tables, part)
-    if improvement := find_improvement(run, runs_folder(caller)):
+    named = {"--query": query is not None, "--ranking": ranking is not None}
+    archived = find_archived(run, runs_folder(caller))
+    if archived.kind == "improvement":
+        refuse_parts_of_runs(archived.folder, parts | tables | named)
         from harness.cli.improve import show_improvement
 
-        show_improvement(improvement, caller)
+        show_improvement(archived.folder, caller)
         return
-    reader = open_archived(run, caller)
+    reader = open_archived(archived)
     if not isinstance(reader, RunReader):
-        named = {"--query": query is not None, "--ranking": ranking is not None}
         refuse_parts_of_runs(reader, parts | tables | named)
         from harness.cli.compare import print_comparison
         from harness.pipeline.comparing.outcome import comparison_of

@@ -116,7 +116,7 @@ fork_command = options.declared(
 )
 resume_command = options.declared(
     "begin:begin_resume",
-    """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking; or of a comparison.
+    """Do what is missing of a run that was stopped: rollouts, verdicts, the ranking; or of a comparison or improvement.
 
     What is there is kept. The run's own settings hold; keys come from the environment. On a finished run it says so and
     costs nothing. A run that came from elsewhere gets keys only with its addresses named here, or with --trust-archive;

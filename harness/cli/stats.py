@@ -10,7 +10,8 @@ from rich.console import Console
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.cli.archived_run import open_archived, open_run, refuse_parts_of_runs
+from harness.archive.run_info import find_archived
+from harness.cli.archived_run import open_archived, open_run, refuse_parts_of_runs, runs_folder
 from harness.cli.console import print_lines, stdout
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import Caller, print_json, say
@@ -57,7 +58,7 @@ def stats(
     **of_curve: Any,
 ) -> None:
     """Print how far to believe the judges of a run or of a comparison, or the curve of a judged round robin."""
-    reader = open_archived(run, caller)
+    reader = open_archived(find_archived(run, runs_folder(caller)))
     if not isinstance(reader, RunReader):
         given = {"--ranking": ranking is not None, "--curve": curve, "--profile": profile is not None}
         given["--embeddings-model"] = embeddings_model is not None

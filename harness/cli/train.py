@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.archive.improve_folder import ImproveFolder
 from harness.archive.reader import RunReader
-from harness.archive.run_info import ASIDE, find_archived, find_improvement, find_run
+from harness.archive.run_info import ASIDE, find_archived, find_run
 from harness.cli.archived_run import runs_folder, say_unread_rankings
 from harness.cli.output import Caller, print_json, say
 from harness.cli.piece_progress import draw_pages, shown_progress
@@ -22,7 +21,7 @@ from harness.pipeline.exporting.export import ExportOptions, export_runs
 from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.validation import Validation, validate_comparison, validate_run
+from harness.pipeline.validation import Validation, validate_parts
 from harness.report.summary.ranking import summarize
 
 _INCLUDED: Sequence[Included] = ("anchor", "failed", "flagged", "cut", "varied", "edited")
@@ -154,26 +153,18 @@ def merge_archived(caller: Caller, runs: tuple[str, ...], output: str | None) ->
 
 
 def validate_archived(caller: Caller, run: str, *, repair: bool) -> ExitCode:
-    """Check an archive, with `repair` move damaged lines aside, and print what was found; return the exit code.
-
-    Of an improvement its own files are read, and all of its runs and comparisons are checked.
-    """
-    parent = runs_folder(caller)
-    if improvement := find_improvement(run, parent):
-        parts = ImproveFolder(improvement).whole_parts()
-    else:
-        parts = [find_archived(run, parent)]
-    checks = {"comparison": validate_comparison, "run": validate_run}
-    found = [(folder, checks[kind](folder, now, repair=repair)) for folder, kind in parts]
+    """Check an archive, with `repair` move damaged lines aside, and print what was found; return the exit code."""
+    archived = find_archived(run, runs_folder(caller))
+    found = validate_parts(archived, now, repair=repair)
     if caller.as_json:
-        findings = [finding for _, validation in found for finding in validation.findings]
+        findings = [finding for validation in found.values() for finding in validation.findings]
         print_json([{"kind": f.kind, "file": str(f.path), "line": f.line, "reason": f.reason} for f in findings])
     else:
-        for folder, validation in found:
+        for folder, validation in found.items():
             _say_found(folder, validation, repair=repair)
-        if improvement:
-            say(f"{improvement}: all {len(found)} of its runs and comparisons are looked at")
-    return ExitCode.DAMAGED if any(validation.damaged for _, validation in found) else ExitCode.DONE
+        if archived.kind == "improvement":
+            say(f"{archived.folder}: all {len(found)} of its runs and comparisons are looked at")
+    return ExitCode.DAMAGED if any(validation.damaged for validation in found.values()) else ExitCode.DONE
 
 
 def _say_found(folder: Path, validation: Validation, *, repair: bool) -> None:

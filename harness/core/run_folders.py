@@ -5,7 +5,7 @@ harness.__main__ asks this before it imports anything else, so only what Python 
 
 import os
 
-_MADE_BY = ("run.json", "compare.json", "improve.json")
+MADE_BY = ("run.json", "compare.json", "improve.json")
 """A folder with one of these files is a run, a comparison or an improvement."""
 
 
@@ -18,7 +18,7 @@ def enclosing_run(path: str | os.PathLike[str]) -> str | None:
     for start in (written, os.path.realpath(written)):
         folder = start
         while True:
-            if any(os.path.lexists(os.path.join(folder, name)) for name in _MADE_BY):
+            if any(os.path.lexists(os.path.join(folder, name)) for name in MADE_BY):
                 return folder
             parent = os.path.dirname(folder)
             if parent == folder:

@@ -19,7 +19,7 @@ from harness.archive.checkpoints import RolloutKey, read_checkpoints
 from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
 from harness.archive.improve_folder import ImproveFolder
 from harness.archive.reader import FolderReader, RunReader
-from harness.archive.run_info import RunInfo, find_archived, find_improvement, list_runs
+from harness.archive.run_info import RunInfo, find_archived, list_runs
 from harness.archive.run_state import CUT_SHORT, find_missing_work
 from harness.archive.store import ComparisonStore, RunStore
 from harness.core import errors
@@ -272,9 +272,10 @@ def what_is_kept(folder: Path | None) -> str:
     """Return what became of a run that was cut short, and the command that goes on with it."""
     if folder is None:
         return "Nothing had begun"
-    if find_improvement(str(folder), folder.parent):
+    kind = find_archived(str(folder), folder.parent).kind
+    if kind == "improvement":
         return f"All that was bought is kept in {folder}; {errors.call('resume', folder)} does what is missing"
-    if find_archived(str(folder), folder.parent).kind == "comparison":
+    if kind == "comparison":
         with ComparisonReader(folder) as comparison:
             verdicts = sum(verdict.status == "ok" for verdict in comparison.verdicts())
         kept = errors.counted(verdicts, "verdict is kept", "verdicts are kept")

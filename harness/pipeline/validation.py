@@ -11,8 +11,10 @@ from typing import Any
 import anyio
 
 from harness.archive.comparison_reader import ComparisonReader
+from harness.archive.improve_folder import ImproveFolder
 from harness.archive.reader import Blobs, RunReader
 from harness.archive.result_files import RankingFile
+from harness.archive.run_info import Archived
 from harness.archive.store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
 from harness.archive.validation import Finding, comparison_findings, findings, move_aside
@@ -109,6 +111,14 @@ class Validation:
 def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
     """Look at a run's archive and play its rankings again; `repair` moves damaged lines aside. Raises CannotWrite."""
     return _validated(folder, clock, RunStore, repair=repair)
+
+
+def validate_parts(archived: Archived, clock: Clock, *, repair: bool = False) -> dict[Path, Validation]:
+    """Validate a run or a comparison; of an improvement all of its own. Raises ArchiveDamaged for its other files."""
+    improvement = ImproveFolder(archived.folder) if archived.kind == "improvement" else None
+    parts = improvement.whole_parts() if improvement else [archived]
+    checks = {"comparison": validate_comparison, "run": validate_run}
+    return {folder: checks[kind](folder, clock, repair=repair) for folder, kind in parts}
 
 
 def _validated(folder: Path, clock: Clock, store: type[RunStore | ComparisonStore], *, repair: bool) -> Validation:

@@ -32,6 +32,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             (tmp_path / parent / name).mkdir(parents=True)
             (tmp_path / parent / name / "run.json").write_text("no JSON")
     (tmp_path / "runs/20260104T000000-no-run").mkdir()
+    (tmp_path / "runs/20260105T000000-improve-c").mkdir()
+    (tmp_path / "runs/20260105T000000-improve-c/improve.json").write_text("no JSON")
     return tmp_path
 
 
@@ -46,8 +48,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run --agent p", ["poet"]),
         ("best -a sea", ["search"]),
         ("run --agent ./p", ["<file>"]),
-        ("show 2026", ["20260102T000000-b", "20260101T000000-a"]),
-        ("show ", ["last", "20260102T000000-b", "20260101T000000-a"]),
+        ("show 2026", ["20260105T000000-improve-c", "20260102T000000-b", "20260101T000000-a"]),
+        ("show ", ["last", "20260105T000000-improve-c", "20260102T000000-b", "20260101T000000-a"]),
         ("rescore last --reuse 20260102", ["20260102T000000-b"]),
         ("resume 20260101", ["20260101T000000-a"]),
         ("show --runs-dir elsewhere 20260101", ["20260101T000000-a"]),

@@ -1,4 +1,4 @@
-"""The list of runs and comparisons, and the rankings of one run with what the newest changed."""
+"""The list of runs, comparisons and improvements, and the rankings of one run with what the newest changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
-from harness.archive.run_state import RunState, find_comparison_state, find_run_state
+from harness.archive.run_state import RunState, find_comparison_state, find_improvement_state, find_run_state
 from harness.core.cost import Cost
 from harness.core.errors import HarnessError, NeedsUpgrade, TooOld, counted
 from harness.core.unicode import visible_name
@@ -21,6 +21,8 @@ from harness.report.text import count, dollars, enumeration, money
 
 if TYPE_CHECKING:  # most runs folders hold runs alone
     from harness.archive.comparison_reader import ComparisonInfo, ComparisonReader
+    from harness.archive.improve_folder import ImproveFolder
+    from harness.core.improvements import ImproveInfo
     from harness.report.summary.rankings import RankingChange, RankingLine
 
 _RANKING_COLUMNS = (
@@ -83,9 +85,9 @@ def change_lines(change: RankingChange, *, name_queries: bool) -> Iterator[Text]
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run or a comparison in a list of runs; what only runs have is None for a comparison."""
+    """A run, a comparison or an improvement in a list of runs; what only runs have is None for others."""
 
-    info: RunInfo | ComparisonInfo
+    info: RunInfo | ComparisonInfo | ImproveInfo
     agent: str
     models: str
     """Of the first rollout, or of all sides."""
@@ -102,10 +104,15 @@ class RunLine:
     """The best rollouts, where the run has one query."""
     kind: str = ""
     instructions: str = ""
+    outcome: str | None = None
+    """What an improvement came to."""
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What `--json` has besides the record of the run or comparison."""
+        """What `--json` has besides the record of the run, comparison or improvement."""
+        if self.kind == "improvement":
+            of_kind = {"kind": self.kind, "state": self.state, "outcome": self.outcome, "rollouts": self.rollouts}
+            return of_kind | self.cost.named("cost_usd")
         if self.kind:
             return {"kind": self.kind, "state": self.state, "compared": self.queries, **self.cost.named("cost_usd")}
         figures = {"state": self.state, "rollouts": self.rollouts, "failed": self.failed}
@@ -120,6 +127,7 @@ class RunLine:
         last = (f"tie: {best}" if len(self.best) > 1 else best, dollars(self.cost), self.judge)
         parents = self.info.parents if isinstance(self.info, RunInfo) else ()
         kind = self.kind or (f"fork of {', '.join(parents)}" if parents else "")
+        kind += f": {self.outcome}" if self.outcome else ""
         return *first, *last, kind, self.instructions
 
 
@@ -141,7 +149,7 @@ _COLUMNS = (
 
 
 def runs_table(lines: Iterable[RunLine], width: int) -> Iterator[Text]:
-    """Yield a table of runs and comparisons in the order given."""
+    """Yield a table of runs, comparisons and improvements in the order given."""
     rows = [[visible_name(str(cell)) for cell in line.cells] for line in lines]
     shown = [at for at in range(len(_COLUMNS)) if at < len(_COLUMNS) - 2 or any(row[at] for row in rows)]
     return table_lines([_COLUMNS[at] for at in shown], ([row[at] for at in shown] for row in rows), width)
@@ -192,4 +200,22 @@ def comparison_line(reader: ComparisonReader) -> RunLine:
         cost=reader.index.spent,
         judge=str(info.judge.get("model") or ""),
         kind="comparison",
+    )
+
+
+def improvement_line(kept: ImproveFolder) -> RunLine:
+    """Return the line of an improvement in a list of runs. Raises ArchiveDamaged."""
+    info, result = kept.info(), kept.result()
+    spent, outcome = kept.spent(), result.outcome if result else None
+    return RunLine(
+        info=info,
+        agent=info.agent,
+        models="",
+        queries=len(info.train) + len(info.held_out),
+        state=find_improvement_state(kept.path, outcome),
+        cost=spent.cost,
+        judge=info.judge,
+        rollouts=spent.rollouts,
+        kind="improvement",
+        outcome=outcome,
     )
