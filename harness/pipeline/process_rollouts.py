@@ -19,7 +19,6 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from harness.core.cost import total_cost
 from harness.core.errors import UsageError, option
 from harness.core.progress import Progress
 from harness.core.records import Failure, ModelCall
@@ -34,7 +33,6 @@ from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.workers import MadeRollout, News, Relay, WorkerNote
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.maker import BegunRollout, RolloutMaker, record_lost
-from harness.rollouts.model_calls import total_usage
 from harness.rollouts.run_context import RunContext
 
 _PARTING_S = 10.0
@@ -259,8 +257,7 @@ class _RolloutsInProcesses:
     def _keep(self, rollout: "_RolloutElsewhere", end: MadeRollout | Failure) -> None:
         begun = rollout.begun
         if isinstance(end, Failure):
-            told = rollout.told_in_record()
-            begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, end, **told)
+            begun.done[begun.index] = record_lost(self.run_context, begun.query, begun.index, end, rollout.so_far)
         else:
             end.keep(self.run_context, begun)
 
@@ -331,15 +328,6 @@ class _RolloutElsewhere:
                             self.maker.receive(news)
             tasks.cancel_scope.cancel()
         return None
-
-    def told_in_record(self) -> dict[str, Any]:
-        """Return what the record of a rollout whose process ended says of the calls that had a reply."""
-        if not self.so_far:
-            return {}
-        gap = "its process ended before it could tell requests, replies and steps"
-        price = total_cost([call.cost for call in self.so_far]).named("price_usd")
-        cost = {"calls": tuple(self.so_far), "usage": total_usage(self.so_far), **price}
-        return {**cost, "capture": "partial", "capture_gaps": (gap,)}
 
     def _why_ended(self, status: int | None) -> Failure:
         if self.is_killed:

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
+from harness.core.cost import total_cost
 from harness.core.errors import Refused, UsageError
-from harness.core.records import Failure, Query, Rollout
+from harness.core.records import Failure, ModelCall, Query, Rollout
 from harness.endpoints.breaker import LoopsEvent
 from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit, as_refusal
@@ -17,6 +18,7 @@ from harness.rollouts.approval_gate import ChosenApprover
 from harness.rollouts.attempt import Attempt, sampling_seed
 from harness.rollouts.capture import SPAN_LOG
 from harness.rollouts.checkpoints import Attempted
+from harness.rollouts.model_calls import effective_settings, total_usage
 from harness.rollouts.outcomes import AgentOutcome
 from harness.rollouts.recorder import Recorder
 from harness.rollouts.run_context import RunContext
@@ -166,8 +168,16 @@ class RolloutsHere:
         return None
 
 
-def record_lost(run_context: RunContext, query: Query, index: int, failure: Failure, **told: Any) -> Rollout:
-    """Keep a rollout whose record did not come back, with the fields that were `told` before, and return its record."""
+def record_lost(
+    run_context: RunContext, query: Query, index: int, failure: Failure, calls: Sequence[ModelCall] = (), **told: Any
+) -> Rollout:
+    """Keep a rollout whose record did not come back, with what was told before: its calls, and other fields."""
     recorder = Recorder(state=run_context.models.state, seed=sampling_seed(run_context, query, index))
     attempt = Attempt(run_context, query, index, recorder, run_context.clock())
+    if calls:
+        told |= total_cost([call.cost for call in calls]).named("price_usd")
+        told |= {"calls": tuple(calls), "usage": total_usage(calls)}
+        told["effective"] = effective_settings(calls, attempt.requested.temperature)
+        gap = "its process ended before it could tell requests, replies and steps"
+        told |= {"capture": "partial", "capture_gaps": (gap,)}
     return attempt.record(AgentOutcome(failure=failure), **told)

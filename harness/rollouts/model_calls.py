@@ -158,7 +158,7 @@ def total_calls(
     listed = [s.span_data for s in spans if s.span_data.type == "mcp_tools"]
     return CallTotals(
         calls=tuple(calls),
-        effective=_effective(calls, temperature),
+        effective=effective_settings(calls, temperature),
         retries=sum(a.error is not None and a.parent == b.parent for a, b in pairwise(replies)),
         raw=tuple(raw),
         tokens=tuple(c.wire.sampled for c in replied),
@@ -201,7 +201,7 @@ def _call(made: WitnessedCall, raw: int | None, agent: str | None, pricing: Pric
     )
 
 
-def _effective(calls: Sequence[ModelCall], requested: float | None) -> Effective:
+def effective_settings(calls: Sequence[ModelCall], requested: float | None) -> Effective:
     """Return what the calls with a reply were really sent, and where it differs from the temperature asked for."""
     calls = [c for c in calls if c.error is None]
     sent = {c.temperature for c in calls}

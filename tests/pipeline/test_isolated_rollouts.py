@@ -182,13 +182,16 @@ def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(agent: 
     with FakeEndpoint(agent=ending).serving() as server:
         run = anyio.run(lambda: made(agent, server, ["Go on.", *ENDS]))
     found = rollouts(run)
-    assert [r.trajectory.answer for r in found.pop("Go on.")] == ["Done.", "Done."]
+    whole = found.pop("Go on.")
+    assert [r.trajectory.answer for r in whole] == ["Done.", "Done."]
     for how, (kind, type_, words) in ENDS.items():
-        for rollout in found[how]:
+        for went_on, rollout in zip(whole, found[how], strict=True):
             assert rollout.failure
             assert (rollout.failure.kind, rollout.failure.type) == (kind, type_)
             assert words in rollout.failure.message
             assert (rollout.usage.requests, rollout.usage.tokens, len(rollout.calls)) == (1, 120, 1), "it was paid for"
+            assert rollout.effective == went_on.effective, "it was asked as another one was"
+            assert rollout.capture_gaps == ("its process ended before it could tell requests, replies and steps",)
     assert not validate_run(run, now).remaining
 
 
