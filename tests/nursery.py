@@ -1,4 +1,4 @@
-"""Starts `harness` processes that have imported everything already: a test that starts many must not wait for imports.
+"""Starts `harness` processes that have done a run before: a test that starts many must not wait for imports.
 
 `python -m tests.nursery` reads a JSON line for each, forks, and prints the child's pid; the child does what
 `python -m harness ARGS` does, with the folder, environment and streams of that line. On {"ended": PID} the answer
@@ -8,6 +8,7 @@ is that child's exit code, or null while the child runs.
 import atexit
 import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -20,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -27,16 +29,8 @@ from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("OPENAI_", "HARNESS_")
-LAZY = (
-    "anyio._backends._asyncio",
-    "httpcore2",
-    "numpy.random",
-    "openai.resources.chat",
-    "openai.resources.responses",
-    "rich._emoji_codes",
-    "tiktoken.model",
-)
-"""What other packages import only when a command uses them."""
+LAZY = ("click._textwrap", "openai.resources.responses.responses", "rich._emoji_codes", "tiktoken.model")
+"""What other packages import only when a command uses them, and `try_commands` does not use."""
 
 
 @dataclass(frozen=True)
@@ -195,11 +189,29 @@ def compile_templates() -> None:
         environment.get_template(name)
 
 
+def try_commands() -> None:
+    """Do a small run: what it imports, loads and compiles at first use takes as long as the rest of it."""
+    from harness.cli.app import app  # noqa: PLC0415 - as above
+    from tests.fake_endpoint import FakeEndpoint  # noqa: PLC0415 - as above
+
+    nowhere, path = io.StringIO(), list(sys.path)
+    with ExitStack() as stack:
+        home = stack.enter_context(tempfile.TemporaryDirectory())
+        endpoint = stack.enter_context(FakeEndpoint().serving())
+        for context in (chdir(home), redirect_stdout(nowhere), redirect_stderr(nowhere)):
+            stack.enter_context(context)
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "XDG_STATE_HOME": home, "XDG_CACHE_HOME": home}
+        for line in ("run Why? --model m -n 2 -q", "rescore --order single", "validate", "show"):
+            app.main(line.split(), standalone_mode=False, obj=environ)
+    sys.path[:] = path
+
+
 def serve() -> None:
     """Get ready what commands get ready for themselves, then fork one a line."""
     import_everything()
     build_models()
     compile_templates()
+    try_commands()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.default_int_handler)
