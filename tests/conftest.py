@@ -10,9 +10,9 @@ every byte, a driver of Ray. They run only where `-m` names the marker, as `.ci/
 with the marker `few(n)` all but n are `nightly`.
 """
 
+import gc
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -76,6 +76,31 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 * (os.cpu_count() or 1)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()  # a million objects are made that all stay: to walk them again and again took a fourth of the time
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leave n cases of a test with the marker `few(n)`, spread over all; by day the others are not even made."""
+    cases, marked = metafunc._calls, metafunc.definition.get_closest_marker
+    if few := marked("few"):
+        kept = {len(cases) * place // few.args[0] for place in range(few.args[0])}
+        late = [case for place, case in enumerate(cases) if place not in kept]
+    else:
+        late = cases[1:] if marked("nightly") else []
+    for case in late:
+        if wants(metafunc.config, "nightly"):
+            case.marks.append(pytest.mark.nightly.mark)
+        else:
+            cases.remove(case)
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
@@ -83,8 +108,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.process)
         if CONSUMERS in item.path.parents:
             item.add_marker(pytest.mark.consumers)
-    for late in cases_for_the_night(items):
-        late.add_marker(pytest.mark.nightly)
     if config.option.markexpr == QUICK:
         slow = set(SLOW.read_text("utf-8").splitlines())
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid.partition("[")[0] in slow])
@@ -93,19 +116,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         late = [item for item in items if item.get_closest_marker("nightly")]
         config.hook.pytest_deselected(items=late)
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
-
-
-def cases_for_the_night(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the cases that `few(n)` leaves out, so that n are left, spread over all of a test's cases."""
-    cases = defaultdict[str, list[pytest.Function]](list)
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("few"):
-            cases[item.nodeid.partition("[")[0]].append(item)
-    for of_test in cases.values():
-        of_test.sort(key=lambda item: tuple(item.callspec.indices.values()))  # they may be shuffled
-        (most,) = next(of_test[0].iter_markers("few")).args
-        kept = {len(of_test) * place // most for place in range(most)}
-        yield from (item for place, item in enumerate(of_test) if place not in kept)
 
 
 @pytest.hookimpl(wrapper=True)
