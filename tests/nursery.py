@@ -84,12 +84,17 @@ class Nursery:
         *,
         stdin: str | None = None,
         room: int | None = None,
+        background: bool = False,
     ) -> Born:
-        """Start a command with `env` beside a clean environment. No file of its may grow beyond `room` bytes."""
+        """Start a command with `env` beside a clean environment. No file of its may grow beyond `room` bytes.
+
+        A command in the `background` hears no SIGINT, as one behind which a script has set its `&`.
+        """
         at = Path(self._folder.name) / str(next(self._numbers))
         streams = [at.with_suffix(s) for s in (".in", ".out", ".err")]
         streams[0].write_text(stdin or "")
         order = {"args": list(args), "cwd": str(cwd), "streams": [str(s) for s in streams], "room": room}
+        order["background"] = background
         return Born(self._ask(order | {"env": clean_environment() | dict(env or {})}), *streams[1:])
 
     def wait(self, born: Born, timeout_s: float = 120) -> Done:
@@ -128,6 +133,8 @@ def child(order: Mapping[str, Any]) -> None:
     for number, (name, mode) in enumerate(zip(order["streams"], modes, strict=True)):
         os.dup2(os.open(name, mode, 0o600), number)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the old one has read ahead in the nursery's orders
+    if order["background"]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     if order["room"]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["room"], resource.RLIM_INFINITY))
     sys.argv = ["harness", *order["args"]]
@@ -191,6 +198,8 @@ def compile_templates() -> None:
 
 def try_commands() -> None:
     """Do a small run: what it imports, loads and compiles at first use takes as long as the rest of it."""
+    from agents.tracing import setup as tracing  # noqa: PLC0415 - as above
+
     from harness.cli.app import app  # noqa: PLC0415 - as above
     from tests.fake_endpoint import FakeEndpoint  # noqa: PLC0415 - as above
 
@@ -204,6 +213,7 @@ def try_commands() -> None:
         for line in ("run Why? --model m -n 2 -q", "rescore --order single", "validate", "show"):
             app.main(line.split(), standalone_mode=False, obj=environ)
     sys.path[:] = path
+    tracing.GLOBAL_TRACE_PROVIDER = None  # its environment was this process's
 
 
 def serve() -> None:

@@ -1,16 +1,16 @@
 """Bad input ends in one clear line, exit 2, no traceback, and no half-written run."""
 
+import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Done, Harness
+from tests.conftest import Done, Harness
 from tests.fake_endpoint import FakeEndpoint, Refuse, Seen
+from tests.nursery import Nursery
 
 
 def complaint(done: Done) -> str:
@@ -182,9 +182,8 @@ def rollouts_written(folder: Path) -> int:
     [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, False), (signal.SIGTERM, 143, True)],
 )
 def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
-    harness: Harness, tmp_path: Path, sent: signal.Signals, code: int, background: bool
+    harness: Harness, nursery: Nursery, tmp_path: Path, sent: signal.Signals, code: int, background: bool
 ):
-
     reached: list[Seen] = []
 
     def judge(seen: Seen) -> Refuse:
@@ -192,29 +191,17 @@ def test_an_interrupted_run_keeps_what_was_paid_for_and_can_be_ranked(
         return Refuse(503, "busy", headers={"retry-after": "30"})
 
     with FakeEndpoint(judge=judge).serving() as endpoint:
-        args = [sys.executable, "-m", "harness", "run", "Why?", "--model", "m", "-n", "3", "-q", "--grace", "0.5"]
-        if background:  # a script's `&` leaves SIGINT ignored
-            args = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *args]
-        env = {"PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": endpoint.base_url, "PATH": "/usr/bin:/bin"}
-        child = subprocess.Popen(
-            args,
-            cwd=tmp_path,
-            env=env,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        while not (reached and rollouts_written(tmp_path) == 3) and child.poll() is None:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        line = "run Why? --model m -n 3 -q --grace 0.5".split()
+        born = nursery.start(line, tmp_path, env, background=background)
+        while not (reached and rollouts_written(tmp_path) == 3):
             time.sleep(0.02)
-        child.send_signal(sent)
-        try:
-            out, err = child.communicate(timeout=30)
-        finally:
-            child.kill()
-    assert child.returncode == code, err
-    assert "Traceback" not in err
-    assert "harness resume" in err
-    assert out == ""
+        os.kill(born.pid, sent)
+        done = nursery.wait(born, timeout_s=30)
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    assert "harness resume" in done.err
+    assert done.out == ""
     ranked = harness("rescore", "--judge-model", "offline-features", "--json")
     assert ranked.code == 0, ranked.err
     assert len(ranked.json["groups"][0]["rollouts"]) == 3
