@@ -61,16 +61,19 @@ WITHOUT = {
     "ls": f"{ALWAYS_HEAVY} yaml jinja2",
     "show": f"{ALWAYS_HEAVY} yaml jinja2 harness.report.json harness.report.summary.labels",
     "show --match 1": f"{ALWAYS_HEAVY} yaml jinja2",
-    "stats": f"{ALWAYS_HEAVY.replace('numpy', '')} yaml jinja2",  # what the verdicts teach of a judge is fitted
     "why": f"{ALWAYS_HEAVY.removeprefix('numpy ')} yaml jinja2 harness.pipeline",  # two that met; a fit needs numpy
+    # what the verdicts teach of a judge is fitted
+    "stats": f"{ALWAYS_HEAVY.replace('numpy', '')} yaml jinja2 harness.evidence",
     "judges --help": f"{ALWAYS_HEAVY} sqlite3 yaml jinja2",
+    # only --engine ray loads Ray; only comparisons load scipy; only a rubric with evidence looks claims up
+    "run --offline -n 2 -q": "ray scipy harness.evidence",
     "schema": f"{ALWAYS_HEAVY} yaml jinja2 rich",
     "rubric show": f"{ALWAYS_HEAVY} sqlite3",  # a rubric is YAML, and a template
-    "rubric check research": f"{ALWAYS_HEAVY} sqlite3",
     "rank table.json": "scipy jinja2",
-    "run --offline -n 2 -q": "ray scipy",  # only --engine ray loads Ray; only comparisons load scipy
+    "rubric check research": f"{ALWAYS_HEAVY} sqlite3",
     "agents": "numpy scipy jinja2 yaml genai_prices",  # it loads agents, so the SDK with all that the SDK loads
 }
+"""The first, third, sixth, eighth and eleventh are tried by day."""
 
 
 @pytest.mark.few(5)

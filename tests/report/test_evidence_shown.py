@@ -1,9 +1,6 @@
 """Where a rubric says `evidence: yes`, people see which claims of an answer stand in no tool output."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +17,6 @@ from harness.report.summary.match_verdicts import CITES_NOTHING, marked_remarks
 from tests.builders import a_judged
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import attempt
-from tests.nursery import clean_environment
-from tests.report.archives_by_hand import build, crowd
 
 pytestmark = pytest.mark.process
 
@@ -103,15 +98,6 @@ def test_the_page_underlines_claims_and_links_them_to_their_step(judged: Room):
     assert 'id="q1-r0-s1"' in page
     assert "1 of 3 claims that could be looked up stands in no tool output." in page
     assert "Claims were not looked up: the record has no tool output of this agent, or not all." in page
-
-
-@pytest.mark.parametrize("command", ["rescore --judge-model offline-features -q", "stats"])
-def test_without_evidence_in_the_rubric_nothing_that_looks_claims_up_is_imported(command: str, tmp_path: Path):
-    build(tmp_path, crowd(2))
-    argv = [sys.executable, "-X", "importtime", "-m", "harness", *command.split(), "--runs-dir", str(tmp_path)]
-    done = subprocess.run(argv, env=clean_environment(), capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "harness.evidence" not in done.stderr
 
 
 def test_reasons_that_cite_what_is_not_there_are_marked_and_counted():
