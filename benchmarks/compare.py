@@ -18,7 +18,7 @@ from figures import add_json_option, renew
 from simulated_judge import REGIMES, Array, Regime, cross_match, draw
 
 from harness import SideResult
-from harness.comparison.gate import independent_queries, pass_forecast
+from harness.comparison.gate import pass_forecast
 from harness.comparison.intervals import interval_of_share, t_test_power
 from harness.comparison.outcomes import Clusters, mean_by_query
 from harness.comparison.side_results import side_result
@@ -117,14 +117,12 @@ def uneven(regime: Regime, sizes: tuple[int, ...], count: int, *, calibration: i
         for of in (drawn, halves, drawn_means(worse, count, seed=1))
     )
     spread = float(np.std([*drawn[0].values(), *drawn[-1].values()]))
-    names = [*equals.clusters]
-    independent = round(independent_queries(names, equals.clusters))
     return Uneven(
         compare=_share(interval.low <= 0.5 <= interval.high for interval in whole),
         slice=_share(interval.low <= 0.5 <= interval.high for interval in half),
         at_margin=_share(interval.low > 0.5 - MARGIN for interval in by_margin),
         equal=_share(interval.low > 0.5 - MARGIN for interval in whole),
-        forecast=pass_forecast(independent, MARGIN, spread, sizes=(sizes,)).probability,
+        forecast=pass_forecast(sum(sizes), MARGIN, spread, sizes=(sizes,)).probability,
     )
 
 

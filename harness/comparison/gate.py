@@ -1,7 +1,6 @@
 """A gate: how probably an equal agent passes, whether verdicts are noise, what becomes of it, and its words."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 
@@ -10,7 +9,7 @@ import numpy as np
 from harness.comparison.conclusions import side_names
 from harness.comparison.interim import critical_values, exits, finding
 from harness.comparison.intervals import DEFAULT_SPREAD, least_with_power, scipy, t_exceeds, t_test_power, t_value
-from harness.comparison.outcomes import Pairs, bounds, cluster_name, equal_clusters, paired_rollouts
+from harness.comparison.outcomes import Numbers, Pairs, bounds, equal_clusters, paired_rollouts
 from harness.comparison.rectified import LabelledSums, Rectified
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, PeoplesRate, SideResult
 from harness.core.errors import counted, option, round_number
@@ -18,8 +17,10 @@ from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysi
 from harness.core.records import percent_half_up, whole_percent
 from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
 
-_ONE_PAIR = 0.5
-"""Standard deviation of a query's win rate over one pair that is won or lost."""
+_ONE_PAIR = 0.25
+"""Variance of a query's win rate over one pair that is won or lost."""
+_LASTING = 2 * DEFAULT_SPREAD**2 - _ONE_PAIR
+"""The part of it that more pairs do not lessen, where two pairs have `DEFAULT_SPREAD`."""
 _DESIRED = 0.8
 _MOST_QUERIES = 1_000_000
 
@@ -30,8 +31,7 @@ def default_spread(pairs: int) -> float:
     One pair that is won or lost has a spread of 0.5, and two pairs have `DEFAULT_SPREAD`; both parts follow from that.
     With it an equal agent passes at a margin of 0.05 in 7 % at 20 queries, 39 % at 200, 66 % at 400, 92 % at 800.
     """
-    lessened = 2 * (_ONE_PAIR**2 - DEFAULT_SPREAD**2)
-    return (_ONE_PAIR**2 - lessened + lessened / pairs) ** 0.5
+    return (_LASTING + (_ONE_PAIR - _LASTING) / pairs) ** 0.5
 
 
 _HALF_OF_THE_TIME = 0.5
@@ -66,11 +66,19 @@ def pass_forecast(
 ) -> Forecast:
     """Return how probably an agent equal to the baseline passes, and how many queries let it pass in 80 %.
 
-    `queries` are those that count as independent: of queries in clusters see `independent_queries`. Without a `spread`
-    the default one for so many pairs a query is taken. `shares` says how much is judged at each analysis, and `sizes`
-    how large the clusters are that it adds; where they differ, simulated gates give the probability.
+    Without a `spread` the default one for so many pairs a query is taken. `shares` says how much is judged at each
+    analysis, and `sizes` how large the clusters are that it adds; where they differ, simulated gates give the
+    probability. The queries of a cluster have in common what more pairs a query would not lessen, and no more: the
+    spread tells how much that is, since one pair that is won or lost has a spread of 0.5. The `queries` of the forecast
+    are those that count as independent (L. Kish, Survey Sampling, 1965).
     """
-    width = default_spread(pairs) if spread is None else spread
+    width, lasting = default_spread(pairs), _LASTING
+    if spread is not None:
+        width, lasting = spread, max(0.0, (pairs * spread**2 - _ONE_PAIR) / max(1, pairs - 1))
+    every = np.array([*chain.from_iterable(sizes)] or [1] * queries, np.float64)
+    spreads = np.sqrt(lasting + (width**2 - lasting) / every)
+    if width:
+        queries = round(queries**2 / float(((every * spreads) ** 2).sum()) * width**2)
     low, high = 1, 2
     while high <= _MOST_QUERIES and pass_probability(high, margin, width, shares) < _DESIRED:
         low, high = high, high * 2
@@ -78,9 +86,9 @@ def pass_forecast(
         middle = (low + high) // 2
         low, high = (low, middle) if pass_probability(middle, margin, width, shares) >= _DESIRED else (middle, high)
     return Forecast(
-        probability=_simulated(sizes, margin, width, shares)
-        if len({*chain.from_iterable(sizes)}) > 1
-        else pass_probability(queries, margin, width, shares),
+        probability=_simulated([*map(len, sizes)], every, spreads, margin, shares)
+        if width and (every != every[0]).any()
+        else pass_probability(equal_clusters(every, every)[-1][0], margin, float(spreads[0]), shares),
         queries=queries,
         margin=margin,
         looks=len(shares),
@@ -112,35 +120,26 @@ def pass_probability(queries: float, margin: float, spread: float, shares: tuple
 _GATES, _NUMBERS_AT_ONCE = 4_000, 1_000_000
 
 
-def _simulated(sizes: Sequence[Sequence[int]], margin: float, spread: float, shares: tuple[float, ...]) -> float:
-    """Return how often an equal agent passes a gate whose clusters differ in size, if a cluster's queries say the same.
+def _simulated(
+    added: Sequence[int], sizes: Numbers, spreads: Numbers, margin: float, shares: tuple[float, ...]
+) -> float:
+    """Return how often an equal agent passes a gate of clusters [C] that differ in size.
 
     The standard error then depends on the mean, and no formula holds: the intervals of simulated gates are worked out.
+    `spreads` are those of the clusters' means; `added` says how many clusters each analysis adds.
     """
-    counts, every = [*accumulate(map(len, sizes))], np.array([*chain.from_iterable(sizes)], np.float64)
-    if spread == 0:
-        return pass_probability(equal_clusters(every, every)[-1][0], margin, spread, shares)
     rng, passed = np.random.default_rng(0), 0
-    for gates in [most := max(1, min(_GATES, _NUMBERS_AT_ONCE // len(every)))] * (_GATES // most):
-        sums = every * rng.normal(0.5, spread, (gates, len(every)))
+    for gates in [most := max(1, min(_GATES, _NUMBERS_AT_ONCE // len(sizes)))] * (_GATES // most):
+        sums = sizes * rng.normal(0.5, spreads, (gates, len(sizes)))
         undecided = np.ones(gates, bool)
-        for count, critical in zip(counts, critical_values(shares), strict=True):
-            of_part, sized = sums[:, :count], every[:count]
+        for count, critical in zip(accumulate(added), critical_values(shares), strict=True):
+            of_part, sized = sums[:, :count], sizes[:count]
             errors = [t_value(critical, n - 1) * s / n**0.5 for n, s in equal_clusters(of_part, sized)]
             mean, half = of_part.sum(1) / sized.sum(), np.max(errors, axis=0)
             above = undecided & (mean - half > 0.5 - margin)
             passed += int(above.sum())
             undecided &= ~above & (mean + half >= 0.5)
     return passed / (most * (_GATES // most))
-
-
-def independent_queries(queries: Sequence[str], clusters: Mapping[str, str] | None) -> float:
-    """Return how many queries count as independent, if those of a cluster say nothing that one of them does not say.
-
-    Of clusters of one size there are as many as clusters; of others fewer (L. Kish, Survey Sampling, 1965).
-    """
-    sizes = Counter(cluster_name(query, clusters) for query in queries)
-    return len(queries) ** 2 / sum(size**2 for size in sizes.values()) if sizes else 0.0
 
 
 _UNLIKELY = 0.5

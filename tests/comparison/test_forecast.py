@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from harness.comparison.gate import default_spread, independent_queries, pass_forecast, pass_probability
+from harness.comparison.gate import default_spread, pass_forecast, pass_probability
 from harness.comparison.intervals import interval_of_mean
 from harness.comparison.outcomes import Clusters
 
@@ -47,13 +47,14 @@ def test_one_pair_a_query_is_a_coin_and_two_have_the_default_spread():
     assert [default_spread(pairs) for pairs in (1, 2)] == [pytest.approx(0.5), pytest.approx(0.42)]
 
 
-def test_queries_of_one_cluster_count_as_one():
-    names = [f"q{i}" for i in range(12)]
-    assert independent_queries(names, None) == 12
-    assert independent_queries(names, {name: name[-1] for name in names[:10]} | {"q10": "a", "q11": "a"}) == (
-        pytest.approx(144 / 14)
-    )
-    assert independent_queries(names, dict.fromkeys(names, "one")) == 1
+def test_queries_of_a_cluster_count_as_one_as_far_as_more_pairs_would_not_lessen_their_spread():
+    def counted(spread: float, *sizes: int) -> int:
+        return pass_forecast(sum(sizes), 0.05, spread, sizes=[sizes]).queries
+
+    assert counted(0.4, *[1] * 12) == counted(8**-0.5, 3, 3, 3, 3) == 12  # two coins: no cluster has anything in common
+    assert counted(0.5, 3, 3, 3, 3) == 4  # both pairs of a query say the same, and so does its cluster
+    assert counted(0.5, 4, 4, 1, 1, 1, 1) == round(144 / 36)
+    assert counted(0.4, 6, 6) == round(12 / (1 + 5 * 0.07 / 0.16))
 
 
 def test_where_all_pairs_tie_enough_queries_pass_for_certain():
@@ -61,19 +62,20 @@ def test_where_all_pairs_tie_enough_queries_pass_for_certain():
     assert pass_forecast(20, 0.05, 0.0).queries_desired == 36
 
 
-@pytest.mark.parametrize("sizes", [[30] + [1] * 20, [30] * 3 + [1] * 30, [1, 2, 3] * 9])
-def test_a_gate_whose_clusters_differ_in_size_passes_as_often_as_is_foretold(sizes: list[int]):
+@pytest.mark.parametrize("sizes", [[30] + [1] * 20, [30] * 3 + [1] * 30, [1, 2, 3] * 9, [5] * 20])
+def test_a_gate_of_clusters_passes_as_often_as_is_foretold(sizes: list[int]):
     size, rng = np.array(sizes, float), np.random.default_rng(3)
-    drawn = [interval_of_mean(Clusters(size * rng.normal(0.5, 0.3, len(size)), size), 0) for _ in range(800)]
+    spreads = np.sqrt(0.07 + 0.09 / size)  # of a spread of 0.4, two pairs of half a point, 0.07 is in common
+    drawn = [interval_of_mean(Clusters(size * rng.normal(0.5, spreads), size), 0) for _ in range(800)]
     for margin in (0.05, 0.3):
         passed = np.mean([interval.low > 0.5 - margin for interval in drawn if interval])
-        assert pass_forecast(20, margin, 0.3, sizes=[sizes]).probability == pytest.approx(passed, abs=0.05)
+        assert pass_forecast(sum(sizes), margin, 0.4, sizes=[sizes]).probability == pytest.approx(passed, abs=0.03)
 
 
 def test_four_looks_at_clusters_that_differ_in_size_pass_hardly_less_often_than_one():
     sizes = [[1, 2, 3] * 20] * 4
     once, four = (
-        pass_forecast(400, 0.05, 0.3, sizes=[sizes[0] * 4]),
-        pass_forecast(400, 0.05, 0.3, shares=(0.25, 0.5, 0.75, 1.0), sizes=sizes),
+        pass_forecast(480, 0.05, 0.3, sizes=[sizes[0] * 4]),
+        pass_forecast(480, 0.05, 0.3, shares=(0.25, 0.5, 0.75, 1.0), sizes=sizes),
     )
     assert four.probability == pytest.approx(once.probability, abs=0.04)

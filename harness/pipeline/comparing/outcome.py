@@ -12,7 +12,6 @@ from harness.comparison.conclusions import compare_queries, name_in_backticks
 from harness.comparison.gate import (
     conclude_gate,
     contradicted,
-    independent_queries,
     look_by_people,
     noise,
     orders_of,
@@ -199,7 +198,7 @@ async def power_check(
             _check_baseline(runs[0], judging, rules)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, judging.settings.seed)
         return pass_forecast(
-            round(independent_queries([*asked], clusters)),
+            len(asked),
             rules.margin,
             chance_floor(runs[0], judging.judge.identity, judging.rubric.label, options.pairs) if 0 in runs else None,
             pairs=options.pairs,
