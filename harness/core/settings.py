@@ -172,8 +172,8 @@ class Settings:
     )
     topology: TopologyChoice = declare(
         "arena",
-        "The tournament: who meets whom. `auto`: cyclic from 6 rollouts on, else arena. `none`: judge later with "
-        "`rescore`.",
+        "The tournament: who meets whom. `auto`: from 6 rollouts on cyclic, for as many calls as arena makes at "
+        "most; else arena. `none`: judge later with `rescore`.",
         default_text="arena; cyclic with --budget",
     )
     estimator: EstimatorName = declare("pooled", "How matches become ranks. `tiers` is ArenaRL's.")

@@ -22,7 +22,7 @@ _MOST_FLOAT = 1e9
 """Of seconds and dollars: more than anybody means, and less than clocks overflow at."""
 _FOR_A_BUDGET = {"topology": "cyclic"}
 CYCLIC_FROM = 6
-"""Rollouts from which on `auto` takes `cyclic`: it ranks better than `arena` for about as many calls."""
+"""Rollouts from which on `auto` takes `cyclic`: it ranks better than `arena` for as many calls."""
 _FOR_FLEX = {"judge_timeout": 1800.0}
 """A reply of the flex tier may take a quarter of an hour, and may then be asked for again."""
 
@@ -72,7 +72,7 @@ def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
 def load(values: Mapping[str, Any]) -> Settings:
     """Check `values` and fill in the defaults. Raises UsageError, one line, naming setting, value and bounds.
 
-    `auto` becomes the topology that it stands for. A budget without a topology picks `cyclic`, the best there is for a
+    `auto` becomes what it stands for. A budget without a topology picks `cyclic`, the best there is for a
     budget. The flex tier gives a verdict more time.
     """
     check_names(values, SETTINGS)
@@ -81,8 +81,7 @@ def load(values: Mapping[str, Any]) -> Settings:
         picked = picked | _FOR_FLEX
     settings = Settings(**dict(_checked({**picked, **values})))
     if settings.topology == "auto":
-        is_large = settings.n >= CYCLIC_FROM or settings.budget is not None
-        settings = replace(settings, topology="cyclic" if is_large else "arena")
+        settings = settled(settings)
     _check_budget(settings)
     _check_ruler(settings)
     priced = [word.rpartition("=")[0] for word in settings.prices]
@@ -93,6 +92,20 @@ def load(values: Mapping[str, Any]) -> Settings:
             f"{errors.option('judge_tier', settings.judge_tier)} with a batch: leave out one of the two"
         )
     return settings
+
+
+def settled(settings: Settings) -> Settings:
+    """Return settings with the design that `auto` stands for.
+
+    From CYCLIC_FROM rollouts on that is `cyclic` for as many calls as `arena` makes at most, so that a ceiling on
+    costs that pays for the one pays for the other; with a budget `cyclic`, too.
+    """
+    if settings.budget is not None:
+        return replace(settings, topology="cyclic")
+    if settings.n < CYCLIC_FROM:
+        return replace(settings, topology="arena")
+    matches = 2 * settings.n - 3
+    return replace(settings, topology="cyclic", budget=matches * (2 if settings.order in (None, "both") else 1))
 
 
 def check_names(values: Iterable[str], names: Collection[str]) -> None:

@@ -161,8 +161,8 @@ class CommonSettings(ComparedSettings, ResumeSettings, total=False):
     """Judge by the provider's batches, at half the list price: the command ends when they are handed in, and `resume`
     goes on with what came back. [default: judge now]"""
     topology: Literal["arena", "anchor", "single", "double", "swiss", "round_robin", "cyclic", "none", "auto"]
-    """The tournament: who meets whom. `auto`: cyclic from 6 rollouts on, else arena. `none`: judge later with
-    `rescore`. [default: arena; cyclic with budget]"""
+    """The tournament: who meets whom. `auto`: from 6 rollouts on cyclic, for as many calls as arena makes at most;
+    else arena. `none`: judge later with `rescore`. [default: arena; cyclic with budget]"""
     estimator: Literal["tiers", "wins", "margins", "bt", "pooled"]
     """How matches become ranks. `tiers` is ArenaRL's. [default: pooled]"""
     judge_profile: str | JudgeProfile | None

@@ -103,8 +103,7 @@ def describe_plan(rules: Rules, n: int) -> str | None:
     """Return in words how a budget of judge calls is spent on n rollouts; None where there is no choice."""
     if rules.topology != "cyclic" or n == 1:
         return None
-    plan = f"cyclic: {describe_design(n, rules.order, rules.budget)}; ranked by {rules.estimator}"
-    return plan if rules.budget is None else f"--budget {rules.budget} picks {plan}"
+    return f"cyclic: {describe_design(n, rules.order, rules.budget)}; ranked by {rules.estimator}"
 
 
 def pair_bounds(rules: Rules, n: int) -> tuple[int, int]:

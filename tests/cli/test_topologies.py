@@ -23,12 +23,12 @@ def test_a_budget_says_what_it_picks_and_is_what_the_judging_costs(harness: Harn
     assert done.code == 0, done.err
     said = " ".join(done.err.split())
     assert "4 agent runs, 8 judge calls" in said
-    assert "--budget 8 picks cyclic: each of the 6 pairs in one order, sides balanced, then the 2 closest" in said
+    assert "cyclic: each of the 6 pairs in one order, sides balanced, then the 2 closest" in said
     assert "ranked by pooled" in said
     (group,) = done.json["groups"]
     assert (group["topology"], group["estimator"], group["judged"]) == ("cyclic", "pooled", 8)
     less = harness("rescore", "--budget", "5", "--json")
-    assert "--budget 5 picks cyclic: 5 of the 6 pairs" in " ".join(less.err.split())
+    assert "cyclic: 5 of the 6 pairs" in " ".join(less.err.split())
     assert less.json["groups"][0]["judged"] == 0
 
 

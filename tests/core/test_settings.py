@@ -102,6 +102,7 @@ def test_auto_is_cyclic_from_six_rollouts_on_or_with_a_budget_and_else_arena() -
     auto = [load({"topology": "auto", "n": n}).topology for n in (2, 5, 6, 16)]
     assert auto == ["arena", "arena", "cyclic", "cyclic"]
     assert load({"topology": "auto", "n": 4, "budget": 6}).topology == "cyclic"
+    assert load(changed(as_written(load({"topology": "auto"})), {"topology": "arena"})).budget is None
 
 
 def test_a_budget_picks_the_cyclic_design_unless_a_topology_is_named() -> None:

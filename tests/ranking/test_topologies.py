@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.core.settings import OrderPolicy, TopologyName
+from harness.core.settings_sources import load
 from harness.ranking.estimators import tiers
 from harness.ranking.fixed_pairs import Cyclic, RoundRobin
 from harness.ranking.rewards import place
@@ -217,6 +218,13 @@ def test_large_groups_end_as_small_ones_do(name: TopologyName, n: int) -> None:
 def test_a_round_robin_of_256_has_every_pair_once() -> None:
     pairings = RoundRobin(range(256)).pairings()
     assert len({frozenset((p.a, p.b)) for p in pairings}) == len(pairings) == 256 * 255 // 2
+
+
+@pytest.mark.parametrize("order", [None, *get_args(OrderPolicy)])
+def test_auto_asks_for_as_many_calls_as_arena_at_most(order: OrderPolicy | None) -> None:
+    for n in range(2, 33):
+        auto = load({"topology": "auto", "n": n, "order": order})
+        assert calls_bounds(auto.tournament, n, order, auto.budget)[1] == calls_bounds("arena", n, order)[1]
 
 
 @pytest.mark.parametrize(
