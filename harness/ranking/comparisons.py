@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.core.judge_profile import WIDTHS_OF_NOISE
+from harness.core.rankings import FIT_VERSION
 from harness.ranking.judge_stats.orders import components
 from harness.ranking.posteriors import Figures, Posteriors
 
@@ -319,15 +320,12 @@ class Prior:
     """(9, 9)."""
     noise_widths: Floats
     """(W,): how probable it is that noise differs so much from group to group (harness.ranking.juror_weights)."""
-    tells_wild: bool = True
-    """Whether wild calls are told from the others (harness.ranking.wild_calls), as from version 2 of the fits on."""
     any_kind: bool = True
     """Whether nothing is known of the judge but what kinds there are (harness.ranking.judge_kinds): since version 3."""
-    jurors_by_likelihood: bool = True
-    """Whether a likelihood tells how far jurors see the same (harness.ranking.juror_calls): since version 4."""
-    jurors_told_apart: bool = True
-    """Whether jurors are taken to see the same where that is likelier than not, and a jury's Student t has the variance
-    of what it stands for: since version 5."""
+    fit_version: int = FIT_VERSION
+    """Which version of the fits holds. Since 2 wild calls are told from the others (harness.ranking.wild_calls). Since
+    4 a likelihood tells how far jurors see the same (harness.ranking.juror_calls). Since 5 they are taken to where that
+    is likelier than not, and a jury's Student t has the variance of what it stands for."""
     leanings: Leanings | None = None
     """What probes show of the judge's leanings (harness.ranking.leanings); None without probes."""
 

@@ -63,7 +63,7 @@ def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJud
     if prior.leanings and not jury and any(calls.features is not None for calls in groups):
         taken_out = TakenOut(prior.leanings, judge.parameters.level_share)
         judge = replace(learn([taken_out.of(calls) for calls in groups], prior), leanings=taken_out)
-    by_variance = prior.jurors_told_apart and not few and jury is not None and len(jury.voices) > 1
+    by_variance = prior.fit_version > 4 and not few and jury is not None and len(jury.voices) > 1
     return replace(judge, at_ends=share_at_ends(groups), jury=jury, by_variance=by_variance)
 
 
@@ -79,9 +79,9 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
     heard = {seat: _learnt_juror(own, prior) for seat, own in calls.items() if seat not in echoes}
     if len(heard) == 1:
         mean = alike = 1.0
-    elif prior.jurors_by_likelihood:
+    elif prior.fit_version > 3:
         mean, decided = learn_alike(groups, heard)
-        alike = decided if prior.jurors_told_apart else mean
+        alike = decided if prior.fit_version > 4 else mean
     else:
         mean = alike = alike_until_3(groups, heard)
     return learn_voices(heard, mean, alike, echoes)

@@ -143,11 +143,5 @@ def lent_prior(
     no wild calls, knew no kinds and weighed jurors in other ways, and their rankings follow from that.
     """
     shown, prior = leanings or (profile and profile.leanings), lent(profile) if profile else WEAK
-    prior = replace(
-        prior,
-        tells_wild=fit_version > 1,
-        any_kind=prior.any_kind and fit_version > 2,
-        jurors_by_likelihood=fit_version > 3,
-        jurors_told_apart=fit_version > 4,
-    )
+    prior = replace(prior, any_kind=prior.any_kind and fit_version > 2, fit_version=fit_version)
     return replace(prior, leanings=as_leanings(shown)) if shown else prior

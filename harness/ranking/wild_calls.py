@@ -63,7 +63,7 @@ def learn_sound_judge(groups: Sequence[Comparisons], prior: Prior = WEAK) -> Lea
     """
     wild = _none_wild(groups)
     judge = learn_judge(pool_sums(groups), prior)
-    for _ in range(_ROUNDS if prior.tells_wild else 0):
+    for _ in range(_ROUNDS if prior.fit_version > 1 else 0):
         before, wild = wild, _told(groups, judge, wild)
         if all(map(np.array_equal, wild.heard, before.heard)):
             break

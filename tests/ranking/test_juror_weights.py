@@ -237,7 +237,7 @@ def with_echo(calls: Comparisons) -> Comparisons:
     return Comparisons.of(calls.n, sides[0], sides[1], a, b, np.r_[seats, np.full(first.sum(), 9)])
 
 
-RULES = {"now": WEAK, "4": replace(WEAK, jurors_told_apart=False), "until 3": replace(WEAK, jurors_by_likelihood=False)}
+RULES = {"now": WEAK, "4": replace(WEAK, fit_version=4), "until 3": replace(WEAK, fit_version=3)}
 
 
 @pytest.mark.parametrize("prior", RULES.values(), ids=RULES)

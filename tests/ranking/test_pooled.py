@@ -116,7 +116,7 @@ def test_repeats_of_a_call_count_as_their_mean_and_many_groups_are_thinned_evenl
     rng = np.random.default_rng(7)
     once = Comparisons.of(3, [0, 1], [1, 2], [7.0, 5.0], [6.0, 8.0])
     twice = Comparisons.of(3, [0, 1, 0], [1, 2, 1], [6.0, 5.0, 8.0], [7.0, 8.0, 5.0])
-    by = replace(WEAK, tells_wild=False)  # of two that differ one may be wild
+    by = replace(WEAK, fit_version=1)  # of two that differ one may be wild
     assert fit_pooled([once], by)[0].estimates == pytest.approx(fit_pooled([twice], by)[0].estimates)
     (sums,) = pool_sums([group(pairs, rng) for pairs in (CIRCLE, BOTH) for _ in range(20)])
     few = thinned(sums, 4)

@@ -75,10 +75,10 @@ def test_a_profile_holds_all_that_the_posterior_of_a_single_group_rests_on(monke
     assert learnt.noise_widths is not None
     members = json.loads(learnt.model_dump_json())
     kept, of_old = (profile_in(json.dumps(m), "here") for m in (members, members | {"noise_widths": None}))
-    pool = fit_pooled(groups, replace(WEAK, tells_wild=False))
+    pool = fit_pooled(groups, replace(WEAK, fit_version=1))
 
     def alone(profile: JudgeProfile) -> list[Fit]:  # how many calls are wild a profile does not hold
-        return [fit_alone(calls, replace(lent(profile), tells_wild=False)) for calls in groups[:24]]
+        return [fit_alone(calls, replace(lent(profile), fit_version=1)) for calls in groups[:24]]
 
     def apart(fits: list[Fit]) -> float:
         return float(np.mean([np.abs(np.log(fit.sds / of.sds)).max() for fit, of in zip(fits, pool, strict=False)]))

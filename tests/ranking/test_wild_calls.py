@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from harness.core.rankings import FIT_VERSION
 from harness.ranking.comparisons import WEAK, Comparisons, Floats
 from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.pooled import fit_by, fit_pooled, learnt_from
@@ -31,7 +32,7 @@ def pool(share: float, noise: float, seed: int = 3) -> tuple[Floats, list[Compar
 
 
 def accuracy(quality: Floats, groups: list[Comparisons], *, tells_wild: bool) -> float:
-    fits = fit_pooled(groups, replace(WEAK, tells_wild=tells_wild))
+    fits = fit_pooled(groups, replace(WEAK, fit_version=FIT_VERSION if tells_wild else 1))
     taus = [tau_b(fit.estimates.tolist(), true.tolist()) for fit, true in zip(fits, quality, strict=True)]
     return float(np.mean([tau for tau in taus if tau is not None]))
 
@@ -50,7 +51,7 @@ def test_a_judge_without_wild_calls_is_learnt_and_ranks_as_if_nobody_looked_for_
     _, groups, _ = pool(0.0, 0.4)
     sound, plain = learn_sound_judge(groups), learn_judge(pool_sums(groups))
     assert (sound.parameters, sound.wild) == (plain.parameters, 0.0)
-    looked, blind = (fit_pooled(groups, replace(WEAK, tells_wild=tells)) for tells in (True, False))
+    looked, blind = (fit_pooled(groups, replace(WEAK, fit_version=version)) for version in (FIT_VERSION, 1))
     assert all(a.estimates.tolist() == b.estimates.tolist() for a, b in zip(looked, blind, strict=True))
 
 
