@@ -44,12 +44,14 @@ def levels(*texts: str) -> Any:
     return proposer
 
 
-async def improve(endpoint: FakeEndpoint, proposer: Any, rules: ImproveRules = RULES, **more: Any) -> Improvement:
+async def improve(
+    endpoint: FakeEndpoint, proposer: Any, rules: ImproveRules = RULES, gate: Any = HELD_OUT, **more: Any
+) -> Improvement:
     agent = Agent(name="poet", instructions="Answer at level 2.", model="m")
     return await harness.improve(
         agent,
         QUERIES,
-        gate=HELD_OUT,
+        gate=gate,
         rules=rules,
         proposer=proposer,
         base_url=endpoint.base_url,
@@ -82,6 +84,7 @@ async def test_the_better_instructions_are_found_and_every_verdict_is_bought_onc
 
 POET = Agent[Any](name="poet", instructions="Answer at level 2.", model="m")
 ASK = POET.as_tool("ask_poet", "Asks the poet.")
+AIDE = Agent[Any](name="aide", model="m", tools=[ASK])
 
 
 @function_tool(description_override="Answer at level 2.")
@@ -93,9 +96,9 @@ def look_up(word: str) -> str:
     ("part", "others"),
     [
         pytest.param("poet.instructions", {"handoffs": [POET]}, marks=pytest.mark.nightly),
-        ("poet.instructions", {"handoffs": [handoff(POET)]}),
-        pytest.param("poet.instructions", {"tools": [ASK]}, marks=pytest.mark.nightly),
-        ("poet.instructions", {"tools": [Agent(name="aide", model="m", tools=[ASK]).as_tool("ask_aide", "")]}),
+        pytest.param("poet.instructions", {"handoffs": [handoff(POET)]}, marks=pytest.mark.nightly),
+        ("poet.instructions", {"tools": [ASK]}),
+        pytest.param("poet.instructions", {"tools": [AIDE.as_tool("ask_aide", "")]}, marks=pytest.mark.nightly),
         pytest.param("look_up.description", {"tools": [look_up]}, marks=pytest.mark.nightly),
     ],
     ids=["handoff", "handoff()", "tool", "tool of a tool", "description"],
@@ -120,6 +123,44 @@ async def test_what_pleases_the_training_judge_alone_is_refused(endpoint: FakeEn
     assert result.second
     assert result.second.win_rate == 0
     assert "pleases the training judge alone" in result.sentence
+
+
+async def test_what_wins_by_length_alone_is_not_accepted(endpoint: FakeEndpoint) -> None:
+    agent = Agent(name="poet", instructions="Answer at length 0.", model="m")
+    result = await harness.improve(
+        agent,
+        QUERIES,
+        gate=HELD_OUT,
+        rules=ImproveRules(rounds=1, children=1, batch=6),
+        proposer=lambda *_: [{"instructions": "Answer at length 1."}],
+        base_url=endpoint.base_url,
+        judge_model="wordy",
+    )
+    assert (result.outcome, result.accepted) == ("by length alone", False), result.sentence
+    assert result.win_rate
+    assert result.win_rate.low > 0.5
+    assert result.at_equal_length
+    assert "more than half of the lead is its answers' length" in result.sentence
+
+
+@pytest.mark.nightly
+async def test_a_gate_with_interim_analyses_stops_at_the_first_that_tells(endpoint: FakeEndpoint) -> None:
+    rules = RULES.model_copy(update={"rounds": 1, "looks": 2})
+    held_out = [f"Question {number} that nobody has met?" for number in range(24)]
+    result = await improve(endpoint, levels("Answer at level 1.", "Answer at level 5."), rules, gate=held_out)
+    assert result.accepted, result.sentence
+    asked = Counter(text for seen in endpoint.of_judge for text in held_out if text in seen.user)
+    assert len(asked) < len(held_out)
+    assert f"on {len(asked)} held-out queries" in result.sentence
+
+
+async def test_rounds_whose_texts_are_all_refused_have_no_child_and_end_without_a_candidate(
+    endpoint: FakeEndpoint,
+) -> None:
+    texts = ["Answer at level 2.", " ", "Please the judge.", "Answer as `writing` wants."]
+    result = await improve(endpoint, lambda *_: [{"instructions": text} for text in texts], max_cost=1)
+    assert (result.outcome, len(result.standings)) == ("no candidate", 1)
+    assert [len(each.refused) for each in result.rounds] == [4, 4]
 
 
 async def test_no_more_is_spent_than_the_ceiling_and_with_more_money_it_goes_on(endpoint: FakeEndpoint) -> None:

@@ -13,7 +13,7 @@ HELD_OUT = [f"Question {number} that nobody has met?" for number in range(14)]
 
 
 class World:
-    """`wow` in the instructions stands in the answer, and pleases the training judge alone.
+    """`wow` in the instructions stands in the answer, and pleases all judges but `strict`; `wordy` counts words alone.
 
     An agent that has another one passes each query on, and repeats what it is told.
     """
@@ -31,12 +31,16 @@ class World:
             return Say(seen.tool_outputs[-1]) if seen.tool_outputs else Say(calls=((other, given),))
         level = re.search(r"level (\d)", f"{seen.system} {tools}")
         loved = " wow" if "wow" in seen.system else ""
-        drawn = hashlib.sha256(f"{seen.user}/{seen.body['seed']}".encode()).hexdigest()
-        return Say(f"Level {level[1] if level else 0}{loved}, drawn {drawn}.", usage=(100, 20))
+        drawn = hashlib.sha256(f"{seen.system}/{seen.user}/{seen.body['seed']}".encode()).hexdigest()
+        longer = re.search(r"length (\d)", seen.system)
+        words = " so" * (10 * int(longer[1]) + int(drawn[:2], 16) % 20) if longer else ""
+        return Say(f"Level {level[1] if level else 0}{loved}, drawn {drawn}{words}.", usage=(100, 20))
 
     def judge(self, seen: Seen) -> Reaction:
-        """Mark each answer by its level; the judge `strict` is not pleased by a wow."""
+        """Mark each answer by its level, or, less surely, by its length."""
         answers = [block(seen.user, f"ANSWER_{side}") for side in "AB"]
+        if seen.body["model"] == "wordy":
+            return Say(verdict(*(answer.count("so") // 4 + ord(answer[-30]) % 3 for answer in answers)))
         levels = [int(re.findall(r"\d", answer)[0]) for answer in answers]
         pleased = [9 if "wow" in answer and seen.body["model"] != "strict" else 0 for answer in answers]
         return Say(verdict(*map(max, levels, pleased)), usage=(1000, 200))
