@@ -14,10 +14,9 @@ from harness.core.sync import in_step
 from harness.formats.queries import Asked, make_queries
 from harness.improving.ending import begin, improve_agent
 from harness.improving.loop import Unfinished
-from harness.improving.plan import TRAIN_PAIRS, plan_improvement
+from harness.improving.plan import TRAIN_PAIRS, plan_improvement, quote_improvement
 from harness.pipeline.comparing.resuming import settings_of_side
 from harness.pipeline.proposing import Proposer
-from harness.pipeline.trust import improvement_made_here
 
 
 @door
@@ -36,7 +35,8 @@ async def improve(
 
     Without `gate` half of the queries are held out. `proposer(parent, lessons, tried)` writes new texts in place of a
     model: it returns a list of mappings from parts to texts. The same call goes on with an improvement that was cut
-    short. The files are in `improved/` of the result's `path`.
+    short, or returns its kept result; a proposer of another name begins anew. The files are in `improved/` of the
+    result's `path`.
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged; NothingRankable where an endpoint ended it.
     """
     check_names(settings, CompareSettings.__annotations__)
@@ -50,9 +50,9 @@ async def improve(
         run_env,
         proposer,
     )
-    folder = improvement_made_here(runs_dir, plan.key, run_env.environ) or begin(plan, runs_dir, clock())
+    quote_improvement(plan)  # refuses a ceiling that the gate alone goes beyond
     try:
-        return await improve_agent(plan, folder, run_env)
+        return await improve_agent(plan, begin(plan, runs_dir, run_env), run_env)
     except Unfinished as exc:
         raise NothingRankable(str(exc)) from None
 

@@ -1,7 +1,6 @@
 """The work of `improve`, of `resume` and of `show` on an improvement, and what they print."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from harness.cli.progress_bars import run_silently, run_under_bars, silence_logs
 from harness.core.cost import Cost
 from harness.core.errors import ExitCode, UsageError, call, counted, on_a_line, option
 from harness.core.improvements import Improvement, ImproveQuote, ImproveRules
+from harness.core.records import whole_percent
 from harness.core.settings_sources import load
 from harness.endpoints.costs import CostBounds
 from harness.formats.queries import read_queries
@@ -25,7 +25,6 @@ from harness.improving.loop import Unfinished
 from harness.improving.plan import TRAIN_PAIRS, ImprovePlan, plan_as_begun, plan_improvement, quote_improvement
 from harness.pipeline.comparing.resuming import settings_of_side
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.trust import improvement_made_here
 from harness.report.html.improvement_page import write_result
 from harness.report.summary.comparison import rate
 from harness.report.text import dollars, probability
@@ -66,9 +65,7 @@ def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]
         return ExitCode.DONE
     for line in lines:
         stderr(quiet=caller.quiet).print(line, soft_wrap=True, markup=False, highlight=False)
-
-    begun = improvement_made_here(runs_dir, plan.key, caller.environ)
-    return _deliver(caller, plan, lambda at: begun or begin(plan, runs_dir, at), asked.apply)
+    return _deliver(caller, plan, lambda run_env: begin(plan, runs_dir, run_env), asked.apply)
 
 
 def resume_improvement(caller: Caller, folder: Path, agent: str | None, flags: Mapping[str, Any]) -> ExitCode:
@@ -91,11 +88,11 @@ def resume_improvement(caller: Caller, folder: Path, agent: str | None, flags: M
 
 
 def _deliver(
-    caller: Caller, plan: ImprovePlan, opened: Callable[[datetime], ImproveFolder], apply: Path | None
+    caller: Caller, plan: ImprovePlan, opened: Callable[[RunEnvironment], ImproveFolder], apply: Path | None
 ) -> ExitCode:
     async def work(run_env: RunEnvironment) -> Improvement | Unfinished:
         try:
-            return await improve_agent(plan, opened(run_env.clock()), run_env)
+            return await improve_agent(plan, opened(run_env), run_env)
         except Unfinished as exc:  # after Ctrl-C the caller says what is kept
             return exc
 
@@ -166,5 +163,5 @@ def _quote_lines(quote: ImproveQuote, *, split: bool) -> list[str]:
     return [
         f"{what} {counts}, {counted(quote.proposals, 'proposal')} (agent: {quote.agent_at}, judge: {quote.judge})",
         f"estimated cost: {cost_range(quote.cost_usd and CostBounds(*quote.cost_usd))}, and the proposals",
-        f"the gate shows a win rate of {quote.seen_gain:.0%} half of the time",
+        f"the gate shows a win rate of {whole_percent(quote.seen_gain)} % half of the time",
     ]

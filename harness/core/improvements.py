@@ -6,7 +6,8 @@ TextCandidate 0 is the agent as it was. All win rates speak of a candidate again
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from math import comb
+from typing import Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -106,9 +107,19 @@ class ImproveRules(Record):
         """How many cross matches, each on one query, a round plays at most."""
         return self.batch * (self.children + 1)
 
+    @property
+    def least(self) -> Self:
+        """The same rules where the search ends as soon as it may, and a round writes one candidate."""
+        return self.model_copy(update={"rounds": min(self.rounds, 2), "children": 0})
+
+    def takes(self, train: int, n: int) -> tuple[int, int]:
+        """Return how many rollouts, `n` a query, and pairs of rollouts all rounds take on so many queries, at most."""
+        batch = min(self.batch, train)
+        return self.rounds * n * batch * (self.children + 2), self.rounds * (n * self.matches + batch * comb(n, 2))
+
 
 class ImproveQuote(Record):
-    """What an improvement takes at most, and what its gate can see."""
+    """What an improvement takes, counts at most, and what its gate can see."""
 
     train: int
     held_out: int
@@ -116,7 +127,9 @@ class ImproveQuote(Record):
     judge_calls: int
     proposals: int
     cost_usd: tuple[float, float] | None
-    """Without the proposer; None where a price is unknown."""
+    """At least and at most, without the proposer; None where a price is unknown."""
+    gate_usd: float | None
+    """What the gate takes of it at least."""
     seen_gain: float
     """The win rate that the gate shows half of the time."""
     judge: str

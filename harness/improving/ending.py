@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
@@ -12,7 +11,7 @@ from harness.archive.improve_folder import ImproveFolder
 from harness.archive.run_info import list_comparisons, new_run_id
 from harness.comparison.gate import by_length_alone, pass_forecast
 from harness.core.comparisons import Interval
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, before_colon
 from harness.core.gates import GateResult, InterimRule
 from harness.core.improvements import ImproveInfo, Improvement, ImproveOutcome, SecondJudge
 from harness.core.records import whole_percent
@@ -23,18 +22,22 @@ from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
 from harness.pipeline.comparing.outcome import GateRules, comparison_of, conclude_comparison
 from harness.pipeline.comparing.resuming import compare_sides, resume_comparison
 from harness.pipeline.run_environment import RunEnvironment, package_versions
+from harness.pipeline.trust import improvement_made_here
 from harness.report.html.improvement_page import write_result
 from harness.report.summary.improvement import diff_of, gate_sentence_of, no_gate_sentence
 from harness.rollouts.prompt_parts import joined_parts
 
 _ABOVE_HALF = 1e-9
 """A gate's margin under which "not worse" means better: the whole interval is above one half."""
-_MOST_LOSSES = 10
 
 
-def begin(plan: ImprovePlan, runs_dir: Path, at: datetime) -> ImproveFolder:
-    """Make the folder of an improvement. Raises CannotWrite."""
-    agent, judging = plan.prepared.agent.loaded, plan.prepared
+def begin(plan: ImprovePlan, runs_dir: Path, run_env: RunEnvironment) -> ImproveFolder:
+    """Return the folder that the same call made here, and say so, or else a new one. Raises CannotWrite."""
+    if there := improvement_made_here(runs_dir, plan.key, run_env.environ):
+        anew = f"another {before_colon('seed')} begins anew"
+        run_env.progress.note(f"this goes on with {there.path}, which the same call began: {anew}")
+        return there
+    agent, judging, at = plan.prepared.agent.loaded, plan.prepared, run_env.clock()
     given = {name: getattr(plan, name) for name in ("key", "rules", "root", "train", "held_out", "split", "max_cost")}
     info = ImproveInfo(
         id=new_run_id(f"improve-{agent.name}", at, secrets.token_hex(8)),
@@ -118,7 +121,7 @@ class _Gate:
         asked = GateRules(margin=_ABOVE_HALF, looks=rules.looks)
         if (gate := conclude_comparison(result.path, sides, asked, forecast)) is None:
             raise Stopped("no held-out query was judged")
-        self.so_far = replace(self.so_far, gate=gate, losses=tuple(losses[:_MOST_LOSSES]))
+        self.so_far = replace(self.so_far, gate=gate, losses=tuple(losses[:10]))
         if gate.finding != "not worse":
             return "not better"
         if by_length_alone(gate.comparison.results[0]):

@@ -189,7 +189,11 @@ class Search:
                 self.folder.runs, self._ceiling(), self.plan.settings.n - 1, only=frozenset(met)
             )
             result = await compare_runs([self.runs[one] for one in pair], self.part_env, options)
-            self.compared[pair], self.leads[pair] = result.path, leads_of(result.path, pair)
+            with ComparisonReader(result.path) as reader:
+                newest = reader.newest()
+            queries = sorted(newest.queries if newest else (), key=lambda query: query.query)
+            leads = (CrossLead.of(query.ids[0], match, pair) for query in queries for match in query.matches)
+            self.compared[pair], self.leads[pair] = result.path, [lead for lead in leads if lead]
             self.check_ended(result.stopped, result.given_up)
 
     async def _roll_out(self, candidate: int, queries: Sequence[Query]) -> None:
@@ -249,12 +253,3 @@ class Search:
             raise Unfinished("interrupted")
         if stopped:
             raise Stopped(stopped)
-
-
-def leads_of(comparison: Path, candidates: tuple[int, int]) -> list[CrossLead]:
-    """Return the leads that a comparison of two candidates shows so far."""
-    with ComparisonReader(comparison) as reader:
-        newest = reader.newest()
-    queries = sorted(newest.queries if newest else (), key=lambda query: query.query)
-    leads = (CrossLead.of(query.ids[0], match, candidates) for query in queries for match in query.matches)
-    return [lead for lead in leads if lead]

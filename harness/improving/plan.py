@@ -15,7 +15,7 @@ from harness.core.improvements import ImproveQuote, ImproveRules
 from harness.core.records import Query, digest
 from harness.core.redaction import Redactor
 from harness.core.settings import Settings
-from harness.endpoints.costs import total_bounds
+from harness.endpoints.costs import CostBounds, total_bounds
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.sides import check_apart, hash_content, split_off
 from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare
@@ -26,7 +26,6 @@ from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.prompt_parts import joined_parts, split_parts
 
-_SHOWN_RATE = 0.75
 GATE_PAIRS, TRAIN_PAIRS = 2, 1
 """Cross pairs of samples on each held-out query, and on each training query."""
 
@@ -57,12 +56,13 @@ class ImprovePlan:
 
     @property
     def key(self) -> str:
-        """Names an improvement of the same texts, queries, rules and judge: the same call goes on with it."""
+        """Names an improvement of the same texts, queries, rules, judge and proposer: the same call goes on with it."""
         asked = [[hash_content(query) for query in queries] for queries in (self.train, self.held_out)]
         rules = self.rules.model_dump(mode="json")
         whom = [self.prepared.judge.identity, self.prepared.rubric.label, self.prepared.agent.place]
-        settings = [self.settings.n, self.settings.seed]
-        return digest([self.prepared.agent.loaded.name, dict(self.root), asked, rules, whom, settings])
+        settings, by = [self.settings.n, self.settings.seed], self.proposer
+        writer = [] if by is None else [f"{by.__module__}.{getattr(by, '__qualname__', type(by).__qualname__)}"]
+        return digest([self.prepared.agent.loaded.name, dict(self.root), asked, rules, whom, settings, *writer])
 
     def with_parts(
         self, parts: Mapping[str, str], name: str, runs_dir: Path, n: int | None = None, max_cost: float | None = None
@@ -136,7 +136,7 @@ async def plan_as_begun(
     plan = await plan_improvement(loaded, settings, info.train, info.held_out, info.rules, run_env)
     if plan.key != info.key:
         raise UsageError(
-            f"{on_a_line(folder.path)} cannot be gone on with: its agent, its queries or its judge are others now; "
+            f"{on_a_line(folder.path)} cannot be gone on with: its agent, queries, judge or proposer are others now; "
             f"begin anew with {call('improve', loaded.name)}, or name the agent with {option('agent')}"
         )
     return replace(plan, split=info.split)
@@ -144,36 +144,42 @@ async def plan_as_begun(
 
 def _check_queries(train: Sequence[Query], held_out: Sequence[Query], *, split: bool) -> None:
     check_apart(train, held_out)
-    least = queries_that_show(_SHOWN_RATE, GATE_PAIRS)
-    if len(held_out) < least:
-        name = option("queries") if split else option("gate")
-        held = f"{counted(len(held_out), 'query is', 'queries are')} held out"
-        why = f"{_SHOWN_RATE:.0%} of the pairs won would show in less than half of the gates: it takes {least}"
-        raise UsageError(f"{name}: {held}, so that {why}{', and twice that to split' if split else ''}")
+    if len(held_out) < (least := queries_that_show(0.75, GATE_PAIRS)):
+        held = f"{option('queries' if split else 'gate')}: {counted(len(held_out), 'query is', 'queries are')} held out"
+        why = f"75 % of the pairs won would show in less than half of the gates: it takes {least}"
+        raise UsageError(f"{held}, so that {why}{', and twice that to split' if split else ''}")
     if not train:
         raise UsageError(f"{option('queries')}: no query is left to train on")
 
 
 def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
-    """Tell what an improvement takes, if all of its rounds are played."""
-    rules, n, prepared = plan.rules, plan.settings.n, plan.prepared
-    calls_a_match = 2 * plan.settings.judge_repeats * len(prepared.judge.members)
-    matches = rules.matches * rules.rounds
-    queries = rules.rounds * min(rules.batch, len(plan.train)) * (rules.children + 2)
-    within = rules.rounds * min(rules.batch, len(plan.train)) * math.comb(n, 2)
-    gate = (GATE_PAIRS + 1) * len(plan.held_out) * (2 if rules.gate_judge_model else 1)
-    runs, calls = n * queries + 2 * (GATE_PAIRS + 1) * len(plan.held_out), calls_a_match * (n * matches + within + gate)
-    per_query = replace(prepared, settings=replace(plan.settings, n=1))
-    cost = total_bounds(per_query.agent_cost(runs), judge_cost(plan.settings, prepared.judge, (calls, calls)))
+    """Tell what an improvement takes. Raises UsageError where the gate alone is taken to cost more than the ceiling."""
+    rules, settings, judge = plan.rules, plan.settings, plan.prepared.judge
+    per_query = replace(plan.prepared, settings=replace(settings, n=1))
+    calls_a_pair = 2 * settings.judge_repeats * len(judge.members)
+    pairs = (GATE_PAIRS + 1) * len(plan.held_out)
+
+    def cost(rollouts: float, pairs: float) -> CostBounds | None:
+        calls = math.ceil(calls_a_pair * pairs)
+        return total_bounds(per_query.agent_cost(math.ceil(rollouts)), judge_cost(settings, judge, (calls, calls)))
+
+    judged = pairs * (2 if rules.gate_judge_model else 1)
+    (fewest, fewest_pairs), (runs, met) = (each.takes(len(plan.train), settings.n) for each in (rules.least, rules))
+    gate = cost(2 * pairs / rules.looks, pairs / rules.looks)
+    least, most = cost(fewest + 2 * pairs, fewest_pairs + pairs), cost(runs + 2 * pairs, met + judged)
+    if gate and plan.max_cost is not None and plan.max_cost < gate.low:
+        takes = f"the gate alone takes ${gate.low:.2f} or more, and the search comes before it"
+        raise UsageError(f"{option('max_cost', plan.max_cost)}: {takes}; give more, or fewer held-out queries")
     return ImproveQuote(
         train=len(plan.train),
         held_out=len(plan.held_out),
-        agent_runs=runs,
-        judge_calls=calls,
+        agent_runs=runs + 2 * pairs,
+        judge_calls=calls_a_pair * (met + judged),
         proposals=rules.rounds,
-        cost_usd=cost and (cost.low, cost.high),
+        cost_usd=(least.low, most.high) if least and most else None,
+        gate_usd=gate and gate.low,
         seen_gain=shown_rate(len(plan.held_out), GATE_PAIRS),
-        judge=prepared.judge.places,
-        agent_at=prepared.agent.place,
+        judge=judge.places,
+        agent_at=plan.prepared.agent.place,
         offline=plan.prepared.offline,
     )

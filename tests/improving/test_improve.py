@@ -11,6 +11,7 @@ from agents import Agent, function_tool, handoff
 
 import harness
 from harness.core.improvements import CandidateStanding, Improvement, ImproveRules, PairLesson
+from harness.core.progress import Silent
 from harness.core.redaction import DEFAULT_REDACTOR
 from harness.pipeline.proposing import ProposalAsked, Refusals, Written, sifted
 from tests.fake_endpoint import FakeEndpoint
@@ -73,7 +74,7 @@ async def test_the_better_instructions_are_found_and_every_verdict_is_bought_onc
     assert max(asked.values()) == 1
     assert len(asked) == result.verdicts
     assert len(endpoint.of_agent) == result.rollouts
-    spent = (result.rollouts * (100 + 2 * 20) + result.verdicts * (1000 + 2 * 200)) / 1e6
+    spent = (result.rollouts * (1000 + 2 * 200) + result.verdicts * (2500 + 2 * 600)) / 1e6
     assert result.spent == pytest.approx(spent)
     requests = len(endpoint.requests)
     assert await improve(endpoint, levels(*texts)) == result
@@ -166,7 +167,10 @@ async def test_rounds_whose_texts_are_all_refused_have_no_child_and_end_without_
 async def test_no_more_is_spent_than_the_ceiling_and_with_more_money_it_goes_on(endpoint: FakeEndpoint) -> None:
     texts = ("Answer at level 1.", "Answer at level 5.")
     rules = RULES.model_copy(update={"rounds": 1})
-    for usd, outcome in ((0.01, "undecided"), (0.15, "undecided"), (0.5, "better")):
+    with pytest.raises(harness.UsageError, match=r"max_cost=0\.3: the gate alone takes \$0\.33 or more"):
+        await improve(endpoint, levels(*texts), rules, max_cost=0.3)
+    assert not endpoint.requests
+    for usd, outcome in ((0.35, "undecided"), (0.45, "undecided"), (2, "better")):
         result = await improve(endpoint, levels(*texts), rules, max_cost=usd)
         assert (result.outcome, result.spent <= usd) == (outcome, True), result.sentence
     asked = Counter(json.dumps(seen.body, sort_keys=True) for seen in endpoint.of_judge)
@@ -184,6 +188,32 @@ async def test_a_strangers_improvement_is_not_gone_on_with(
     assert (other.path != mine.path, other.instructions) == (True, "Answer at level 6.")
 
 
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+async def test_another_proposer_begins_anew_and_the_same_one_is_told_of_what_is_gone_on_with(
+    endpoint: FakeEndpoint,
+) -> None:
+    def nothing(*_: object) -> list[dict[str, str]]:
+        return []
+
+    def neither(*_: object) -> list[dict[str, str]]:
+        return []
+
+    rules, told = ImproveRules(rounds=1, batch=1), Notes()
+    first, other = [await improve(endpoint, proposer, rules) for proposer in (nothing, neither)]
+    again = await improve(endpoint, nothing, rules, progress=told)
+    assert (other.path != first.path, again.path) == (True, first.path)
+    (said,) = told.texts
+    assert first.path in said
+    assert "another seed begins anew" in said
+
+
 async def test_a_proposer_that_gives_no_list_is_refused(endpoint: FakeEndpoint) -> None:
     with pytest.raises(harness.UsageError, match="proposer gave a str"):
         await improve(endpoint, lambda *_: "Answer at level 9.")
@@ -193,7 +223,7 @@ async def test_a_proposer_that_gives_no_list_is_refused(endpoint: FakeEndpoint) 
     ("agent", "given", "message"),
     [
         ("Answer.", {"gate": [*HELD_OUT, QUERIES[2]]}, "1 query is both in queries= and in gate=.*Question 2 of"),
-        ("Answer.", {"gate": HELD_OUT[:5]}, "5 queries are held out.*75%.*it takes 1[0-9]"),
+        ("Answer.", {"gate": HELD_OUT[:5]}, "5 queries are held out.*75 %.*it takes 1[0-9]"),
         ("Answer.", {"gate": None}, "3 queries are held out.*twice that to split"),
         (lambda *_: "Answer.", {"gate": HELD_OUT}, "made by a function.*instructions="),
         ("Answer.", {"gate": HELD_OUT, "rules": ImproveRules(parts=("serch.description",))}, "has no such text"),

@@ -34,7 +34,7 @@ class World:
         drawn = hashlib.sha256(f"{seen.system}/{seen.user}/{seen.body['seed']}".encode()).hexdigest()
         longer = re.search(r"length (\d)", seen.system)
         words = " so" * (10 * int(longer[1]) + int(drawn[:2], 16) % 20) if longer else ""
-        return Say(f"Level {level[1] if level else 0}{loved}, drawn {drawn}{words}.", usage=(100, 20))
+        return Say(f"Level {level[1] if level else 0}{loved}, drawn {drawn}{words}.", usage=(1000, 200))
 
     def judge(self, seen: Seen) -> Reaction:
         """Mark each answer by its level, or, less surely, by its length."""
@@ -43,7 +43,7 @@ class World:
             return Say(verdict(*(answer.count("so") // 4 + ord(answer[-30]) % 3 for answer in answers)))
         levels = [int(re.findall(r"\d", answer)[0]) for answer in answers]
         pleased = [9 if "wow" in answer and seen.body["model"] != "strict" else 0 for answer in answers]
-        return Say(verdict(*map(max, levels, pleased)), usage=(1000, 200))
+        return Say(verdict(*map(max, levels, pleased)), usage=(2500, 600))
 
     def serve(self) -> FakeEndpoint:
         """Return a server with both."""
