@@ -66,6 +66,11 @@ class JudgeLeanings(Record):
         """How well the points are known, as standard deviations."""
         return tuple(math.hypot(*row) for row in self.root)
 
+    @property
+    def are_shown(self) -> bool:
+        """Whether one of the points lies two standard deviations or more from nothing."""
+        return any(abs(points) >= 2 * sd for points, sd in zip(self.points, self.sds, strict=True))
+
 
 class ProbedJudge(Record):
     """What a run's probes show of a judge, and of which judge, rubric and rendering that holds."""

@@ -9,7 +9,7 @@ from typing import Any
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.typed_records import RankingHead
-from harness.core.errors import call, command, counted
+from harness.core.errors import call, command, counted, option
 from harness.core.judge_profile import JudgeLeanings, JudgeProfile
 from harness.core.records import percent_half_up
 from harness.ranking.comparisons import CEILING_FROM, Comparisons
@@ -142,15 +142,18 @@ def profile_words(profile: JudgeProfile) -> list[str]:
 
 
 def leanings_left(profile: JudgeProfile, ranking: RankingFile, correlation: float | None, run: str) -> list[str]:
-    """Return what is to be said of leanings that a ranking by `pooled` does not go by; nothing of one that does.
+    """Return what is to be said of leanings: where a ranking by `pooled` does not go by them, or is by a bracket.
 
     `correlation`: of an answer's length with its score, which is all that the run alone tells.
     """
     is_of_one = ranking.head.judge.get("identity") == profile.judge
-    if ranking.head.leanings or not is_of_one or not any(map(is_by_pooled, ranking.groups)):
+    if not is_of_one or not any(map(is_by_pooled, ranking.groups)):
         return []
     if profile.leanings:
-        return [f"this ranking still has these leanings in it; {call('rescore', run)} takes them out"]
+        left = f"this ranking still has these leanings in it; {call('rescore', run)} takes them out"
+        spread = f"under such a judge as many calls, spread evenly, rank better: {option('topology', 'auto')}"
+        is_bracket = ranking.head.settings.get("topology") == "arena" and profile.leanings.are_shown
+        return [*([] if ranking.head.leanings else [left]), *([spread] if is_bracket else [])]
     seen = "" if correlation is None else f" (its scores and the length of answers correlate by {signed(correlation)})"
     how = f"`{command()} doctor --judge --probe {run}` tells by 40 calls"
     return [f"what it gives for length and formatting alone is not known{seen}; {how}"]

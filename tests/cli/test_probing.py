@@ -97,6 +97,20 @@ def test_a_profile_lends_its_leanings_and_rankings_for_free_go_by_them(
     assert harness("validate", str(folder)).code == 0
 
 
+def test_where_a_judge_leans_the_spread_design_is_advised_before_and_after_a_run_by_brackets(harness: Harness):
+    with FakeEndpoint(wordy_agent(), leaning_judge).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-agent"}
+        run = harness(*"run Why? -n 6 --model m --concurrency 1 -q".split(), env=env)
+        probe = harness(*"doctor --judge --probe last".split(), env=env)
+    assert (run.code, probe.code) == (0, 0), run.err + probe.err
+    shown = " ".join(harness("stats", "--profile", "p.json").out.split())
+    assert "as many calls, spread evenly, rank better: --topology auto" in shown
+    plan = "run --dry-run Why? --model m --judge-profile"
+    leaning, unknown = (harness(*plan.split(), profile, env=env).out for profile in ("p.json", "usual"))
+    assert ".76 in place of .72 under a judge that leans to length" in leaning
+    assert ".78 in place of .73 under a usual judge" in unknown
+
+
 def test_without_probes_stats_says_what_is_not_known_and_how_to_tell(harness: Harness):
     assert harness(*"run --offline -n 5 -q --estimator pooled".split(), "Why Lisp?").code == 0
     shown = " ".join(harness("stats").out.split())
