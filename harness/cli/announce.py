@@ -185,7 +185,7 @@ def _better_design(prepared: Prepared) -> list[str]:
     calls = counted(cyclic.judge_calls(1)[1], "judge call")
     gain = "rank correlation .78 in place of .73 under a usual judge"
     if prepared.leanings and prepared.leanings.are_shown:
-        gain = "rank correlation .76 in place of .72 under a judge that leans to length, as this one leans"
+        gain = "rank correlation .76 in place of .72 under a judge with leanings, as this one"
     return [f"--topology auto: cyclic, {calls} a query; {gain} (8 rollouts)"]
 
 

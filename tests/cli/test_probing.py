@@ -107,7 +107,7 @@ def test_where_a_judge_leans_the_spread_design_is_advised_before_and_after_a_run
     assert "as many calls, spread evenly, rank better: --topology auto" in shown
     plan = "run --dry-run Why? --model m --judge-profile"
     leaning, unknown = (harness(*plan.split(), profile, env=env).out for profile in ("p.json", "usual"))
-    assert ".76 in place of .72 under a judge that leans to length" in leaning
+    assert ".76 in place of .72 under a judge with leanings" in leaning
     assert ".78 in place of .73 under a usual judge" in unknown
 
 
