@@ -99,8 +99,8 @@ class Settings:
     )
     judge_agent_when: Literal["always", "unsure"] = declare(
         "always",
-        "unsure: with --judge-model, the agent is asked only of pairs on which the model's two orders do not name one "
-        "winner by a mark or more.",
+        "unsure: with --judge-model, the model judges first, and the agent only the pairs whose better side the fit of "
+        "the group names with less than 90 %, or on which the model's orders flip.",
     )
     judge_max_turns: int = declare(20, "Model turns that a judge agent may take for a verdict.", at_least=1)
     jury: Literal["mean", "median"] = declare("mean", "How the scores of a jury are averaged.")

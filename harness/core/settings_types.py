@@ -87,8 +87,8 @@ class ComparedSettings(LaterSettings, total=False):
     """An agent that judges, named as for agent: it looks into the whole record and the files of both sides.
     Repeatable; with judge_model a jury of both. [default: a model judges]"""
     judge_agent_when: Literal["always", "unsure"]
-    """unsure: with judge_model, the agent is asked only of pairs on which the model's two orders do not name one
-    winner by a mark or more. [default: always]"""
+    """unsure: with judge_model, the model judges first, and the agent only the pairs whose better side the fit of the
+    group names with less than 90 %, or on which the model's orders flip. [default: always]"""
     judge_max_turns: int
     """Model turns that a judge agent may take for a verdict. [default: 20; at least 1]"""
     jury: Literal["mean", "median"]

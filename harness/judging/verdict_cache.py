@@ -85,13 +85,27 @@ JobResult = TypeVar("JobResult")
 class Jury(Generic[Ok, Failed, *Material]):
     """One judge or more. A judge that fails fails only its own verdict."""
 
-    def __init__(self, members: Sequence[Juror[Ok, Failed, *Material]], averaging: Averaging = "mean") -> None:
-        """Seat `members`, in the order in which their verdicts are returned."""
+    def __init__(
+        self,
+        members: Sequence[Juror[Ok, Failed, *Material]],
+        averaging: Averaging = "mean",
+        before: "Jury[Ok, Failed, *Material] | None" = None,
+    ) -> None:
+        """Seat `members`, in the order in which their verdicts are returned.
+
+        `before` is the same jury while its agents are not asked, where they are asked only of what the models leave.
+        """
         self._members = tuple(members)
         self.averaging: Averaging = averaging
+        self.before = before
 
     def __len__(self) -> int:
         return len(self._members)
+
+    @property
+    def asked(self) -> frozenset[int]:
+        """The seats of those who are asked."""
+        return frozenset(seat for seat, member in enumerate(self._members) if not isinstance(member, NotAsked))
 
     async def verdicts(self, ledger: Ledger[Ok, Failed], *material: *Material) -> tuple[Ok | Failed, ...]:
         """Return each member's verdict, in the members' order; all are asked at once."""
@@ -315,51 +329,20 @@ class CachedListJudge(CachedJudge[Scored, Unscored, ListTask, Sequence[Transcrip
 
 
 NOT_NEEDED = Failure(kind="cancelled", type="NotNeeded", message="not asked: the models are sure")
-_NEARLY = 1.0
-"""Marks by which the combined scores of a pair that is no near tie differ, over both orders."""
 
 
-class UnsureJuror(PairJuror):
-    """Asks an agent only of pairs on which the models of the jury are not sure, and has else nothing to say.
+class NotAsked(PairJuror):
+    """A juror whom nobody asks yet: an agent while the models judge."""
 
-    They are sure where none failed, both orders of each name one winner, the same for all, and by a mark or more. Both
-    orders are asked for it, whatever the design.
-    """
+    def __init__(self, agent: CachedPairJudge) -> None:
+        """Take the place of `agent`."""
+        self._agent = agent
 
-    def __init__(self, agent: CachedPairJudge, models: Sequence[CachedPairJudge]) -> None:
-        """Put `agent` behind `models`."""
-        self._agent, self._models = agent, models
+    async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Unjudged:
+        """Return that no verdict is needed."""
+        return self.cached(ledger, task, first, second)
 
-    async def get(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Judged | Unjudged:
-        """Return the agent's verdict, or that none is needed."""
-        orders = ((first, second), (second, first))
-        calls = [partial(model.get, ledger, task, *order) for order in orders for model in self._models]
-        given = await all_at_once(calls)
-        if self._sure(given):
-            return self._agent.not_bought(NOT_NEEDED, task, first, second)
-        return await self._agent.get(ledger, task, first, second)
-
-    def cached(
-        self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript
-    ) -> Judged | Unjudged | PairScores | None:
-        """Return the same if that needs no waiting; None otherwise."""
-        given = list[Judged | PairScores]()
-        for order in ((first, second), (second, first)):
-            for model in self._models:
-                if (verdict := model.cached(ledger, task, *order)) is None:
-                    return None
-                given.append(verdict)
-        if self._sure(given):
-            return self._agent.not_bought(NOT_NEEDED, task, first, second)
-        return self._agent.cached(ledger, task, first, second)
-
-    def _sure(self, given: Sequence[Judged | Unjudged | PairScores]) -> bool:
-        """Tell whether verdicts, the models' in one order and then in the other, leave nothing to look into."""
-        margins = list[float]()
-        for at, verdict in enumerate(given):
-            if isinstance(verdict, Unjudged):
-                return False
-            sign = 1 if at < len(self._models) else -1
-            margins.append(sign * (verdict.a.combined - verdict.b.combined))
-        one_winner = all(m > 0 for m in margins) or all(m < 0 for m in margins)
-        return one_winner and abs(statistics.fmean(margins)) >= _NEARLY
+    def cached(self, ledger: PairLedger, task: Task, first: Transcript, second: Transcript) -> Unjudged:
+        """Return the same."""
+        del ledger
+        return self._agent.not_bought(NOT_NEEDED, task, first, second)

@@ -5,6 +5,7 @@ the cache of verdicts and into the ledger of the ranking, which so counts them a
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -24,9 +25,11 @@ from harness.judging.judge_model import JudgeModel
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import CachedPairJudge, PairJury, PairLedger, UnsureJuror, VerdictCache, all_at_once
+from harness.judging.verdict_cache import CachedPairJudge, NotAsked, PairJury, PairLedger, VerdictCache, all_at_once
 from harness.ranking.fixed_pairs import GivenPairs
 from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
+from harness.ranking.topology import Topology
+from harness.tournament.cascade import play_in_stages
 from harness.tournament.group import (
     Entrants,
     Rules,
@@ -37,7 +40,7 @@ from harness.tournament.group import (
     prepare_entrants,
 )
 from harness.tournament.group_ranking import CachedRanker, TournamentResult, finalize, rank_tournament
-from harness.tournament.play import JurySource, play
+from harness.tournament.play import JurySource
 from harness.transcripts.transcript import Transcript
 
 _Call = tuple[tuple[int, int], int]
@@ -106,9 +109,15 @@ def describe_plan(rules: Rules, n: int) -> str | None:
     return f"cyclic: {describe_design(n, rules.order, rules.budget)}; ranked by {rules.estimator}"
 
 
+_ALL_AT_ONCE = ("round_robin", "cyclic", "anchor", "none")
+"""Topologies that meet the same pairs whatever the verdicts say."""
+
+
 def pair_bounds(rules: Rules, n: int) -> tuple[int, int]:
     """Return the fewest and the most calls of one juror for n rollouts."""
     low, high = calls_bounds(rules.topology, n, rules.order, rules.budget)
+    if rules.agents_when == "unsure" and rules.topology not in _ALL_AT_ONCE:
+        high = n * (n - 1)  # what agents say changes who meets, and the models are asked of those, too
     if rules.judge_when == "tied":
         low = 0
     elif rules.confidence:
@@ -122,12 +131,9 @@ def seat_pair_jury(
     """Seat a judge for each model."""
     judges = [PairwiseJudge(model, rubric, require_citations=rules.require_citations) for model in models]
     cached = [CachedPairJudge(judge, cache) for judge in judges]
-    if rules.agents_when == "unsure":
-        plain = [juror for juror, model in zip(cached, models, strict=True) if not model.reads_records]
-        members = [UnsureJuror(j, plain) if m.reads_records else j for j, m in zip(cached, models, strict=True)]
-        jury = PairJury(members, rules.averaging)
-    else:
-        jury = PairJury(cached, rules.averaging)
+    at_first = [NotAsked(j) if m.reads_records else j for j, m in zip(cached, models, strict=True)]
+    before = PairJury(at_first, rules.averaging) if rules.agents_when == "unsure" else None
+    jury = PairJury(cached, rules.averaging, before)
     probe, tokens = Transcript("path", "answer"), rules.form.budget.tokens if rules.form.budget else None
     keys = [judge.key(Task("", ""), probe, probe) for judge in judges]
     way = [keys, tokens, rules.show_instructions] + [rules.agents_when] * (rules.agents_when != "always")
@@ -178,11 +184,11 @@ class TournamentRanker:
     def call_bounds(self, n: int) -> tuple[int, int]:
         """Return the fewest and the most judge calls for a group of n, those of all jurors."""
         low, high = pair_bounds(self.rules, n)
-        return low * len(self.jury), high * len(self.jury)
+        return low * len((self.jury.before or self.jury).asked), high * len(self.jury)
 
     def early(self, tasks: TaskGroup) -> EarlyVerdicts:
         """Give what asks for the sure verdicts of a group that is still being rolled out."""
-        return EarlyVerdicts(self.jury, self.rules, tasks)
+        return EarlyVerdicts(self.jury.before or self.jury, self.rules, tasks)
 
     async def __call__(self, group: Group, early: EarlyVerdicts | None = None) -> GroupRanking:
         """Return the group's ranking; see rank_group."""
@@ -202,9 +208,14 @@ async def rank_group(
     ledger = early.ledger if early else PairLedger()
     entrants = prepare_entrants(group, rules, early.texts if early else None)
     lineup, classes = entrants.lineup, classes_to_judge(entrants.lineup.ok, rules)
-    topologies = open_tournaments(lineup, classes, rules, rng)
     source = JurySource(jury, entrants.texts, entrants.task, ledger, rules.repeats)
-    played = await all_at_once(partial(play, topology, source) for topology in topologies)
+
+    def opened() -> list[Topology]:
+        return open_tournaments(lineup, classes, rules, copy(rng))
+
+    played = await all_at_once(
+        partial(play_in_stages, lambda at=at: opened()[at], source) for at in range(len(opened()))
+    )
     await my_turn()  # groups that end together are not ranked in one go
     if rules.prior.leanings and len(jury) == 1:
         features = {index: leaning_features(text.answer).values for index, text in entrants.texts.items()}
@@ -276,7 +287,7 @@ async def play_cross(
         return PlayedPairs(tuple(_forfeited(pair, rollouts) for pair in pairs), ())
     by_number = {numbers[place]: texts[place] for pair in judged for place in pair.places}
     met = [(numbers[pair.places[0]], numbers[pair.places[1]]) for pair in judged]
-    played = await play(GivenPairs(met), JurySource(jury, by_number, task, ledger, repeats))
+    played = await play_in_stages(lambda: GivenPairs(met), JurySource(jury, by_number, task, ledger, repeats))
     matches = {(match.a, match.b): match for match in played.matches}
     results = {pair: _cross_match(pair, matches.get(pair_met)) for pair, pair_met in zip(judged, met, strict=True)}
     return PlayedPairs(

@@ -82,25 +82,29 @@ def test_both_orders_are_asked_and_an_agent_that_likes_the_first_side_flips(harn
     assert all(match["flipped"] and len(match["verdicts"]) == 2 for match in matches)
 
 
-@pytest.mark.few(1)
+UNSURE = ("--judge-model", "m2", "--judge-agent-when", "unsure")
+
+
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("more", [(), UNSURE], ids=["alone", "behind a model"])
 def test_after_a_kill_resume_buys_only_what_never_reached_the_disk(
-    harness: Harness, nursery: Nursery, mark: Path, tmp_path: Path, seed: int
+    harness: Harness, nursery: Nursery, mark: Path, tmp_path: Path, seed: int, more: tuple[str, ...]
 ) -> None:
     del mark
     rng, answer = random.Random(seed), fair_judge()
     running: list[Born] = []
-    fatal = rng.randint(3, 9)
+    fatal = rng.randint(3, 9 + 9 * bool(more))
 
     def judge(seen: Seen) -> Any:
         if len(endpoint.of_judge) == fatal:
             threading.Timer(rng.uniform(0, 0.02), os.kill, [running[0].pid, signal.SIGKILL]).start()
-        return answer(seen)
+        return Say(verdict(7, 4)) if seen.body["model"] == "m2" else answer(seen)
 
     endpoint = FakeEndpoint(judge=judge)
     with endpoint.serving():
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        running.append(nursery.start([*RUN, "--judge-concurrency", "2"], tmp_path, env))
+        running.append(nursery.start([*RUN, *more, "--judge-concurrency", "2"], tmp_path, env))
         assert nursery.wait(running[0]).code == -signal.SIGKILL
         (folder,) = (tmp_path / "runs").iterdir()
         on_disk, asked = {v["key"] for v in lines(folder, "verdicts")}, len(endpoint.of_judge)
@@ -138,7 +142,9 @@ def test_only_pairs_on_which_the_model_is_unsure_go_to_the_agent(harness: Harnes
 
     with FakeEndpoint(judge=looking_judge(judge)).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        unsure = ("--judge-model", "m2", "--judge-agent-when", "unsure", "--topology", "round_robin", "-n", "3")
+        unsure = (*UNSURE, "--topology", "round_robin", "-n", "3")
+        planned = harness(*RUN, *unsure, "--dry-run", env=env)
+        assert "6 to 12 judge calls" in planned.out, planned.out
         done = harness(*RUN, *unsure, "--json", env=env)
         assert done.code == 0, done.err
         models = [seen.body["model"] for seen in endpoint.of_judge]
