@@ -18,9 +18,9 @@ from harness.cli.output import Caller, print_json
 from harness.cli.progress_bars import ProgressBars, run_under_bars, silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted, UsageError, command, counted, option
 from harness.core.progress import now
+from harness.doctor.asking import calibrate
 from harness.doctor.calibration import (
     Calibration,
-    calibrate,
     calibration_json,
     calibration_lines,
     count_calibration_calls,

@@ -220,13 +220,26 @@ judges_command = options.declared(
     """Show the judges of a run side by side: which one to take, and for how much.
 
     A column for each judge, rubric and design that ranked the run: agreement with labels and with reward(), flips, own
-    noise, the pull of length, calls and cost; and Kendall's tau of each two. Reads the archive alone.
+    noise, the pull of length, calls and cost; and Kendall's tau of each two. Reads the archive alone, but for
+    --planted.
     """,
     options.run_argument,
     click.option(
         "--ranking", "rankings", metavar="ID", multiple=True, help="Only these rankings, by id. [default: all]"
     ),
     options.labels_option,
+    options.flag(
+        "--planted",
+        "Ask each judge also about 12 pairs whose defect only the whole record shows, in both orders; the verdicts are "
+        "kept with the run.",
+    ),
+    click.option(
+        "--judge-agent",
+        "judge_agents",
+        metavar="AGENT",
+        multiple=True,
+        help="With --planted: the agent that judged, where the run was not begun with it.",
+    ),
     options.caller("runs_dir", "json", "wide"),
 )
 label_command = options.declared(

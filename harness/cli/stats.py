@@ -1,10 +1,12 @@
 """`harness stats`: how far the judge of a run can be believed; `harness judges`: a run's rankings side by side."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 from rich.console import Console
 
 from harness.archive.comparison_reader import ComparisonReader
@@ -12,7 +14,7 @@ from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import find_archived
 from harness.cli.archived_run import open_archived, open_run, refuse_parts_of_runs, runs_folder
-from harness.cli.console import print_lines, stdout
+from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.new_files import refuse_existing, write_new
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import NothingRankable, UsageError, call, counted
@@ -34,7 +36,7 @@ from harness.report.summary.evidence import (
     evidence_words,
 )
 from harness.report.summary.group import QualityFigure
-from harness.report.summary.judges import judges_side_by_side
+from harness.report.summary.judges import JudgesSideBySide, PlantedRight, judges_side_by_side
 from harness.report.summary.labels import label_agreement
 from harness.report.summary.ranking import by_signal, is_offline, ranked_groups, summarize
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
@@ -286,16 +288,45 @@ def _show_curve(
         say(f"{path}: written", err=True)
 
 
-def judges(caller: Caller, run: str, rankings: Sequence[str], labels: Path | None) -> None:
+def judges(
+    caller: Caller,
+    run: str,
+    rankings: Sequence[str],
+    labels: Path | None,
+    *,
+    planted: bool,
+    judge_agents: Sequence[str],
+) -> None:
     """Print the judges of a run side by side. Raises UsageError for a run with one ranking only."""
     reader = open_run(run, caller)
     chosen = [reader.ranking(name) for name in dict.fromkeys(rankings)] or reader.rankings()
     side = judges_side_by_side(reader, chosen, answer_labels(reader, labels))
+    if judge_agents and not planted:
+        raise UsageError("--judge-agent goes with --planted: without it nobody is asked")
     if len(side.rankings) < 2:
         how = call("rescore", reader.typed_name, judge_model="MODEL")
         count = "one ranking only" if side.rankings else "no ranking that ranks anything"
         raise UsageError(f"run {reader.info.id} has {count}, and nothing to put beside it; make another with {how}")
+    if planted:
+        side = replace(side, planted=_ask_about_planted(reader, side, judge_agents, caller))
     if caller.as_json:
         print_json({"run": reader.info.id, "path": str(reader.folder)} | judges_json(side))
         return
     print_lines(lambda width: side_by_side_lines(side, width))
+
+
+def _ask_about_planted(
+    reader: RunReader, side: JudgesSideBySide, agents: Sequence[str], caller: Caller
+) -> Mapping[str, PlantedRight]:
+    """Return what the judges make of planted pairs, by ranking; see `judge_planted`."""
+    from harness.cli.progress_bars import run_under_bars
+    from harness.doctor.planted import judge_planted, plan_planted
+
+    rankings, console = [each.ranking for each in side.rankings], stderr()
+    plan = anyio.run(plan_planted, reader, rankings, agents, caller.environ)
+    places = dict.fromkeys(judge.spec.places for judge, *_ in plan.judges.values())
+    console.print(
+        f"asking {', '.join(places)} about planted pairs, each in both orders; what the run holds is not asked again",
+        soft_wrap=not console.is_terminal,
+    )
+    return run_under_bars(partial(judge_planted, plan), caller, console)

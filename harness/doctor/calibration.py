@@ -2,37 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from importlib.resources import files
 from statistics import fmean
 
-from harness.archive.store import MemoryStore
 from harness.core.cost import total_cost
-from harness.core.errors import HarnessError, first_error
-from harness.core.progress import Progress
 from harness.core.rankings import Judged, Unjudged, Winner
-from harness.doctor.checks import DoctorRequest, printable
-from harness.doctor.recorded_pairs import AnyPair, RecordedPair
-from harness.endpoints.credentials import Credentials
+from harness.doctor.checks import printable
+from harness.doctor.recorded_pairs import AnyPair
 from harness.formats.labelled_pairs import Label, LabelledPair, pairs_in_text
-from harness.judging.judges import PairwiseJudge
-from harness.judging.prompt import Task
-from harness.judging.rubric import Rubric
-from harness.judging.transcript_form import form_of_rendering
-from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
-from harness.pipeline.open_groups import for_each
-from harness.pipeline.resolve import JudgeSpec
-from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.stages import open_judge_models
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, tally
 from harness.ranking.topology import exact
 from harness.report.json import share_json
 from harness.report.judge_quality import first_wins_meaning, information_words, share_words
 from harness.report.text import beginning, dollars, signed
-from harness.rollouts.loading import LoadedAgent
-from harness.transcripts.tokens import transcript_budget
 
 
 def bundled_pairs() -> list[LabelledPair]:
@@ -235,55 +220,6 @@ def count_calibration_calls(pairs: Sequence[AnyPair]) -> int:
     """Return how many judge calls pairs take, repair turns aside: two each, one for two equal texts."""
     shown = [(pair.query, *(side.hash for side in pair.sides)) for pair in pairs]
     return len({key for query, a, b in shown for key in ((query, a, b), (query, b, a))})
-
-
-@dataclass(frozen=True)
-class JudgeToCheck:
-    """A judge that is to be calibrated, and what it goes by."""
-
-    spec: JudgeSpec
-    rubric: Rubric
-    credentials: Credentials
-    agents: Mapping[str, LoadedAgent]
-
-    def calibration(self, pairs: Sequence[AnyPair], secrets: tuple[str, ...]) -> Calibration:
-        """Return the calibration that is to be filled."""
-        label = f"{self.rubric.label} with evidence" if self.rubric.evidence else self.rubric.label
-        return Calibration(self.spec.identity, label, pairs=pairs, secrets=secrets)
-
-
-async def calibrate(asked: JudgeToCheck, request: DoctorRequest, calibration: Calibration, progress: Progress) -> None:
-    """Ask the judge about every pair of `calibration` in both orders; each trial is added to it when it ends.
-
-    The verdicts are kept in memory alone. Raises Refused where the first call is refused.
-    """
-    store, run_env = MemoryStore(), RunEnvironment(request.environ, request.clock, progress)
-    trials: dict[int, Trial] = {}
-    budget = transcript_budget(request.settings.judge_budget, asked.spec.counter)
-    form = form_of_rendering(asked.rubric.rendering, budget, records=asked.spec.agent is not None)
-    calls = count_calibration_calls(calibration.pairs)
-    progress.total("judging", calls, calls)
-    try:
-        parts = asked.spec, request.settings, asked.credentials, store, run_env
-        async with open_judge_models(*parts, agents=asked.agents) as (model,):
-            cached_judge = CachedPairJudge(PairwiseJudge(model, asked.rubric), VerdictCache(store, progress))
-
-            async def try_pair(numbered: tuple[int, AnyPair]) -> None:
-                number, pair = numbered
-                task, ledger = Task("pair", pair.query), PairLedger()
-                if isinstance(pair, RecordedPair):
-                    task, (a, b) = replace(task, reference=pair.reference), pair.shown(form)
-                    pair.keep_files(store)
-                else:
-                    a, b = pair.sides
-                a_first, b_first = [await cached_judge.get(ledger, task, *shown) for shown in ((a, b), (b, a))]
-                trials[number] = Trial(pair, a_first, b_first)
-                calibration.trials = [trials[k] for k in sorted(trials)]
-
-            await for_each(enumerate(calibration.pairs), try_pair, request.settings.judge_concurrency)
-    except* HarnessError as group:
-        error: HarnessError = first_error(group)
-        raise type(error)(printable(str(error), calibration.secrets)) from None
 
 
 _LISTED = 10

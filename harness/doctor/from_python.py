@@ -13,7 +13,8 @@ from harness.core.settings import JUDGE_KEY
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
-from harness.doctor.calibration import JudgeToCheck, bundled_pairs, calibrate, calibration_json
+from harness.doctor.asking import JudgeToCheck, calibrate
+from harness.doctor.calibration import bundled_pairs, calibration_json
 from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.judges_compared import judges_compared_json

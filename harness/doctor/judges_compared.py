@@ -8,18 +8,19 @@ from harness.core.errors import counted
 from harness.doctor.calibration import Calibration, calibration_json
 from harness.ranking.judge_stats.agreement import Share, kappa
 from harness.report.judge_quality import share_words
-from harness.report.text import beginning, dollars, signed
+from harness.report.terminal.judges import of_cell, usd_cell
+from harness.report.text import beginning, signed
 
 
 def figure_rows(calibrations: Sequence[Calibration]) -> Iterator[list[str]]:
     """Yield what the pairs of each class come to, then all of them, flips, price and time: a cell a judge."""
     by_name = [{row.name: row.pairs_right for row in each.classes()} for each in calibrations]
     for name in dict.fromkeys(name for each in by_name for name in each):
-        yield [name, *(_of(each.get(name)) for each in by_name)]
-    yield ["all pairs right", *(_of(each.pairs_right) for each in calibrations)]
-    yield ["flips", *(_of(each.tally.flips) for each in calibrations)]
+        yield [name, *(of_cell(each.get(name)) for each in by_name)]
+    yield ["all pairs right", *(of_cell(each.pairs_right) for each in calibrations)]
+    yield ["flips", *(of_cell(each.tally.flips) for each in calibrations)]
     yield ["failed verdicts", *(str(sum(each.failures.values())) for each in calibrations)]
-    yield ["cost a verdict", *("unknown" if each.usd is None else dollars(each.usd) for each in calibrations)]
+    yield ["cost a verdict", *(usd_cell(each.usd) for each in calibrations)]
     took = [each.seconds for each in calibrations]
     yield ["seconds a verdict", *("" if seconds is None else f"{seconds:.1f}" for seconds in took)]
 
@@ -55,7 +56,3 @@ def _said(first: Calibration, second: Calibration) -> list[tuple[str, str]]:
     theirs = {id(trial.pair): trial.judged_label for trial in second.trials}
     both = ((trial.judged_label, theirs.get(id(trial.pair))) for trial in first.trials)
     return [(a, b) for a, b in both if a and b]
-
-
-def _of(share: Share | None) -> str:
-    return f"{share.part} of {share.whole}" if share and share.whole else "\N{EN DASH}"

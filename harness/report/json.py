@@ -187,6 +187,12 @@ def judges_json(side: JudgesSideBySide) -> dict[str, Any]:
                 "usd": figure_record(ranking.figures.usd),
                 "usd_each": figure_record(ranking.figures.usd_each),
                 "seconds": figure_record(ranking.figures.seconds),
+                "planted": (asked := side.planted.get(ranking.ranking))
+                and {
+                    "classes": {name: share_json(share) for name, share in asked.classes.items()},
+                    "usd_each": asked.usd_each,
+                    "failures": dict(asked.failures),
+                },
             }
             for ranking in side.rankings
         ],

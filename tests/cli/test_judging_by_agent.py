@@ -16,6 +16,7 @@ import pytest
 from harness.judging.rubric import rubric_source
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Harness
+from tests.doctor.test_recorded_pairs import looks_further
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, fair_judge, list_judge, verdict
 from tests.nursery import Born, Nursery
 
@@ -242,6 +243,53 @@ def test_a_model_with_and_without_flags_and_an_agent_stand_side_by_side(harness:
     assert checks.code == 0, checks.out
     assert "agent checks, on judge-m at" in checks.out
     assert "the agent's verdict fits" in checks.out
+
+
+def test_judges_say_how_many_planted_defects_each_finds_and_what_that_cost_once(
+    harness: Harness, mark: Path, tmp_path: Path
+):
+    text = rubric_source("writing").replace("\n---\n", "\nevidence: yes\n---\n", 1)
+    (tmp_path / "evidence.md").write_text(text)
+
+    def judge(seen: Seen) -> Any:
+        if seen.body["model"] == "m2":
+            blocks = [block(seen.user, f"PATH_{side}") + block(seen.user, f"ANSWER_{side}") for side in "AB"]
+            made_up = ["in no tool output of this agent" in text for text in blocks]
+            return Say(
+                verdict(*((3 if flag else 9) for flag in made_up)) if any(made_up) else verdict(8, 4), usage=(100, 10)
+            )
+        if "Why?" in seen.user:
+            return fair_judge()(seen)
+        said = looks_further(seen.user, list(seen.tool_outputs))
+        return Say(said) if isinstance(said, str) else Say(calls=tuple(said), usage=(500, 20))
+
+    with FakeEndpoint(judge=judge).serving() as endpoint:
+        env, prices = {"OPENAI_BASE_URL": endpoint.base_url}, ("--price", "m2=1/1", "--price", "judge-m=10/10")
+        first = harness("run", "Why?", "--model", "m", "-n", "2", "--judge-model", "m2", *prices, "-q", env=env)
+        assert first.code == 0, first.err
+        for other in (("--rubric", "evidence.md"), ("--judge-agent", "checks.py:judge")):
+            assert harness("rescore", *other, *prices, "-q", env=env).code == 0
+        before, planted = len(endpoint.of_judge), ("judges", "--planted", "--judge-agent", "checks.py:judge")
+        done = harness(*planted, "--json", env=env)
+        assert done.code == 0, done.err
+        asked = len(endpoint.of_judge)
+        shown = harness(*planted, env=env)
+        assert (asked - before, len(endpoint.of_judge)) == (24 + 24 + 2 * 24, asked)
+        plain = harness("judges", env=env)
+        whole = harness("validate", env=env)
+        mark.unlink()
+        unnamed = harness(*planted[:2], env=env)
+    of_plain, of_flags, of_agent = (ranking["planted"] for ranking in done.json["rankings"])
+    right = [{name: each["count"] for name, each in of["classes"].items()} for of in (of_plain, of_flags, of_agent)]
+    classes = ("cut_fact", "broken_file", "false_source")
+    by_flags = dict.fromkeys(classes, 0) | {"false_source": 4}
+    assert right == [dict.fromkeys(classes, 0), by_flags, dict.fromkeys(classes, 4)]
+    assert of_plain["usd_each"] == pytest.approx(110e-6)
+    assert of_agent["usd_each"] > of_plain["usd_each"]
+    assert re.search(r"planted: all +0 of 12 +4 of 12 +12 of 12", shown.out), shown.out
+    assert "planted" not in plain.out
+    assert whole.code == 0, whole.out
+    assert (unnamed.code, "--judge-agent" in unnamed.err, mark.exists()) == (2, True, False), unnamed.err
 
 
 def test_what_makes_two_meet_names_the_agent_that_judged(harness: Harness, mark: Path):

@@ -6,12 +6,11 @@ from harness.core.progress import Silent, Stage
 from harness.core.rankings import Judged, Unjudged
 from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
+from harness.doctor.asking import JudgeToCheck, calibrate
 from harness.doctor.calibration import (
     Calibration,
-    JudgeToCheck,
     Trial,
     bundled_pairs,
-    calibrate,
     calibration_json,
     calibration_lines,
     count_calibration_calls,

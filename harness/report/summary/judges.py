@@ -1,6 +1,6 @@
 """The rankings of one run side by side: what each judge made of the same rollouts, and which one to take."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,6 +9,7 @@ from harness.archive.result_files import RankingFile
 from harness.core.cost import UNKNOWN, total_cost
 from harness.core.errors import counted
 from harness.ranking.judge_stats import side_by_side
+from harness.ranking.judge_stats.agreement import Share
 from harness.ranking.judge_stats.tally import Tally
 from harness.report.summary.group import tallies
 from harness.report.summary.labels import AnswerLabel, Truths, label_agreement
@@ -16,7 +17,7 @@ from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import group_of, is_offline
 from harness.report.summary.rankings import design_of, judge_of
 from harness.report.summary.raters import Raters, raters
-from harness.report.text import dollars, percent_interval, signed
+from harness.report.text import beginning, dollars, percent_interval, signed
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,25 @@ class RankedBy:
 
 
 @dataclass(frozen=True)
+class PlantedRight:
+    """What a judge makes of pairs whose defect only the whole record shows."""
+
+    classes: Mapping[str, Share]
+    """Of the pairs of each class that were judged, those that it got right, both orders together."""
+    usd_each: float | None
+    """What a verdict cost, the mean; None where a price is not known."""
+    failures: Mapping[str, int]
+    """Why verdicts failed, and how many did."""
+
+    @property
+    def right(self) -> Share:
+        """All classes together."""
+        return Share(
+            sum(each.part for each in self.classes.values()), sum(each.whole for each in self.classes.values())
+        )
+
+
+@dataclass(frozen=True)
 class JudgesSideBySide:
     """The rankings of a run, what the labels and `reward()` could say, and which ranking's judge to take."""
 
@@ -65,6 +85,8 @@ class JudgesSideBySide:
     """Labels about two answers of the run."""
     raters: Raters | None = None
     """Where several people labelled the same pairs."""
+    planted: Mapping[str, PlantedRight] = field(default_factory=dict[str, PlantedRight])
+    """By ranking, where its judge was asked."""
 
     @property
     def sentence(self) -> str:
@@ -113,6 +135,12 @@ class JudgesSideBySide:
             yield f"not finished, and so not compared in price: {', '.join(cut_short)}"
         if by_reward := [str(at) for at, ranking in enumerate(self.rankings, 1) if ranking.by_reward]:
             yield f"ranked by reward() itself (--judge-when tied): {', '.join(by_reward)}"
+        if self.planted:
+            yield "planted: of pairs whose defect only the whole record shows, those right in both orders together"
+        for at, ranking in enumerate(self.rankings, 1):
+            asked = self.planted.get(ranking.ranking)
+            for reason, times in asked.failures.items() if asked else ():
+                yield f"planted, {at}: {counted(times, 'failed verdict')}: {beginning(reason, 200)}"
         if self.older:
             yield f"left out: {counted(self.older, 'ranking')} made in the same way as one shown"
 
