@@ -19,10 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-The figures behind the other pages. `python -m benchmarks.figures` writes this page from `benchmarks/results/*.json`; a
-benchmark with `--json FILE` renews its file. Judges are simulated: `sharp` has little noise, `noisy` much; the level of
-the marks of `relative` means nothing; of `differing`, queries differ in level, spread and noise. rho is Spearman's
-correlation with the true order. `pool K`: the judge was learned from K groups.
+The figures behind the other pages. `python -m benchmarks.figures` writes this page from `benchmarks/results/*.json`,
+which hold further rows; a benchmark with `--json FILE` renews its file. Judges are simulated: `sharp` has little
+noise, `noisy` much; the level of the marks of `relative` means nothing; with `differing`, queries differ in level,
+spread and noise. rho is Spearman's correlation with the true order. `pool K`: the judge was learned from K groups.
+`right`: of the groups whose best rollout is named with 95 % or more, those where it is the best, with Wilson's
+interval; `!`: the interval does not reach 95 %.
 """
 
 
@@ -31,8 +33,9 @@ class Figures(TypedDict):
 
     title: str
     shows: str
-    only: dict[str, str]
-    """The page shows the rows that have these values in these columns, and leaves the columns out."""
+    only: dict[str, list[str]]
+    """The page shows the rows that have one of these values in each of these columns, and leaves out
+    the columns with one such value."""
     hidden: list[str]
     """Further columns that the page leaves out."""
     command: str
@@ -76,8 +79,9 @@ def as_json(figures: Figures) -> str:
 def section(figures: Figures) -> str:
     """Return the part of the page that shows a table."""
     lines = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
-    shown = [line for line in lines if figures["only"].items() <= line.items()]
-    names = [name for name in figures["columns"] if name not in {*figures["only"], *figures["hidden"]}]
+    shown = [line for line in lines if all(line[name] in values for name, values in figures["only"].items())]
+    left_out = {name for name, values in figures["only"].items() if len(values) == 1} | {*figures["hidden"]}
+    names = [name for name in figures["columns"] if name not in left_out]
     columns = [[name, *(line[name] for line in shown)] for name in names]
     sides = [str.rjust if all(cell[:1] in "0123456789<.$-–" for cell in cells) else str.ljust for _, *cells in columns]
     padded = [[side(cell, max(map(len, of))) for cell in of] for side, of in zip(sides, columns, strict=True)]

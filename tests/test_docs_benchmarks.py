@@ -30,11 +30,16 @@ def test_the_page_shows_the_chosen_rows_without_the_columns_that_chose_them():
     some = figures.Figures(
         title="T",
         shows="S.",
-        only={"N": "8"},
+        only={"N": ["8"], "judge": ["noisy", "sharp"]},
         hidden=["calls"],
         command="c",
         measured="m",
         columns=["N", "calls", "judge", "rho"],
-        rows=[["4", "6", "noisy", "0.5"], ["8", "14", "noisy", "10.5"], ["8", "14", "sharp", "9.0"]],
+        rows=[
+            ["4", "6", "noisy", "0.5"],
+            ["8", "14", "noisy", "10.5"],
+            ["8", "14", "sharp", "9.0"],
+            ["8", "14", "flat", "1.0"],
+        ],
     )
     assert "judge   rho\nnoisy  10.5\nsharp   9.0\n" in figures.section(some)
