@@ -22,7 +22,6 @@ OF_OTHERS = {
     "--rollout-function-path",
     "--rollout-temperature",
     "--tool-call-parser",
-    "--apply-chat-template",
     "--custom-rm-path",
     "--custom-rollout-log-function-path",
     "--group-rm",

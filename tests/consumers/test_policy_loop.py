@@ -1,6 +1,5 @@
-"""The loop of docs/trainers.md trains a tiny Qwen on the CPU: the ratio is 1, unless text is tokenized anew."""
+"""The loop of examples/trainers trains a tiny Qwen on the CPU: the ratio is 1, unless text is tokenized anew."""
 
-import re
 from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +15,7 @@ from tests.fake_endpoint import FakeEndpoint, fair_judge
 
 torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.anyio
-PAGE = (ROOT / "docs" / "trainers.md").read_text("utf-8")
-(BLOCK,) = [b for b in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if "rollout_groups" in b]
+LOOP = (ROOT / "examples" / "trainers" / "policy_loop.py").read_text("utf-8")
 RULES = harness.GroupRules(weak=True, max_staleness=0, groups_per_step=2)
 
 
@@ -36,14 +34,14 @@ def settings(endpoint: FakeEndpoint, folder: Path) -> dict[str, Any]:
     return names | {"base_url": endpoint.base_url, "runs_dir": folder}
 
 
-def names_of_the_page() -> dict[str, Any]:
+def names_of_the_loop() -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec(BLOCK, names)
+    exec(LOOP, names)
     return names
 
 
-async def test_three_steps_of_the_page_s_loop_begin_at_ratio_one_and_change_the_policy(tmp_path: Path):
-    server, page = SamplingServer(keeps_ids=True), names_of_the_page()
+async def test_three_steps_of_the_loop_begin_at_ratio_one_and_change_the_policy(tmp_path: Path):
+    server, page = SamplingServer(keeps_ids=True), names_of_the_loop()
     seen, published = list[Any](), list[int]()
     of_page = page["ratios"]
 

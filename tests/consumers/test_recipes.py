@@ -1,4 +1,4 @@
-"""Recipes of docs/trainers.md with the real packages: verl's agent loop, and rLLM's gateway before the policy."""
+"""Recipes of examples/trainers with the real packages: verl's agent loop, and rLLM's gateway before the policy."""
 
 import asyncio
 import threading

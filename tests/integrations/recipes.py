@@ -1,6 +1,5 @@
-"""The recipes of docs/trainers.md as modules, and what the trainers' sources declare of what the recipes use."""
+"""The recipes of examples/trainers as modules, and what the trainers' sources declare of what the recipes use."""
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
@@ -24,9 +23,10 @@ def look(word: str) -> str:
 
 agent = Agent(name="looker", instructions="Look.", tools=[look])
 """
-RECIPES = dict(
-    re.findall(r"```python\n# (\w+\.py)\n(.*?)```", (ROOT / "docs/trainers.md").read_text("utf-8"), re.DOTALL)
-)
+RECIPES = {
+    name: (ROOT / "examples" / "trainers" / name).read_text("utf-8")
+    for name in ("my_loop.py", "my_rollout.py", "app.py", "my_flow.py")
+}
 
 
 def recipe(name: str, folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The recipes of docs/trainers.md, against what the trainers' sources declare; tests/consumers has real packages."""
+"""The recipes of examples/trainers, against what the trainers' sources declare; tests/consumers has real packages."""
 
 import asyncio
 import zlib

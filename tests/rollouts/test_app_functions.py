@@ -1,7 +1,6 @@
 """An app's function as the agent: every run inside of it is one trajectory, under the settings of the rollout."""
 
 import json
-import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -162,8 +161,7 @@ def refunding(seen: Seen) -> Say:
 async def test_the_docs_handler_and_durable_runner_are_one_trajectory_that_is_replayed(
     name: str, api: str, tmp_path: Path
 ):
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "agents.md").read_text(), re.DOTALL)
-    (tmp_path / "app.py").write_text(block)
+    (tmp_path / "app.py").write_text((ROOT / "examples" / "durable_app.py").read_text("utf-8"))
     agent = f"{tmp_path / 'app.py'}:{name}"
     rollouts, requests = await roll_out(agent, refunding, api, n=2)
     for rollout in rollouts:
