@@ -17,11 +17,13 @@ BEGIN, END = "<!-- settings: generated -->\n", "<!-- end of settings -->"
 
 def settings_table() -> str:
     """Return every setting's option and what holds without it."""
-    rows = ["| option | default |", "|---|---|"]
+    rows = dict[str, str]()
     for setting in SETTINGS.values():
-        flags = f"`{setting.flag}`" + (f", `{setting.off_flag}`" if setting.off_flag else "")
-        rows.append(f"| {flags} | {setting.default_shown or ('off' if setting.default is False else 'none')} |")
-    return "\n".join(rows) + "\n"
+        flags = f"{setting.flag}, {setting.off_flag}" if setting.off_flag else setting.flag
+        rows[flags] = setting.default_shown or ("off" if setting.default is False else "none")
+    width = max(map(len, rows))
+    shown = "".join(f"{flags:{width}}  {default}\n" for flags, default in rows.items())
+    return "```\n" + shown.replace("`", "") + "```\n"
 
 
 def test_the_table_of_settings_is_the_one_that_the_declarations_make():
