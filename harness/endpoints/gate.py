@@ -154,8 +154,8 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether a call to any model may go at once."""
-        return self._breaker.closed and self._pace.free and not self._shut_models
+        """Whether a call may go at once."""
+        return self._breaker.closed and self._pace.free
 
     async def send(
         self,

@@ -1,7 +1,6 @@
 """The gates of a run for model calls that a process of a rollout makes: each call asks, goes, and tells how it ended.
 
-While the gate is open a call goes unasked, and says so. The process that judges and writes keeps the gates, so that all
-rollouts go by one pace, one breaker and one patience.
+The process that judges and writes keeps the gates, so that all rollouts go by one pace, one breaker and one patience.
 """
 
 import asyncio
@@ -62,12 +61,11 @@ class Trouble:
 
 @dataclass(frozen=True)
 class CallWaits:
-    """A call asks for its turn at the gate of this name, or `has_gone`, as the gate was open."""
+    """A call asks for its turn at the gate of this name."""
 
     call: int
     gate: str
     model: str | None
-    has_gone: bool
 
 
 @dataclass(frozen=True)
@@ -92,13 +90,6 @@ class ReplyHeaders:
 
     gate: str
     headers: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class GateOpen:
-    """Whether calls go without asking."""
-
-    is_open: bool
 
 
 @dataclass(frozen=True)
@@ -144,32 +135,28 @@ class _ClockElsewhere(TimeLimit):
 class _CallElsewhere:
     """A call that another process makes, at its gate here."""
 
-    has_gone: bool
-    """It is under way already: its first attempt needs no word from here."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     clock: _ClockElsewhere = field(default_factory=_ClockElsewhere)
-    ended: asyncio.Future[Exception | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    ended: asyncio.Future[Exception | None] | None = None
 
 
 class CallsElsewhere:
     """The calls of one process, at the run's gates."""
 
-    def __init__(
-        self, gates: Mapping[str, Gate], tell: Teller, tasks: anyio.abc.TaskGroup, on_end: Callable[[], object]
-    ) -> None:
-        """Let calls go through `gates`, by name; `tasks` is where they wait. After each call comes `on_end`."""
-        self._gates, self._tell, self._tasks, self._on_end = gates, tell, tasks, on_end
+    def __init__(self, gates: Mapping[str, Gate], tell: Teller, tasks: anyio.abc.TaskGroup) -> None:
+        """Let calls go through `gates`, by name; `tasks` is where they wait."""
+        self._gates, self._tell, self._tasks = gates, tell, tasks
         self._calls: dict[int, _CallElsewhere] = {}
 
     def receive(self, news: CallWaits | CallEnded | CallLeft | ReplyHeaders) -> None:
         """Take in what the process tells."""
         match news:
-            case CallWaits(call, gate, model, has_gone):
-                self._calls[call] = _CallElsewhere(has_gone)
+            case CallWaits(call, gate, model):
+                self._calls[call] = _CallElsewhere()
                 self._tasks.start_soon(self._attend, call, self._gates[gate], model)
             case CallEnded(call, trouble):
                 waiting = self._calls.get(call)
-                if waiting and not waiting.ended.done():
+                if waiting and waiting.ended and not waiting.ended.done():
                     waiting.ended.set_result(trouble and trouble.error())
             case CallLeft(call, late):
                 if left := self._calls.get(call):
@@ -182,10 +169,8 @@ class CallsElsewhere:
         call, theirs = self._calls[number], list[Exception]()
 
         async def attempt() -> None:
-            if not call.has_gone:
-                call.ended = asyncio.get_running_loop().create_future()
-                self._tell(CallGoes(number))
-            call.has_gone = False
+            call.ended = asyncio.get_running_loop().create_future()
+            self._tell(CallGoes(number))
             if error := await call.ended:
                 theirs.append(error)
                 raise error
@@ -200,7 +185,6 @@ class CallsElsewhere:
             forget_frames(exc)
         finally:
             del self._calls[number]
-            self._on_end()
 
 
 @dataclass
@@ -226,8 +210,6 @@ class GatesElsewhere(Gates):
         self.tell, self.calls, self.numbers = tell, dict[int, _CallHere](), count()
         self._made = dict[str, GateElsewhere]()
         self._watcher = progress
-        self.is_open = False
-        """Whether calls go without asking."""
 
     def of(self, endpoint: Endpoint | None, patience: Patience, rng: Any, tier: str = "") -> Gate:
         """Return what stands for the gate of an endpoint here."""
@@ -237,11 +219,9 @@ class GatesElsewhere(Gates):
             self._made[name] = GateElsewhere(name, patience, self._watcher, self)
         return self._made[name]
 
-    def receive(self, news: CallGoes | CallOver | GateOpen) -> None:
-        """Take in what the run tells of a call or of its gate, in the loop of the process."""
-        if isinstance(news, GateOpen):
-            self.is_open = news.is_open
-        elif call := self.calls.get(news.call):
+    def receive(self, news: CallGoes | CallOver) -> None:
+        """Take in what the run tells of a call, in the loop of the process."""
+        if call := self.calls.get(news.call):
             if call.loop is asyncio.get_running_loop():
                 call.receive(news)
             elif not call.loop.is_closed():
@@ -281,16 +261,13 @@ class GateElsewhere(Gate):
         del leaves, who  # there is no other server, and no judge here
         number, here, error = next(self._gates.numbers), _CallHere(), None
         self._gates.calls[number] = here
-        has_gone = self._gates.is_open
         try:
-            self._gates.tell(CallWaits(number, self.name, model, has_gone))
+            self._gates.tell(CallWaits(number, self.name, model))
             while True:
-                if not has_gone:
-                    with clock.stopped():
-                        news = await here.told.get()
-                    if isinstance(news, CallOver):
-                        _raise(news, error)
-                has_gone = False
+                with clock.stopped():
+                    news = await here.told.get()
+                if isinstance(news, CallOver):
+                    _raise(news, error)
                 with anyio.CancelScope() as here.scope:
                     try:
                         reply = await call()

@@ -26,8 +26,7 @@ from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline import process_server
 from harness.pipeline import process_worker as worker
-from harness.pipeline.process_gate import CallEnded, CallLeft, CallsElsewhere, CallWaits, GateOpen, ReplyHeaders
-from harness.pipeline.process_line import Unpacker, packed
+from harness.pipeline.process_gate import CallEnded, CallLeft, CallsElsewhere, CallWaits, ReplyHeaders
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.workers import MadeRollout, News, Relay, WorkerNote
@@ -94,13 +93,13 @@ class _Process:
     line: socket.socket
     ended: "asyncio.Future[int | None]"
     """What `waitpid` says of it; None where the server ended itself."""
-    unpacker: Unpacker = field(default_factory=Unpacker)
+    unpacker: worker.Unpacker = field(default_factory=worker.Unpacker)
     _untold: bytearray = field(default_factory=bytearray)
 
     def tell(self, news: object) -> None:
         """Tell the process, once it has room; what is told to one that has ended is lost."""
         if self.line.fileno() >= 0:
-            self._untold += packed(news)
+            self._untold += worker.packed(news)
             self._send()
 
     def _send(self) -> None:
@@ -134,8 +133,6 @@ class _Server:
     """How many processes the system had ended for want of memory before."""
     idle: list[_Process] = field(default_factory=list[_Process])
     """Processes that have made a rollout and take another."""
-    told_open: bool = False
-    """Whether the processes were told last that the gate is open."""
     _numbers: "count[int]" = field(default_factory=count)
 
     async def start(self, progress: Progress) -> None:
@@ -151,9 +148,9 @@ class _Server:
             start_new_session=True,  # Ctrl-C is for the command alone, which stops the rollouts
         )
         theirs.close()
-        unpacker, told = Unpacker(), list[MadeRollout | WorkerNote]()
+        unpacker, told = worker.Unpacker(), list[MadeRollout | WorkerNote]()
         with suppress(ConnectionError):
-            await self._loop.sock_sendall(self._control, packed(self.job))
+            await self._loop.sock_sendall(self._control, worker.packed(self.job))
             while not told and (data := await self._loop.sock_recv(self._control, _MOST)):
                 told += unpacker.feed(data)
         if not told:
@@ -261,14 +258,6 @@ class _RolloutsInProcesses:
         else:
             end.keep(self.run_context, begun)
 
-    def tell_open(self) -> bool:
-        """Tell the processes where the gate has opened or closed; return whether it is open."""
-        if (is_open := self.gate.open) != self.server.told_open:
-            self.server.told_open = is_open
-            for rollout in self.under_way:
-                rollout.process.tell(GateOpen(is_open))
-        return is_open
-
     def receive(self, news: News) -> None:
         """Take in what the process of a rollout tells of the run."""
         self.relay.receive("", news)
@@ -291,8 +280,7 @@ class _RolloutElsewhere:
         process, server = self.process, self.maker.server
         try:
             order = self.maker.relay.order(self.number, self.begun)
-            gate, before = self.maker.gate, self.begun.before
-            process.tell(worker.ProcessOrder(order, gate.has_answered, self.maker.tell_open(), before))
+            process.tell(worker.ProcessOrder(order, self.maker.gate.has_answered, self.begun.before))
             if made := await self._listen():
                 if isinstance(made, MadeRollout) and made.goes_on:
                     server.idle.append(process)
@@ -305,7 +293,7 @@ class _RolloutElsewhere:
     async def _listen(self) -> MadeRollout | Failure | None:
         loop, process, gate = asyncio.get_running_loop(), self.process, self.maker.gate
         async with anyio.create_task_group() as tasks:
-            calls = CallsElsewhere({gate.name: gate}, process.tell, tasks, self.maker.tell_open)
+            calls = CallsElsewhere({gate.name: gate}, process.tell, tasks)
             with suppress(ConnectionError):
                 while data := await loop.sock_recv(process.line, _MOST):
                     for news in process.unpacker.feed(data):
@@ -314,7 +302,6 @@ class _RolloutElsewhere:
                             return news
                         if isinstance(news, CallWaits | CallEnded | CallLeft | ReplyHeaders):
                             calls.receive(news)
-                            self.maker.tell_open()
                         elif isinstance(news, worker.MadeSoFar):
                             self.so_far[news.first :] = news.calls
                         elif isinstance(news, worker.KeptOnTheWay):

@@ -20,7 +20,6 @@ from pathlib import Path
 from harness.core.errors import HarnessError, UsageError, option
 from harness.pipeline import process_warming
 from harness.pipeline import process_worker as worker
-from harness.pipeline.process_line import Unpacker, packed
 from harness.pipeline.resolve import AgentSpec
 from harness.pipeline.workers import MadeRollout, WorkerNote
 
@@ -35,7 +34,7 @@ def serve_rollouts() -> None:
     """Load the agent, and fork until the socket closes, whose number is the first argument."""
     control = socket.socket(fileno=int(sys.argv[1]))
     os.dup2(2, 1)  # stdout is for results
-    unpacker, jobs = Unpacker(), list[worker.ProcessJob]()
+    unpacker, jobs = worker.Unpacker(), list[worker.ProcessJob]()
     while not jobs:
         if not (data := control.recv(1 << 16)):
             return
@@ -45,13 +44,13 @@ def serve_rollouts() -> None:
         spec = jobs[0].resolved()
         asyncio.run(process_warming.make_once(spec, jobs[0].settings))
     except HarnessError as exc:
-        control.sendall(packed(MadeRollout.refused(exc)))
+        control.sendall(worker.packed(MadeRollout.refused(exc)))
         return
     fault, note = _try_limit(jobs[0].settings.memory)
     if fault:
-        control.sendall(packed(MadeRollout.refused(UsageError(fault))))
+        control.sendall(worker.packed(MadeRollout.refused(UsageError(fault))))
         return
-    control.sendall(packed(MadeRollout() if note is None else WorkerNote(note)))
+    control.sendall(worker.packed(MadeRollout() if note is None else WorkerNote(note)))
     gc.collect()
     gc.freeze()  # else each look of the collector would copy the pages of all that is loaded
     _Server(control, jobs[0], spec).serve()

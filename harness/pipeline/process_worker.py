@@ -6,15 +6,17 @@ It ends with the server, and tells the run what it learns, what its model calls 
 import asyncio
 import ctypes
 import os
+import pickle  # noqa: TID251 - between processes of one run; nothing of it is kept
 import resource
 import shutil
 import signal
 import socket
+import struct
 import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -34,8 +36,7 @@ from harness.core.settings import Settings
 from harness.endpoints.refused_settings import SettingLesson
 from harness.pipeline import workers
 from harness.pipeline.engines import open_run_context
-from harness.pipeline.process_gate import GateElsewhere, GatesElsewhere, ReplyHeaders
-from harness.pipeline.process_line import Outbox, Unpacker
+from harness.pipeline.process_gate import GateElsewhere, GatesElsewhere
 from harness.pipeline.resolve import AgentSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import Attempt
@@ -46,6 +47,7 @@ from harness.rollouts.run_context import RunContext
 
 CALLERS_FOLDER = "HARNESS_STARTED_IN"
 """The environment variable that tells an agent where the command was typed: a rollout's own folder is empty."""
+_LENGTH = struct.Struct("!Q")
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,6 @@ class ProcessOrder:
     order: workers.RolloutOrder
     answered: bool
     """Whether the endpoint has answered in this run."""
-    is_open: bool
-    """Whether calls go without asking."""
     before: Attempted | None = None
     """What an attempt before has had, to go on from."""
 
@@ -113,6 +113,31 @@ class StopRollout:
     late: bool
     last_error: str | None
     """What became of the last call to the endpoint."""
+
+
+def packed(message: object) -> bytes:
+    """Return a message as it goes over a socket."""
+    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(body)) + body
+
+
+class Unpacker:
+    """Puts messages together from what a socket gives."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Any]:
+        """Yield the messages that are whole."""
+        self._data += data
+        while len(self._data) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(self._data)[0]
+            if len(self._data) < end:
+                return
+            message = bytes(self._data[_LENGTH.size : end])
+            del self._data[:end]
+            yield pickle.loads(message)  # noqa: S301 - from a process of ours, which runs the user's own agent
 
 
 MB = 1 << 20
@@ -160,10 +185,9 @@ def be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socke
         limit_memory(job.settings.memory)
         if numpy := sys.modules.get("numpy.random"):  # Python's own `random` is seeded anew in each process
             numpy.seed()
-        outbox = Outbox(line)
-        loop = asyncio.SelectorEventLoop(outbox)
+        loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(_Rollouts(job, spec, line, outbox).make())
+        loop.run_until_complete(_Rollouts(job, spec, line).make())
         code = 0
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else 0 if exc.code is None else 1
@@ -230,9 +254,9 @@ class _ToldStore(MemoryStore):
 class _Rollouts:
     """The rollouts of this process: one, or one after another where the agent's file allows that."""
 
-    def __init__(self, job: ProcessJob, spec: AgentSpec, line: socket.socket, outbox: Outbox) -> None:
-        self._job, self._spec, self._line, self._outbox, self._work = job, spec, line, outbox, Path.cwd()
-        self._unpacker, self._thread = Unpacker(), threading.get_ident()
+    def __init__(self, job: ProcessJob, spec: AgentSpec, line: socket.socket) -> None:
+        self._job, self._spec, self._line, self._work = job, spec, line, Path.cwd()
+        self._lock, self._unpacker = threading.Lock(), Unpacker()
         self._progress = workers.PassedOn(self._tell)
         self._gates = GatesElsewhere(self._progress, self._tell)
         self._orders = asyncio.Queue[ProcessOrder | None]()
@@ -243,16 +267,10 @@ class _Rollouts:
         self._opened, self._run_context = AsyncExitStack(), None
 
     def _tell(self, news: object) -> None:
-        """Tell the run; any thread may.
-
-        A reply is told at the loop's next turn, before any tool runs, with what its call says besides; an output is
-        told with the next call, or once the loop waits.
-        """
-        self._outbox.add(news)
-        if threading.get_ident() != self._thread or not isinstance(news, MadeSoFar | KeptOnTheWay | ReplyHeaders):
-            self._outbox.flush()
-        elif isinstance(news, MadeSoFar) or (isinstance(news, KeptOnTheWay) and isinstance(news.record, KeptReply)):
-            asyncio.get_running_loop().call_soon(self._outbox.flush)
+        """Tell the run; any thread may."""
+        message = packed(news)
+        with self._lock:
+            self._line.sendall(message)
 
     def _read(self) -> None:
         data = self._line.recv(1 << 16, socket.MSG_DONTWAIT)
@@ -323,7 +341,6 @@ class _Rollouts:
             state.refused.note(lesson)
         assert isinstance(state.gate, GateElsewhere), "the gates are elsewhere"  # noqa: S101 - for the type checker
         state.gate.answered |= asked.answered
-        self._gates.is_open = asked.is_open
         store, done = _ToldStore(shared.store.redact, self._tell), dict[int, Rollout]()
         first_call = _Told(self._tell, order)
         begun = BegunRollout(order.query, order.index, first_call, done, self._is_late, leads=order.leads)
