@@ -23,27 +23,28 @@ from tests.fake_endpoint import FakeEndpoint
 
 HERE = Path(__file__).parents[1]
 FEW, MANY = 3, 11
-VALGRIND = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
+VALGRIND = "valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null --trace-children=yes".split()
 
 
-def instructions(checkout: Path, arguments: list[str]) -> int:
-    """Return how many instructions a process takes."""
+def instructions(checkout: Path, arguments: list[str]) -> list[int]:
+    """Return how many instructions a process takes, and each that it starts; a fork has those before it, too."""
     environ = os.environ | {"OPENAI_API_KEY": "none", "PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0"}
-    done = subprocess.run([*VALGRIND, *arguments], env=environ, capture_output=True, text=True, check=True)
-    counted = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+    done = subprocess.run(
+        [*VALGRIND, *arguments], env=environ, capture_output=True, text=True, check=True, cwd=checkout
+    )
+    counted = re.findall(r"I\s+refs:\s+([\d,]+)", done.stderr)
     assert counted, done.stderr
-    return int(counted[1].replace(",", ""))
+    return [int(count.replace(",", "")) for count in counted]
 
 
-def further(side: str, checkout: Path, base_url: str) -> float:
-    """Return the millions of instructions of a further rollout."""
-    counts = list[int]()
-    for count in (FEW, MANY):
-        with tempfile.TemporaryDirectory() as folder:
-            queries = marginal_cpu.write_queries(Path(folder), count)
-            arguments = marginal_cpu.arguments(side, base_url, queries, Path(folder))
-            counts.append(instructions(checkout, arguments))
-    return (counts[1] - counts[0]) / ((MANY - FEW) * marginal_cpu.N) / 1e6
+def further(side: str, checkout: Path, base_url: str, **more: str) -> float:
+    """Return the millions of instructions of a further rollout; `more` are options of the command."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [marginal_cpu.write_queries(Path(folder), count) for count in (FEW, MANY)]
+        commands = [marginal_cpu.arguments(side, base_url, path, Path(folder), **more) for path in paths]
+        few, many = [instructions(checkout, command) for command in commands]
+    assert len(few) == len(many), "as many processes, so that what forks have in common falls out"
+    return (sum(many) - sum(few)) / ((MANY - FEW) * marginal_cpu.N) / 1e6
 
 
 def main() -> None:

@@ -1,18 +1,22 @@
 """What a further rollout costs in CPU with `--isolate process`, against one in the command's own process.
 
     python benchmarks/isolated_cpu.py [PAIRS] [fresh]
+    python benchmarks/isolated_cpu.py instructions
 
 Both sides are the command `harness run --topology none` with the packaged search agent, which searches three times and
 answers, at a server in another process; as in marginal_cpu.py start-up falls out, and the sides take turns (shared,
-isolated, isolated, shared). CPU is that of the command and of all its processes, user and system. With `fresh` the
-agent is a copy of the packaged one, so that no process makes a second rollout.
+isolated, isolated, shared). CPU is that of the command and of all its processes, user and system, on one core: two that
+are threads of one make each other slower, and the shared process never has both. With `fresh` the agent is a copy of
+the packaged one, so that no process makes a second rollout. `instructions` counts them as instructions.py does.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+from instructions import HERE, further
 from marginal_cpu import compare, marginal_ms
 from overhead import CONCURRENCY, TURNS
 
@@ -39,6 +43,7 @@ def serve(pipe: Any) -> None:
 
 def cost(side: str, base_url: str, folder: Path) -> float:
     """Return the CPU milliseconds of a further rollout."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     isolate = "process" if side == "isolated" else "none"
     agent = "search"
     if "fresh" in sys.argv:
@@ -48,6 +53,14 @@ def cost(side: str, base_url: str, folder: Path) -> float:
 
 def main() -> None:
     """Print the ratio."""
+    if "instructions" in sys.argv:
+        with FakeEndpoint(agent=script).serving() as endpoint:
+            shared, isolated = (
+                further("command", HERE, endpoint.base_url, agent="search", model="m", concurrency="4", isolate=isolate)
+                for isolate in ("none", "process")
+            )
+        print(f"millions of instructions: isolated {isolated:.1f}, shared {shared:.1f}, ratio {isolated / shared:.3f}")
+        return
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     compare(serve, f"{TURNS} searches each, {CONCURRENCY} at a time", pairs, "isolated", "shared", cost)
 

@@ -12,6 +12,7 @@ is taken pair by pair. CPU is the process's own, user and system; the server is 
 import json
 import multiprocessing
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -58,19 +59,22 @@ def arguments(side: str, base_url: str, queries: Path, folder: Path, **more: str
     return bare_loop if side == "bare" else command(base_url, queries, folder, **more)
 
 
-def cpu(arguments: list[str]) -> float:
-    """Return the CPU seconds, user and system, that a process takes."""
+def used(arguments: list[str]) -> tuple[float, float, int]:
+    """Return the CPU milliseconds, user and system, of a process and all that it starts, and page faults."""
     environ = os.environ | {"OPENAI_API_KEY": "none", "PYTHONPATH": str(HERE.parent)}
-    before = os.times()
-    subprocess.run(arguments, env=environ, capture_output=True, check=True)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(arguments, env=environ, capture_output=True, check=True, cwd=HERE.parent)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    times = [1000 * (getattr(after, name) - getattr(before, name)) for name in ("ru_utime", "ru_stime")]
+    return times[0], times[1], after.ru_minflt - before.ru_minflt
 
 
 def marginal_ms(side: str, base_url: str, folder: Path, **more: str) -> float:
-    """Return the CPU milliseconds of a further rollout; `more` are options of the command."""
-    seconds = [cpu(arguments(side, base_url, write_queries(folder, count), folder, **more)) for count in (FEW, MANY)]
-    return 1000 * (seconds[1] - seconds[0]) / ((MANY - FEW) * N)
+    """Return the CPU milliseconds of a further rollout, and print them apart; `more` are options of the command."""
+    few, many = (used(arguments(side, base_url, write_queries(folder, n), folder, **more)) for n in (FEW, MANY))
+    user, system, faults = ((b - a) / ((MANY - FEW) * N) for a, b in zip(few, many, strict=True))
+    print(f"    user {user:.1f} ms, system {system:.1f} ms, {faults:.0f} page faults", *more.values(), flush=True)
+    return user + system
 
 
 def compare(
