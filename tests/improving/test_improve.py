@@ -127,13 +127,13 @@ async def test_what_pleases_the_training_judge_alone_is_refused(endpoint: FakeEn
 
 
 async def test_what_wins_by_length_alone_is_not_accepted(endpoint: FakeEndpoint) -> None:
-    agent = Agent(name="poet", instructions="Answer at length 0.", model="m")
+    agent = Agent(name="poet", instructions="Answer of length 0.", model="m")
     result = await harness.improve(
         agent,
         QUERIES,
         gate=HELD_OUT,
         rules=ImproveRules(rounds=1, children=1, batch=6),
-        proposer=lambda *_: [{"instructions": "Answer at length 1."}],
+        proposer=lambda *_: [{"instructions": "Answer of length 1."}],
         base_url=endpoint.base_url,
         judge_model="wordy",
     )

@@ -31,16 +31,17 @@ class World:
             return Say(seen.tool_outputs[-1]) if seen.tool_outputs else Say(calls=((other, given),))
         level = re.search(r"level (\d)", f"{seen.system} {tools}")
         loved = " wow" if "wow" in seen.system else ""
-        drawn = hashlib.sha256(f"{seen.system}/{seen.user}/{seen.body['seed']}".encode()).hexdigest()
-        longer = re.search(r"length (\d)", seen.system)
-        words = " so" * (10 * int(longer[1]) + int(drawn[:2], 16) % 20) if longer else ""
-        return Say(f"Level {level[1] if level else 0}{loved}, drawn {drawn}{words}.", usage=(1000, 200))
+        drawn = hashlib.sha256(f"{seen.user}/{seen.body['seed']}".encode()).hexdigest()
+        if longer := re.search(r"length (\d)", seen.system):
+            by_text = hashlib.sha256(f"{seen.system}{seen.user}".encode()).digest()
+            drawn += " so" * (10 * int(longer[1]) + by_text[0] % 20) + " ok" * (by_text[1] % 4)
+        return Say(f"Level {level[1] if level else 0}{loved}, drawn {drawn}.", usage=(1000, 200))
 
     def judge(self, seen: Seen) -> Reaction:
         """Mark each answer by its level, or, less surely, by its length."""
         answers = [block(seen.user, f"ANSWER_{side}") for side in "AB"]
         if seen.body["model"] == "wordy":
-            return Say(verdict(*(answer.count("so") // 4 + ord(answer[-30]) % 3 for answer in answers)))
+            return Say(verdict(*(answer.count("so") // 4 + answer.count("ok") for answer in answers)))
         levels = [int(re.findall(r"\d", answer)[0]) for answer in answers]
         pleased = [9 if "wow" in answer and seen.body["model"] != "strict" else 0 for answer in answers]
         return Say(verdict(*map(max, levels, pleased)), usage=(2500, 600))
