@@ -5,7 +5,7 @@ from typing import Unpack
 
 from harness.api.archived import runs_parent
 from harness.api.outside import AnyAgent, door, loaded_agent, read_run_env
-from harness.core.errors import NothingRankable
+from harness.core.errors import NothingRankable, UsageError
 from harness.core.improvements import Improvement, ImproveRules
 from harness.core.progress import Clock, Progress, now
 from harness.core.settings_sources import check_names
@@ -40,13 +40,15 @@ async def improve(
     Raises UsageError, Refused, CannotWrite, ArchiveLocked, ArchiveDamaged; NothingRankable where an endpoint ended it.
     """
     check_names(settings, CompareSettings.__annotations__)
+    if not isinstance(rules := rules or ImproveRules(), ImproveRules):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"rules is a {type(rules).__name__}: give harness.ImproveRules, as ImproveRules(rounds=4)")
     runs_dir, run_env = runs_parent(settings.get("runs_dir")), read_run_env(progress, clock)
     plan = await plan_improvement(
         loaded_agent(agent),
         settings_of_side(settings, TRAIN_PAIRS, runs_dir),
         list(make_queries(train)),
         None if gate is None else list(make_queries(gate)),
-        rules or ImproveRules(),
+        rules,
         run_env,
         proposer,
     )

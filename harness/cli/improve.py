@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.archive.improve_folder import RESULT, ImproveFolder
 from harness.archive.run_info import PAGE
-from harness.cli.announce import cost_range
+from harness.cli.announce import cost_range, warn
 from harness.cli.compare_options import ImproveAsked
 from harness.cli.console import stderr
 from harness.cli.new_files import check_writable, write_new
@@ -55,8 +55,9 @@ def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]
     held_out = None if asked.gate is None else list(read_queries(asked.gate))
     settings = settings_of_side(values, TRAIN_PAIRS, runs_dir)
     plan = run_silently(lambda env: plan_improvement(loaded, settings, train, held_out, rules, env), caller)
-    quote = quote_improvement(plan)
-    lines = _quote_lines(quote, split=plan.split)
+    quote, console = quote_improvement(plan), stderr(quiet=caller.quiet)
+    lines = _quote_lines(quote, rules, split=plan.split)
+    warn(console, plan.prepared, caller.environ)
     if caller.dry_run:
         if caller.as_json:
             print_json(quote.model_dump(mode="json"))
@@ -64,7 +65,7 @@ def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]
             say("\n".join(lines))
         return ExitCode.DONE
     for line in lines:
-        stderr(quiet=caller.quiet).print(line, soft_wrap=True, markup=False, highlight=False)
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
     return _deliver(caller, plan, lambda run_env: begin(plan, runs_dir, run_env), asked.apply)
 
 
@@ -156,9 +157,10 @@ def print_improvement(result: Improvement, caller: Caller) -> None:
     say(f"page: {Path(result.path) / RESULT / PAGE}")
 
 
-def _quote_lines(quote: ImproveQuote, *, split: bool) -> list[str]:
+def _quote_lines(quote: ImproveQuote, rules: ImproveRules, *, split: bool) -> list[str]:
     half = " (half of the queries)" if split else ""
-    what = f"{quote.train:,} training queries, {quote.held_out:,} held out{half}: up to"
+    what = f"{counted(rules.rounds, 'round')} at most on {counted(quote.train, 'training query', 'training queries')}"
+    what += f", then the gate on {quote.held_out:,} held out{half}: up to"
     counts = f"{counted(quote.agent_runs, 'agent run')}, {counted(quote.judge_calls, 'judge call')}"
     return [
         f"{what} {counts}, {counted(quote.proposals, 'proposal')} (agent: {quote.agent_at}, judge: {quote.judge})",

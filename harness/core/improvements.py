@@ -91,13 +91,13 @@ class Proposal(Record):
 class ImproveRules(Record):
     """How candidates are sought."""
 
-    rounds: int = 6
-    children: int = 3
+    rounds: int = Field(default=6, ge=1, le=100)
+    children: int = Field(default=3, ge=1, le=20)
     """So many candidates a round writes from its parent; one more merges two."""
-    batch: int = 8
+    batch: int = Field(default=8, ge=1, le=1000)
     """Queries that a round adds."""
     parts: tuple[str, ...] = (INSTRUCTIONS,)
-    looks: int = 1
+    looks: int = Field(default=1, ge=1, le=8)
     """Of the gate."""
     proposer_model: str | None = None
     gate_judge_model: str | None = None

@@ -38,7 +38,8 @@ def test_a_planted_weakness_is_found_and_mended(harness: Harness, tmp_path: Path
     small = ("--rounds", "1", "--children", "1", "--batch", "2")
     free = harness(*files, *small, "--dry-run")
     assert (free.code, (tmp_path / "runs").exists()) == (0, False), free.err
-    assert "3 training queries, 13 held out: up to " in free.out
+    assert "1 round at most on 3 training queries, then the gate on 13 held out: up to " in free.out
+    assert "OFFLINE SELF-TEST" in free.err
     assert "half of the time" in free.out
     for kept in ("weak.py", "train.txt"):
         over = harness(*files, *small, "--apply", kept)

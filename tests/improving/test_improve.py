@@ -230,6 +230,7 @@ async def test_a_proposer_that_gives_no_list_is_refused(endpoint: FakeEndpoint) 
         ("Answer.", {"gate": HELD_OUT, "n": 1}, "n=1"),
         ("Answer.", {"gate": HELD_OUT, "rules": ImproveRules(parts=())}, "parts: name at least one"),
         ("Answer.", {"gate": HELD_OUT, "max_cost": 1.0}, "price"),
+        ("Answer.", {"gate": HELD_OUT, "rules": {"rounds": 2}}, "rules is a dict: give harness.ImproveRules"),
     ],
 )
 async def test_what_cannot_be_is_refused_before_anything_is_asked(
