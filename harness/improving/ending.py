@@ -35,7 +35,7 @@ def begin(plan: ImprovePlan, runs_dir: Path, run_env: RunEnvironment) -> Improve
     """Return the folder that the same call made here, and say so, or else a new one. Raises CannotWrite."""
     if there := improvement_made_here(runs_dir, plan.key, run_env.environ):
         anew = f"another {before_colon('seed')} begins anew"
-        run_env.progress.note(f"this goes on with {there.path}, which the same call began: {anew}")
+        run_env.progress.note(f"the same call began {there.path}, which is gone on with; {anew}")
         return there
     agent, judging, at = plan.prepared.agent.loaded, plan.prepared, run_env.clock()
     given = {name: getattr(plan, name) for name in ("key", "rules", "root", "train", "held_out", "split", "max_cost")}

@@ -10,6 +10,7 @@ import pytest
 from agents import Agent, function_tool, handoff
 
 import harness
+from harness.archive.improve_folder import ImproveFolder
 from harness.core.improvements import CandidateStanding, Improvement, ImproveRules, PairLesson
 from harness.core.progress import Silent
 from harness.core.redaction import DEFAULT_REDACTOR
@@ -19,6 +20,7 @@ from tests.improving.world import HELD_OUT, QUERIES, World
 
 RULES = ImproveRules(rounds=2, children=2, batch=3)
 PRICES = {"m": "1/2", "judge": "1/2", "strict": "1/2"}
+EVEN = harness.Interval(value=0.5, low=0, high=1)
 pytestmark = pytest.mark.anyio
 
 
@@ -162,6 +164,20 @@ async def test_rounds_whose_texts_are_all_refused_have_no_child_and_end_without_
     result = await improve(endpoint, lambda *_: [{"instructions": text} for text in texts], max_cost=1)
     assert (result.outcome, len(result.standings)) == ("no candidate", 1)
     assert [len(each.refused) for each in result.rounds] == [4, 4]
+    assert result.stopped == "2 rounds in a row brought no better candidate"
+
+
+async def test_without_a_gate_a_half_of_the_queries_is_held_out_and_recorded(endpoint: FakeEndpoint) -> None:
+    queries = [f"Question {number}?" for number in range(40)]
+    rules = ImproveRules(rounds=1, batch=2)
+    agent = Agent(name="poet", instructions="Answer.", model="m")
+    where: Any = {"base_url": endpoint.base_url, "judge_model": "judge"}
+    result = await harness.improve(agent, queries, rules=rules, proposer=lambda *_: [], **where)
+    info = ImproveFolder(Path(result.path)).info()
+    train, held_out = ([query.text for query in part] for part in (info.train, info.held_out))
+    assert (info.split, sorted([*train, *held_out])) == (True, sorted(queries))
+    assert result.gate_queries == len(held_out) > 12
+    assert {seen.user for seen in endpoint.of_agent} < {*train}
 
 
 async def test_no_more_is_spent_than_the_ceiling_and_with_more_money_it_goes_on(endpoint: FakeEndpoint) -> None:
@@ -243,13 +259,24 @@ async def test_what_cannot_be_is_refused_before_anything_is_asked(
     assert not harness.runs()
 
 
+def test_the_last_child_joins_two_candidates_of_the_front() -> None:
+    root, other = (
+        CandidateStanding(number=at, round=at, parts={"instructions": text}, p_best=0.5, worth=EVEN)
+        for at, text in enumerate(("Answer.", "Sing."))
+    )
+    asked = ProposalAsked(parent=root, lessons=(), tried=(root, other), count=1, other=other)
+    texts = [{"instructions": "Answer well."}, {"instructions": "Answer. Sing."}]
+    proposal = sifted(Written(texts), asked, 1, Refusals((), DEFAULT_REDACTOR, root.parts))
+    assert [(child.number, child.parents) for child in proposal.children] == [(2, (0,)), (3, (0, 1))]
+
+
 def test_texts_that_are_no_candidates_are_refused_and_counted() -> None:
     root = CandidateStanding(
         number=0,
         round=0,
         parts={"instructions": "Answer."},
         p_best=1.0,
-        worth=harness.Interval(value=0.5, low=0, high=1),
+        worth=EVEN,
     )
     texts: list[object] = [
         "no mapping",
