@@ -116,7 +116,9 @@ def uneven(regime: Regime, sizes: tuple[int, ...], count: int, *, calibration: i
         [interval_of_share(Clusters.of(means, equals.clusters), seed=i) for i, means in enumerate(of)]
         for of in (drawn, halves, drawn_means(worse, count, seed=1))
     )
-    spread = float(np.std([*drawn[0].values(), *drawn[-1].values()]))
+    of_pairs = judged(Setting(regime, (1,) * calibration), np.random.default_rng(2))
+    decided = (np.rint(10 * (of_pairs[..., 1] - of_pairs[..., 0]).sum(axis=2)) != 0).mean()
+    spread = float(np.sqrt(decided / 4 / SAMPLES))  # as a gate takes it from the baseline's own pairs
     return Uneven(
         compare=_share(interval.low <= 0.5 <= interval.high for interval in whole),
         slice=_share(interval.low <= 0.5 <= interval.high for interval in half),

@@ -68,17 +68,16 @@ def pass_forecast(
 
     Without a `spread` the default one for so many pairs a query is taken. `shares` says how much is judged at each
     analysis, and `sizes` how large the clusters are that it adds; where they differ, simulated gates give the
-    probability. The queries of a cluster have in common what more pairs a query would not lessen, and no more: the
-    spread tells how much that is, since one pair that is won or lost has a spread of 0.5. The `queries` of the forecast
-    are those that count as independent (L. Kish, Survey Sampling, 1965).
+    probability. The queries of a cluster are taken to have in common what more pairs a query would not lessen, which is
+    the part of the variance that the default spread has. The `queries` of the forecast are those that count as
+    independent (L. Kish, Survey Sampling, 1965).
     """
-    width, lasting = default_spread(pairs), _LASTING
-    if spread is not None:
-        width, lasting = spread, max(0.0, (pairs * spread**2 - _ONE_PAIR) / max(1, pairs - 1))
+    usual = default_spread(pairs)
+    width, common = usual if spread is None else spread, _LASTING / usual**2
     every = np.array([*chain.from_iterable(sizes)] or [1] * queries, np.float64)
-    spreads = np.sqrt(lasting + (width**2 - lasting) / every)
-    if width:
-        queries = round(queries**2 / float(((every * spreads) ** 2).sum()) * width**2)
+    variances = common + (1 - common) / every
+    queries = round(queries**2 / float((every**2 * variances).sum()))
+    spreads = width * np.sqrt(variances)
     low, high = 1, 2
     while high <= _MOST_QUERIES and pass_probability(high, margin, width, shares) < _DESIRED:
         low, high = high, high * 2

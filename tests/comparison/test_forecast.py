@@ -8,6 +8,9 @@ from harness.comparison.gate import default_spread, pass_forecast, pass_probabil
 from harness.comparison.intervals import interval_of_mean
 from harness.comparison.outcomes import Clusters
 
+COMMON = 0.1028 / 0.42**2
+"""Of the default variance of two pairs, the part that more pairs would not lessen."""
+
 
 @pytest.mark.parametrize(("queries", "percent"), [(20, 9), (200, 39), (400, 66), (800, 90)])
 def test_the_default_spread_gives_the_figures_that_the_docs_name(queries: int, percent: int):
@@ -48,13 +51,13 @@ def test_one_pair_a_query_is_a_coin_and_two_have_the_default_spread():
 
 
 def test_queries_of_a_cluster_count_as_one_as_far_as_more_pairs_would_not_lessen_their_spread():
-    def counted(spread: float, *sizes: int) -> int:
-        return pass_forecast(sum(sizes), 0.05, spread, sizes=[sizes]).queries
+    def counted(pairs: int, *sizes: int) -> int:
+        return pass_forecast(sum(sizes), 0.05, 0.4, pairs=pairs, sizes=[sizes]).queries
 
-    assert counted(0.4, *[1] * 12) == counted(8**-0.5, 3, 3, 3, 3) == 12  # two coins: no cluster has anything in common
-    assert counted(0.5, 3, 3, 3, 3) == 4  # both pairs of a query say the same, and so does its cluster
-    assert counted(0.5, 4, 4, 1, 1, 1, 1) == round(144 / 36)
-    assert counted(0.4, 6, 6) == round(12 / (1 + 5 * 0.07 / 0.16))
+    assert counted(2, *[1] * 12) == 12
+    assert counted(2, 60, 60) == round(120 / (1 + 59 * COMMON))
+    assert counted(1000, 3, 3, 3, 3) == 4  # so many pairs leave nothing else
+    assert counted(1000, 4, 4, 1, 1, 1, 1) == round(144 / 36)
 
 
 def test_where_all_pairs_tie_enough_queries_pass_for_certain():
@@ -65,7 +68,7 @@ def test_where_all_pairs_tie_enough_queries_pass_for_certain():
 @pytest.mark.parametrize("sizes", [[30] + [1] * 20, [30] * 3 + [1] * 30, [1, 2, 3] * 9, [5] * 20])
 def test_a_gate_of_clusters_passes_as_often_as_is_foretold(sizes: list[int]):
     size, rng = np.array(sizes, float), np.random.default_rng(3)
-    spreads = np.sqrt(0.07 + 0.09 / size)  # of a spread of 0.4, two pairs of half a point, 0.07 is in common
+    spreads = 0.4 * np.sqrt(COMMON + (1 - COMMON) / size)
     drawn = [interval_of_mean(Clusters(size * rng.normal(0.5, spreads), size), 0) for _ in range(800)]
     for margin in (0.05, 0.3):
         passed = np.mean([interval.low > 0.5 - margin for interval in drawn if interval])
