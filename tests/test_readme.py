@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -53,14 +52,15 @@ def test_the_two_commands_stand_at_the_top_and_make_their_own_environment():
     assert README.index(second) < len(README) / 3
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
-def test_every_file_and_heading_that_a_page_points_to_is_there(page: Path):
-    for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text("utf-8")):
-        path, _, anchor = target.partition("#")
-        other = page.parent / path if path else page
-        assert other.is_file(), target
-        headings = re.findall(r"^#+ (.*)$", other.read_text("utf-8"), re.MULTILINE) if anchor else []
-        assert anchor in {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}, target
+def test_every_file_and_heading_that_a_page_points_to_is_there():
+    for page in (ROOT / "README.md", *PAGES):
+        for target in re.findall(r"\]\((?!http)([^)]+)\)", page.read_text("utf-8")):
+            path, _, anchor = target.partition("#")
+            other = page.parent / path if path else page
+            assert other.is_file(), (page, target)
+            headings = re.findall(r"^#+ (.*)$", other.read_text("utf-8"), re.MULTILINE) if anchor else []
+            known = {"", *(re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings)}
+            assert anchor in known, (page, target)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_the_docs_are_short():
     assert max(len(version.splitlines()) for version in versions) <= 50
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
-def test_every_source_file_that_a_page_names_is_there(page: Path):
-    named = set(re.findall(r"\b((?:[a-z_]+/)+[a-z_]+\.py)\b", page.read_text("utf-8")))
+def test_every_source_file_that_a_page_names_is_there():
+    pages = " ".join(page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES))
+    named = set(re.findall(r"\b((?:[a-z_]+/)+[a-z_]+\.py)\b", pages))
     ours = {"harness", "benchmarks", "tests", *(room.name for room in (ROOT / "harness").iterdir())}
     known = [name for name in named if name.split("/")[0] in ours]
     assert [name for name in known if not any((ROOT / top / name).is_file() for top in ("", "harness"))] == []
@@ -93,16 +93,12 @@ def helps_of(command: click.Command) -> Iterator[str]:
         yield from helps_of(inner)
 
 
-@pytest.fixture(scope="module")
-def helps() -> str:
-    """What `--help` prints of every command, and the sources of benchmarks, which name their options."""
-    return "".join([*helps_of(app), *(path.read_text("utf-8") for path in (ROOT / "benchmarks").glob("*.py"))])
-
-
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.name)
-def test_every_option_that_the_docs_name_exists(page: Path, helps: str):
-    for option in set(re.findall(r"`(?:[^`]* )?(--[a-z][a-z-]+)", page.read_text("utf-8"))) - OF_OTHERS:
-        assert option in helps, option
+def test_every_option_that_the_docs_name_exists():
+    """It stands in the help of a command, or in the source of a benchmark."""
+    helps = "".join([*helps_of(app), *(path.read_text("utf-8") for path in (ROOT / "benchmarks").glob("*.py"))])
+    for page in (ROOT / "README.md", *PAGES):
+        for option in set(re.findall(r"`(?:[^`]* )?(--[a-z][a-z-]+)", page.read_text("utf-8"))) - OF_OTHERS:
+            assert option in helps, (page, option)
 
 
 @pytest.mark.nightly

@@ -1,24 +1,23 @@
 """What `import harness` exports, and what a type checker makes of it."""
 
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
 import ast
 import importlib
 import inspect
-import json
 import re
-import subprocess
-import sys
 import types
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
+from agents import Agent
 
 import harness
 from harness.cli.app import app
 from harness.core.settings import SETTINGS
-from tests.conftest import ROOT
 
 EXPORTED = {name: getattr(harness, name) for name in harness.__all__}
 
@@ -94,44 +93,24 @@ def test_help_lists_the_settings_of_a_function(name: str):
     assert "--" not in listed
 
 
-TYPED = """
-import harness
-from agents import Agent
+async def what_a_type_checker_knows() -> None:
+    """Nobody calls this: pyright reads it, and calls an ignored fault that is none an error.
 
-agent = Agent(name="a")
-
-
-async def use() -> None:
+    Results have types, misspelt settings and wrong values are rejected.
+    """
+    agent = Agent(name="a")
     run = await harness.run(agent, ["Why?"], n=4, judge_model=["a", "b"], runs_dir="here", redact=["x"])
     again = harness.rescore_sync(run, estimator="margins", judge="ruler")
     group = await harness.rollout(agent, "Why?", 4, temperature=1.0)
     ranking = await harness.rank(group, judge="a", topology="cyclic")
-    reveal_type(run.ranking().of("q"))
-    reveal_type(again)
-    reveal_type(ranking)
-    await harness.run(agent, "Why?", temprature=1.0)
-    await harness.rollout(agent, "Why?", temperature="hot")
-    harness.run_sync(agent, "Why?", topologie="cyclic")
-    await harness.rescore(run, topology="circle")
-    await harness.rank(group, estimater="wins")
-"""
-
-
-@pytest.mark.process
-def test_a_type_checker_knows_results_and_rejects_misspelt_settings_and_wrong_values(tmp_path: Path):
-    (tmp_path / "use.py").write_text(TYPED, "utf-8")
-    (tmp_path / "pyrightconfig.json").write_text(
-        json.dumps({"extraPaths": [str(ROOT)], "typeCheckingMode": "standard", "pythonVersion": "3.11"}), "utf-8"
-    )
-    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    said = json.loads(done.stdout)["generalDiagnostics"]
-    lines = TYPED.splitlines()
-    first_wrong = next(at for at, line in enumerate(lines) if "temprature" in line)
-    wrong = {each["range"]["start"]["line"] for each in said if each["severity"] == "error"}
-    assert wrong == set(range(first_wrong, len(lines))), said
-    revealed = [each["message"].rpartition(" is ")[2] for each in said if each["severity"] == "information"]
-    assert revealed == ['"GroupRanking | None"', '"Run"', '"GroupRanking"']
+    assert_type(run.ranking().of("q"), harness.GroupRanking | None)
+    assert_type(again, harness.Run)
+    assert_type(ranking, harness.GroupRanking)
+    await harness.run(agent, "Why?", temprature=1.0)  # pyright: ignore[reportCallIssue]
+    await harness.rollout(agent, "Why?", temperature="hot")  # pyright: ignore[reportArgumentType]
+    harness.run_sync(agent, "Why?", topologie="cyclic")  # pyright: ignore[reportCallIssue]
+    await harness.rescore(run, topology="circle")  # pyright: ignore[reportArgumentType]
+    await harness.rank(group, estimater="wins")  # pyright: ignore[reportCallIssue]
 
 
 def test_what_a_program_gets_is_what_a_type_checker_reads():
