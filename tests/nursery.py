@@ -85,16 +85,18 @@ class Nursery:
         stdin: str | None = None,
         room: int | None = None,
         background: bool = False,
+        terminal: str | None = None,
     ) -> Born:
         """Start a command with `env` beside a clean environment. No file of its may grow beyond `room` bytes.
 
-        A command in the `background` hears no SIGINT, as one behind which a script has set its `&`.
+        A command in the `background` hears no SIGINT, as one behind which a script has set its `&`. One in a
+        `terminal`, a path as `os.ttyname` gives it, reads and writes there alone, and is interrupted from there.
         """
         at = Path(self._folder.name) / str(next(self._numbers))
         streams = [at.with_suffix(s) for s in (".in", ".out", ".err")]
         streams[0].write_text(stdin or "")
         order = {"args": list(args), "cwd": str(cwd), "streams": [str(s) for s in streams], "room": room}
-        order["background"] = background
+        order |= {"background": background, "terminal": terminal}
         return Born(self._ask(order | {"env": clean_environment() | dict(env or {})}), *streams[1:])
 
     def wait(self, born: Born, timeout_s: float = 120) -> Done:
@@ -132,6 +134,9 @@ def child(order: Mapping[str, Any]) -> None:
     modes = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_WRONLY | os.O_CREAT)
     for number, (name, mode) in enumerate(zip(order["streams"], modes, strict=True)):
         os.dup2(os.open(name, mode, 0o600), number)
+    if order["terminal"]:
+        os.login_tty(os.open(order["terminal"], os.O_RDWR))
+        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115 - as stdin
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the old one has read ahead in the nursery's orders
     if order["background"]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -6,8 +6,6 @@ import os
 import pty
 import re
 import select
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 from harness.cli.app import app
 from harness.core.errors import UsageError
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, verdict
-from tests.nursery import clean_environment
+from tests.nursery import Nursery
 
 SECRETS = re.compile("anchor|sample|rollout|rank|place|judge|verdict|score", re.IGNORECASE)
 
@@ -38,13 +36,10 @@ def folder_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def in_terminal(folder: Path, *keys: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+def in_terminal(nursery: Nursery, folder: Path, *keys: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
     """Run `label`, answer each question with the next of `keys`, and return the exit code and the screen."""
     master, slave = pty.openpty()
-    start = "import os, sys; os.login_tty(os.dup(0)); sys.argv[0] = 'harness'; from harness.cli.app import main; main()"
-    command = [sys.executable, "-c", start, "label", *options]
-    done = subprocess.Popen(command, cwd=folder, env=clean_environment(), stdin=slave, stdout=slave, stderr=slave)
-    os.close(slave)
+    born = nursery.start(["label", *options], folder, terminal=os.ttyname(slave))
     screen, waiting, ends = b"", list(keys), time.monotonic() + 60
     while time.monotonic() < ends:
         if not select.select([master], [], [], 5)[0]:
@@ -56,17 +51,18 @@ def in_terminal(folder: Path, *keys: str, options: tuple[str, ...] = ()) -> tupl
             part = os.read(master, 65536)
         except OSError:  # the process has ended
             break
+        if not screen:
+            os.close(slave)  # the process has it
         screen += part
         if screen.count(b"Enter:") > len(keys) - len(waiting) and waiting:
             os.write(master, waiting.pop(0).encode())
             screen += b"\n"
     os.close(master)
-    return done.wait(30), screen.decode()
+    return nursery.wait(born, 30).code, screen.decode()
 
 
-@pytest.mark.process
-def test_what_is_said_is_kept_and_the_screen_tells_nothing_of_the_rollouts(folder_of_a_run: Path):
-    code, screen = in_terminal(folder_of_a_run, "1\n", "what\n", "t\n", "s\n", "q\n")
+def test_what_is_said_is_kept_and_the_screen_tells_nothing_of_the_rollouts(nursery: Nursery, folder_of_a_run: Path):
+    code, screen = in_terminal(nursery, folder_of_a_run, "1\n", "what\n", "t\n", "s\n", "q\n")
     assert code == 0, screen
     (labels,) = folder_of_a_run.glob("runs/*/labels.jsonl")
     kept = [json.loads(line) for line in labels.read_text().splitlines()]
@@ -79,18 +75,16 @@ def test_what_is_said_is_kept_and_the_screen_tells_nothing_of_the_rollouts(folde
     assert not SECRETS.findall(asked)
 
 
-@pytest.mark.process
-def test_ctrl_c_keeps_all_that_was_said(folder_of_a_run: Path):
-    code, screen = in_terminal(folder_of_a_run, "2\n", "1\n", "\x03")
+def test_ctrl_c_keeps_all_that_was_said(nursery: Nursery, folder_of_a_run: Path):
+    code, screen = in_terminal(nursery, folder_of_a_run, "2\n", "1\n", "\x03")
     assert (code, "interrupted: 2 labels kept now in" in screen) == (130, True)
     (labels,) = folder_of_a_run.glob("runs/*/labels.jsonl")
     assert len(labels.read_text().splitlines()) == 2
 
 
-@pytest.mark.process
-def test_so_many_pairs_are_asked_of_the_person_who_is_named_and_then_it_ends(folder_of_a_run: Path):
+def test_so_many_pairs_are_asked_of_the_person_who_is_named_and_then_it_ends(nursery: Nursery, folder_of_a_run: Path):
     for name in ("ann", "bo"):
-        code, screen = in_terminal(folder_of_a_run, "s\n", "1\n", options=("--next", "1", "--as", name))
+        code, screen = in_terminal(nursery, folder_of_a_run, "s\n", "1\n", options=("--next", "1", "--as", name))
         assert (code, "1 label kept now in" in screen) == (0, True)
     (labels,) = folder_of_a_run.glob("runs/*/labels.jsonl")
     kept = [json.loads(line) for line in labels.read_text().splitlines()]

@@ -48,7 +48,7 @@ def all_designs(table: VerdictTable, *, held: bool = False) -> list[CurveDesign]
     return list(designs([len(table.entrants)], both_orders=table.both_orders, held_out=held, anchored=anchored))
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(SIZES, SEEDS, st.booleans(), st.booleans())
 def test_every_design_plays_on_what_is_there_for_as_many_calls_as_it_is_said_to_take(
     n: int, seed: int, both: bool, anchored: bool

@@ -125,7 +125,7 @@ def test_repeats_of_a_call_count_as_their_mean_and_many_groups_are_thinned_evenl
 
 
 @given(st.integers(0, 999))
-@settings(max_examples=15)
+@settings(max_examples=6)
 def test_other_names_other_sides_and_turned_scores_turn_the_estimates_with_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     groups = [group(BOTH, rng) for _ in range(2)]
