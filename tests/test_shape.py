@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "harness"
@@ -51,6 +53,14 @@ def modules() -> tuple[Module, ...]:
     return tuple(
         Module(path.relative_to(PACKAGE), ast.parse(path.read_text("utf-8"))) for path in sorted(PACKAGE.rglob("*.py"))
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_let_go() -> Iterator[None]:
+    """Else the garbage collector would walk two million nodes again and again in the tests that follow."""
+    yield
+    modules.cache_clear()
+    functions.cache_clear()
 
 
 @cache
