@@ -72,9 +72,8 @@ async def resolve_jury(
     if settings.judge_batch:
         raise UsageError(f"{switch('judge_batch')}: an agent that judges asks its model again and again; leave it out")
     if settings.judge_agent_when == "unsure" and (settings.judge_model is None or settings.judge != "pairwise"):
-        raise UsageError(
-            f"{option('judge_agent_when', 'unsure')}: a model judges pairs first: name it with {option('judge_model')}"
-        )
+        do = f"name it with {option('judge_model')}" if settings.judge == "pairwise" else "--judge ruler has no pairs"
+        raise UsageError(f"{option('judge_agent_when', 'unsure')}: a model judges pairs first: {do}")
     words = (settings.judge_agent,) if isinstance(settings.judge_agent, str) else settings.judge_agent or ()
     found = loaded or [_load(word, Path.cwd()) for word in words]
     agents = [(await _resolve(each, settings, credentials), each) for each in found]

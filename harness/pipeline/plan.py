@@ -136,6 +136,8 @@ async def named_judge(
 ) -> tuple[resolve.JudgeSpec, Mapping[str, LoadedAgent]]:
     """Return the judge that settings name, and the agents in it by identity. Raises UsageError."""
     if settings.judge_agent is None:
+        if settings.judge_agent_when == "unsure":
+            raise UsageError(f"{option('judge_agent_when', 'unsure')}: no agent judges: name it with --judge-agent")
         return resolve.resolve_judge(settings, credentials, agent_model, offline=offline), {}
     from harness.pipeline.judge_agents import resolve_jury  # noqa: PLC0415 - only where an agent judges
 

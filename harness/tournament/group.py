@@ -118,7 +118,7 @@ def rules_of(settings: Settings, counter: str = ESTIMATE, rendering: int = RENDE
         require_citations=settings.require_citations,
         repeats=settings.judge_repeats,
         averaging=settings.jury,
-        agents_when=settings.judge_agent_when,
+        agents_when="always" if settings.judge_agent is None else settings.judge_agent_when,
         profile=profile_in(settings.judge_profile, option("judge_profile")) if settings.judge_profile else None,
         seed=settings.seed,
     )

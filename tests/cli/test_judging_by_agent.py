@@ -159,6 +159,8 @@ def test_only_pairs_on_which_the_model_is_unsure_go_to_the_agent(harness: Harnes
         assert len(endpoint.of_judge) == len(models)
         alone = harness("rescore", "--judge-agent", "checks.py:judge", "--json", env=env)
         assert (alone.json["groups"][0]["judged"], alone.json["groups"][0]["reused"]) == (4, 2), alone.err
+        models_alone = harness("rescore", "--judge-model", "m2", "--json", env=env)
+        assert (models_alone.code, models_alone.json["groups"][0]["reused"]) == (0, 6), models_alone.err
     assert (again.json["groups"][0]["judged"], whole.code) == (0, 0), whole.out
     assert sorted(ranks.values()) == [0, 1, 2]
     by_judge = [v["judge"].partition("@")[0].partition("-")[0] for v in lines(tmp_path / done.json["path"], "verdicts")]
@@ -349,6 +351,8 @@ def test_an_agent_that_has_changed_judges_anew_where_it_is_named_and_else_not(
         (("--judge-agent", "checks.py:mark"), "--judge-agent checks.py:mark"),
         (("--judge-agent", "checks.py:judge", "--judge-batch"), "--judge-batch"),
         (("--judge-agent", "checks.py:judge", "--judge-agent-when", "unsure"), "--judge-model"),
+        (("--judge-model", "m2", "--judge-agent-when", "unsure"), "name it with --judge-agent"),
+        (("--judge-agent", "checks.py:judge", *UNSURE, "--judge", "ruler"), "--judge ruler has no pairs"),
         (("--judge-agent", "checks.py:judge", "--max-cost", "1"), "the price of the judge (judge-m"),
     ],
 )
