@@ -323,7 +323,8 @@ def _ask_about_planted(
     from harness.doctor.planted import judge_planted, plan_planted
 
     rankings, console = [each.ranking for each in side.rankings], stderr()
-    plan = anyio.run(plan_planted, reader, rankings, agents, caller.environ)
+    planned = partial(plan_planted, trust_archive=caller.trust_archive)
+    plan = anyio.run(planned, reader, rankings, agents, caller.environ)
     places = dict.fromkeys(judge.spec.places for judge, *_ in plan.judges.values())
     console.print(
         f"asking {', '.join(places)} about planted pairs, each in both orders; what the run holds is not asked again",

@@ -41,7 +41,8 @@ class JudgeToCheck:
 
 async def calibrate(asked: JudgeToCheck, request: DoctorRequest, calibration: Calibration, progress: Progress) -> None:
     """Ask the judge about every pair of `calibration`, as `ask_pairs` does; the verdicts are kept in memory alone."""
-    cache = VerdictCache(MemoryStore(), progress)
+    cache, calls = VerdictCache(MemoryStore(), progress), count_calibration_calls(calibration.pairs)
+    progress.total("judging", calls, calls)
     await ask_pairs(
         asked, request.settings, calibration, cache, RunEnvironment(request.environ, request.clock, progress)
     )
@@ -57,8 +58,6 @@ async def ask_pairs(
     store, trials = cache.store, dict[int, Trial]()
     budget = transcript_budget(settings.judge_budget, asked.spec.counter)
     form = form_of_rendering(asked.rubric.rendering, budget, records=asked.spec.agent is not None)
-    calls = count_calibration_calls(calibration.pairs)
-    run_env.progress.total("judging", calls, calls)
     try:
         parts = asked.spec, settings, asked.credentials, store, run_env
         async with open_judge_models(*parts, agents=asked.agents) as (model,):

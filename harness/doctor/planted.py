@@ -9,6 +9,7 @@ from harness.archive.store import RunStore
 from harness.core.errors import UsageError
 from harness.core.settings import Settings
 from harness.doctor.asking import JudgeToCheck, ask_pairs
+from harness.doctor.calibration import count_calibration_calls
 from harness.doctor.recorded_pairs import planted_pairs
 from harness.endpoints.costs import Ceiling
 from harness.judging.rubric import Rubric
@@ -31,14 +32,20 @@ class PlantedPlan:
 
 
 async def plan_planted(
-    reader: RunReader, rankings: Sequence[str], agents: Sequence[str], environ: Mapping[str, str]
+    reader: RunReader,
+    rankings: Sequence[str],
+    agents: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    trust_archive: bool = False,
 ) -> PlantedPlan:
     """Return whom `judge_planted` asks: the judges of rankings that one judge judged in pairs.
 
     Agents that judged are those of `agents`, named as for --judge-agent, or of a run that was made here. Raises
     UsageError where there is no such ranking, and for a judge that cannot be asked.
     """
-    trust, judges = trust_in(reader, environ, None, None), dict[str, tuple[JudgeToCheck, Settings, Ceiling]]()
+    trust = trust_in(reader, environ, None, None, trust_archive=trust_archive)
+    judges = dict[str, tuple[JudgeToCheck, Settings, Ceiling]]()
     for ranking in rankings:
         plan = await as_begun(reader, reader.ranking(ranking).head, {}, trust, NamedAddresses())
         if plan.judge.jurors or not isinstance(rubric := plan.rubric, Rubric):
@@ -70,10 +77,11 @@ async def judge_planted(plan: PlantedPlan, run_env: RunEnvironment) -> dict[str,
     _, of_run, _ = next(iter(plan.judges.values()))
     attest_judge(plan.trust, run_env, [judge.spec.base_url for judge, *_ in plan.judges.values()])
     redact = make_redactor(None, plan.trust.without_patterns(of_run), run_env.environ)
-    results = dict[str, PlantedRight]()
+    results, pairs = dict[str, PlantedRight](), planted_pairs()
+    run_env.progress.total("judging", 0, len(plan.judges) * count_calibration_calls(pairs))
     with RunStore(plan.folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         for ranking, (judge, settings, ceiling) in plan.judges.items():
-            calibration = judge.calibration(planted_pairs(), ())
+            calibration = judge.calibration(pairs, ())
             cache = VerdictCache(store, run_env.progress, (), ceiling, stop=run_env.stop)
             with one_error(store, new=False):
                 await ask_pairs(judge, settings, calibration, cache, run_env)

@@ -281,6 +281,11 @@ def test_judges_say_how_many_planted_defects_each_finds_and_what_that_cost_once(
         whole = harness("validate", env=env)
         mark.unlink()
         unnamed = harness(*planted[:2], env=env)
+        shutil.rmtree(tmp_path / done.json["path"] / "verdicts")
+        elsewhere = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "sk-mine"}
+        stranger = harness(*planted, env=elsewhere | {"XDG_STATE_HOME": str(tmp_path / "elsewhere")})
+        assert (stranger.code, len(endpoint.of_judge)) == (2, asked), stranger.out
+        assert "--trust-archive" in stranger.err, stranger.err
     of_plain, of_flags, of_agent = (ranking["planted"] for ranking in done.json["rankings"])
     right = [{name: each["count"] for name, each in of["classes"].items()} for of in (of_plain, of_flags, of_agent)]
     classes = ("cut_fact", "broken_file", "false_source")
