@@ -240,7 +240,8 @@ judges_command = options.declared(
         multiple=True,
         help="With --planted: the agent that judged, where the run was not begun with it.",
     ),
-    options.caller("runs_dir", "trust_archive", "json", "wide"),
+    options.trust_option,
+    options.caller("runs_dir", "json", "wide"),
 )
 label_command = options.declared(
     "label:label",
