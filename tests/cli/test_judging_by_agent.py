@@ -167,6 +167,21 @@ def test_only_pairs_on_which_the_model_is_unsure_go_to_the_agent(harness: Harnes
     assert (by_judge.count("m2"), by_judge.count("checks")) == (6, 2 + 4)
 
 
+def test_a_ceiling_holds_an_agent_back_and_resume_buys_the_rest(harness: Harness, mark: Path):
+    del mark
+    prices = ("--price", "m=1/1", "--price", "judge-m=10/10")
+    with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url}
+        held = harness(*RUN, *prices, "--max-cost", "0.05", "--json", env=env)
+        (group,) = held.json["groups"]
+        assert (held.code, group["status"]) == (4, "incomplete"), held.err
+        assert 0 < group["judge_usd"] <= 0.05
+        asked = len(endpoint.of_judge)
+        whole = harness("resume", "--max-cost", "5", "--json", env=env)
+    assert (whole.code, whole.json["groups"][0]["status"]) == (0, "complete"), whole.err
+    assert len(endpoint.of_judge) == 2 * (group["judged"] + whole.json["groups"][0]["judged"]) > asked
+
+
 def test_a_listwise_agent_scores_a_group_at_once(harness: Harness, mark: Path):
     del mark
 
