@@ -119,8 +119,11 @@ def show_improvement(folder: Path, caller: Caller) -> None:
     if result := kept.result():
         print_improvement(result, caller)
         return
-    rounds = counted(len(kept.proposals()), "round")
-    say(f"{kept.info().id}: {rounds} begun, not finished; {call('resume', folder)} goes on")
+    begun = len(kept.proposals())
+    if caller.as_json:
+        print_json({"improvement": kept.info().id, "path": str(folder), "outcome": None, "rounds_begun": begun})
+    else:
+        say(f"{kept.info().id}: {counted(begun, 'round')} begun, not finished; {call('resume', folder)} goes on")
 
 
 def report_improvement(folder: Path) -> None:

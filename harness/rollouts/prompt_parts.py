@@ -52,10 +52,10 @@ def with_parts(agent: Agent[Any], text: str) -> Agent[Any]:
         agent = copy.copy(agent)  # whoever made it may give the same object again
         agent.instructions = text
         return agent
-    known = [*parts_of(agent), _OWN]
+    known = [*dict.fromkeys([*parts_of(agent), _OWN])]
     if strange := next((name for name in parts if name not in known), None):
-        hint = did_you_mean(strange, known)
-        raise UsageError(f"{quoted(strange)} is no part of agent {agent.name!r}{hint}; there are: {', '.join(known)}")
+        hint = did_you_mean(strange, known) or f"; there are: {', '.join(known)}"
+        raise UsageError(f"{quoted(strange)} is no part of agent {agent.name!r}{hint}")
     twins: Copies = {}
 
     def change(each: Agent[Any]) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def test_one_without_a_decision_is_listed_and_resumed_as_a_run_is(
     assert (listed["kind"], listed["state"], listed["outcome"]) == ("improvement", state, outcome)
     shown = done(room, "ls", "--wide").out_text
     assert f"improvement: {outcome}" in shown if outcome else "improvement" in shown
+    assert json.loads(done(room, "show", "--json").out)["outcome"] == outcome
 
 
 def test_report_writes_its_page_and_says_where_there_is_none_yet(room: Room) -> None:
