@@ -1,6 +1,8 @@
 """Runs for the tests of `harness export`: in process, with an endpoint whose answers are numbers."""
 
 import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -50,29 +52,57 @@ def agents() -> Callable[[Seen], Say]:
     return script
 
 
+@pytest.fixture(scope="session")
+def served() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint().serving() as endpoint:
+        yield endpoint
+
+
+def set_out(folder: Path, endpoint: FakeEndpoint) -> dict[str, str]:
+    """Lay the agents and queries out, begin the answers' numbers anew, and return the environment of commands."""
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "plain.py").write_text(PLAIN)
+    (folder / "q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\n")
+    endpoint.agent, endpoint.judge = agents(), judge
+    return dict(os.environ) | {"OPENAI_BASE_URL": endpoint.base_url, "COLUMNS": "80"}
+
+
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def command(
+    served: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
     monkeypatch.chdir(tmp_path)
-    Path("agent.py").write_text(AGENT)
-    Path("plain.py").write_text(PLAIN)
-    Path("q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\n")
-    with FakeEndpoint(agents(), judge).serving() as endpoint:
-        environ = dict(os.environ) | {"OPENAI_BASE_URL": endpoint.base_url, "COLUMNS": "80"}
+    environ = set_out(tmp_path, served)
 
-        def run(line: str) -> str:
-            asked = len(endpoint.requests)
-            assert not app.main(line.split(), standalone_mode=False, obj=environ)
-            assert line.startswith(("run", "rescore --judge-model j")) or len(endpoint.requests) == asked
-            captured = capsys.readouterr()
-            run.err = captured.err  # pyright: ignore[reportFunctionMemberAccess]
-            return captured.out
+    def run(line: str) -> str:
+        asked = len(served.requests)
+        assert not app.main(line.split(), standalone_mode=False, obj=environ)
+        assert line.startswith(("run", "rescore --judge-model j")) or len(served.requests) == asked
+        captured = capsys.readouterr()
+        run.err = captured.err  # pyright: ignore[reportFunctionMemberAccess]
+        return captured.out
 
-        yield run
+    return run
+
+
+@pytest.fixture(scope="session")
+def folder_of_plain(served: FakeEndpoint, user_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three queries with four answers each, one after the other, so that later ones have greater numbers."""
+    folder = tmp_path_factory.mktemp("plain")
+    judged = "--judge-model j --topology round_robin --order both"
+    line = f"run --agent plain.py:agent --queries q.txt -n 4 --model m {judged} --concurrency 1 -q"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["harness"])
+        patch.setenv("XDG_STATE_HOME", str(user_folder / "state"))
+        patch.setenv("XDG_CACHE_HOME", str(user_folder / "cache"))
+        environ = {name: value for name, value in set_out(folder, served).items() if not name.startswith("HARNESS_")}
+        assert not app.main(line.split(), standalone_mode=False, obj=environ)
+    return folder
 
 
 @pytest.fixture
-def plain(command: Command) -> Command:
-    """Three queries with four answers each, one after the other, so that later ones have greater numbers."""
-    judged = "--judge-model j --topology round_robin --order both"
-    command(f"run --agent plain.py:agent --queries q.txt -n 4 --model m {judged} --concurrency 1 -q")
+def plain(folder_of_plain: Path, command: Command) -> Command:
+    """The run of `folder_of_plain`, in a copy of the test's own."""
+    shutil.copytree(folder_of_plain / "runs", "runs")
     return command
