@@ -3,7 +3,8 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from harness.cli.app import app
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
+from tests.nursery import OURS
 
 AGENT = """\
 from agents import Agent, function_tool
@@ -67,6 +69,19 @@ def set_out(folder: Path, endpoint: FakeEndpoint) -> dict[str, str]:
     return dict(os.environ) | {"OPENAI_BASE_URL": endpoint.base_url, "COLUMNS": "80"}
 
 
+@contextmanager
+def outside_of_tests(folder: Path, user_folder: Path) -> Generator[None]:
+    """Be in a folder, and in nobody's environment, for what is made once for many tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [n for n in os.environ if n.startswith(OURS)]:
+            patch.delenv(name)
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["harness"])
+        patch.setenv("XDG_STATE_HOME", str(user_folder / "state"))
+        patch.setenv("XDG_CACHE_HOME", str(user_folder / "cache"))
+        yield
+
+
 @pytest.fixture
 def command(
     served: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -91,13 +106,8 @@ def folder_of_plain(served: FakeEndpoint, user_folder: Path, tmp_path_factory: p
     folder = tmp_path_factory.mktemp("plain")
     judged = "--judge-model j --topology round_robin --order both"
     line = f"run --agent plain.py:agent --queries q.txt -n 4 --model m {judged} --concurrency 1 -q"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["harness"])
-        patch.setenv("XDG_STATE_HOME", str(user_folder / "state"))
-        patch.setenv("XDG_CACHE_HOME", str(user_folder / "cache"))
-        environ = {name: value for name, value in set_out(folder, served).items() if not name.startswith("HARNESS_")}
-        assert not app.main(line.split(), standalone_mode=False, obj=environ)
+    with outside_of_tests(folder, user_folder):
+        assert not app.main(line.split(), standalone_mode=False, obj=set_out(folder, served))
     return folder
 
 

@@ -1,6 +1,7 @@
 """What is exported, imported and exported again is the same, and buys no verdict; what does not fit is named."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from harness.archive.reader import RunReader
 from harness.cli.app import app
 from harness.core.errors import UsageError
-from tests.cli.conftest import AGENT, agents, judge
+from tests.cli.conftest import AGENT, agents, judge, outside_of_tests
 from tests.fake_endpoint import FakeEndpoint, Say
 
 Command = Callable[..., str]
@@ -31,25 +32,44 @@ def answers() -> Callable[[Any], Any]:
     return lambda seen: Say(f'{{"number": {next(numbers)}}}') if seen.system == "Structured." else others(seen)
 
 
-@pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    monkeypatch.chdir(tmp_path)
-    Path("agent.py").write_text(AGENT)
-    Path("structured.py").write_text(STRUCTURED)
-    Path("q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\n")
+@pytest.fixture(scope="module")
+def made(user_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, FakeEndpoint]]:
+    """A working folder with a run of each agent, and the endpoint that they were made at."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "structured.py").write_text(STRUCTURED)
+    (folder / "q.txt").write_text("Why 1?\nWhy 2?\nWhy 3?\n")
+    judged = "--judge-model j --topology round_robin --order both --concurrency 1 -q"
     with FakeEndpoint(answers(), judge).serving() as endpoint:
-        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-test-of-export", "COLUMNS": "80"}
+        with outside_of_tests(folder, user_folder):
+            for name in ("agent", "structured"):
+                line = f"run --agent {name}.py:agent --queries q.txt -n 4 --model m {judged}"
+                assert not app.main(line.split(), standalone_mode=False, obj=environ_of(endpoint))
+        yield folder, endpoint
 
-        def run(line: str) -> str:
-            asked = len(endpoint.requests)
-            assert not app.main(line.split(), standalone_mode=False, obj=environ)
-            assert line.startswith("run") or len(endpoint.requests) == asked
-            return capsys.readouterr().out
 
-        for name in ("agent", "structured"):
-            judged = "--judge-model j --topology round_robin --order both --concurrency 1 -q"
-            run(f"run --agent {name}.py:agent --queries q.txt -n 4 --model m {judged}")
-        yield run
+def environ_of(endpoint: FakeEndpoint) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-test-of-export", "COLUMNS": "80"}
+
+
+@pytest.fixture
+def command(
+    made: tuple[Path, FakeEndpoint],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    folder, endpoint = made
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> str:
+        asked = len(endpoint.requests)
+        assert not app.main(line.split(), standalone_mode=False, obj=environ_of(endpoint))
+        assert len(endpoint.requests) == asked
+        return capsys.readouterr().out
+
+    return run
 
 
 def data_of(folder: str) -> dict[str, bytes]:
