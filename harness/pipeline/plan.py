@@ -294,7 +294,7 @@ class NamedAddresses:
             if not any(_same_place(url, agent_url) for agent_url in agent_urls):
                 raise UsageError(
                     f"{option('base_url', without_credentials(url))}: the run's models are at "
-                    f"{', '.join(agent_url or OPENAI_URL for agent_url in agent_urls)}, and `resume` goes on there"
+                    f"{', '.join(agent_url or OPENAI_URL for agent_url in agent_urls)}; `resume` and `fork` go on there"
                 )
         named = _several(self.judge_base_url)
         urls = [member.base_url for member in judge.members]

@@ -17,6 +17,7 @@ from harness.core.errors import UsageError, on_a_line
 RUN_PARTS = ("run_config", "hooks", "session")
 """The parts that have types of the SDK's; the context is whatever the agent's tools read."""
 _FIELDS = frozenset(field.name for field in fields(RunConfig))
+_KEEPERS = {"snapshot": ["context", "call"], "restore": ["context", "state"]}
 _OF_A_SESSION = ("get_items", "add_items", "pop_item", "clear_session")
 
 
@@ -87,11 +88,20 @@ def part_fault(name: str, part: Any) -> str | None:
 
 
 def state_keepers(module: ModuleType) -> dict[str, Any]:
-    """Return `snapshot` and `restore` of an agent's file; one alone is something of the agent's. Raises UsageError."""
-    keepers = {name: getattr(module, name, None) for name in ("snapshot", "restore")}
+    """Return `snapshot(context, call)` and `restore(context, state)` of an agent's file.
+
+    Raises UsageError. One alone is something of the agent's, unless its parameters have these names.
+    """
+    keepers = {name: getattr(module, name, None) for name in _KEEPERS}
     if None in keepers.values():
+        for (name, function), other in zip(keepers.items(), reversed(_KEEPERS), strict=True):
+            if inspect.isfunction(function) and [*inspect.signature(function).parameters] == _KEEPERS[name]:
+                raise UsageError(
+                    f"{module.__file__}: {name!r} keeps or puts back the state outside for `harness fork`, which takes "
+                    f"{other}({', '.join(_KEEPERS[other])}), too: write it beside {name!r}, or rename {name!r}"
+                )
         return {}
-    for (name, function), second in zip(keepers.items(), ("call", "state"), strict=True):
+    for (name, function), (_, second) in zip(keepers.items(), _KEEPERS.values(), strict=True):
         try:
             inspect.signature(cast("Any", function)).bind("context", second)
         except (TypeError, ValueError):

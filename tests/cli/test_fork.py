@@ -27,6 +27,7 @@ def test_a_run_is_forked_shown_and_credited(harness: Harness, tmp_path: Path):
     told = json.loads(done.out)["groups"][0]["rollouts"]
     assert sorted(rollout["branch"]["call"] for rollout in told if "branch" in rollout) == [1, 1]
     assert "a branch of rollout 1 after model call 1" in harness("show", "--rollout", "4").out
+    assert re.search(r"\n4 +a branch of rollout 1 after model call 1 ", harness("why", "0", "4").out)
     assert [rollout["index"] for rollout in credited(harness) if "branch" in rollout] == [3, 4]
     forks = [line.split()[0] for line in harness("ls").out.splitlines() if "fork of" in line]
     assert len(forks) == 1
@@ -56,6 +57,7 @@ def credited(harness: Harness) -> list[dict[str, Any]]:
     ("words", "why"),
     [
         (["--at", "1", "--dry-run", "--judge-base-url", "http://localhost:9/v1"], "takes a judge elsewhere"),
+        (["--at", "1", "--dry-run", "--base-url", "http://localhost:9/v1"], "`resume` and `fork` go on there"),
         (["--at", "90"], "past its end"),
         (["--at", "1", "--budget", "1"], "--budget 1: the first branch"),
         (["--at", "auto"], "give --budget CALLS"),
@@ -100,3 +102,13 @@ def test_a_kill_in_a_fork_loses_the_calls_in_flight_alone(
         assert harness("validate", env=env).code == 0
         assert harness("replay", env=env).code == 0
         assert len(marks(file)) <= 3 + (2 + 1) + 2
+
+
+def test_an_imported_rollout_is_refused_with_why(harness: Harness, tmp_path: Path):
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]
+    (tmp_path / "made.jsonl").write_text(json.dumps({"messages": said}))
+    assert harness("import", "made.jsonl").code == 0
+    refused = harness("fork", "--at", "0")
+    assert refused.code == 2
+    assert "cannot be taken up again: it was imported (" in refused.err
+    assert refused.err.count("error:") == 1

@@ -1,9 +1,10 @@
 """Agents of every kind, what their models reply, and runs of them that are forked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from agents import Agent, Runner, function_tool, handoff
 from agents.mcp import MCPServer
 from mcp.types import CallToolResult, TextContent
@@ -35,6 +36,19 @@ def stepping() -> Callable[[Seen], Reaction]:
         return Say(answers(said)) if done == STEPS else Say(calls=(("note", {"text": f"step {done + 1}"}),))
 
     return reply
+
+
+@pytest.fixture(autouse=True)
+def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be a key, and let no tool have run, in each test of a module that imports this."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
+    RAN.clear()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint(stepping()).serving() as serving:
+        yield serving
 
 
 @function_tool

@@ -2,22 +2,23 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent
+from agents import Agent, set_tracing_disabled
 
 import harness
 from harness.core.errors import HarnessError, UsageError, from_python
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.pipeline.forked_agents import (
-    RAN,
     STEPS,
     answers,
+    endpoint,
     fork,
+    keyed,
     note,
     paid_calls,
     plain,
@@ -26,18 +27,7 @@ from tests.pipeline.forked_agents import (
     stepping,
 )
 
-
-@pytest.fixture(autouse=True)
-def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
-    RAN.clear()
-
-
-@pytest.fixture
-def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(stepping()).serving() as serving:
-        yield serving
-
+__all__ = ["endpoint", "keyed"]
 
 TOOLS = """
 from agents import Agent, RunContextWrapper, function_tool
@@ -120,14 +110,29 @@ def test_what_cannot_be_forked_is_refused_with_the_reason_and_nothing_is_bought(
     assert [path.name for path in tmp_path.iterdir()] == [run.id]
 
 
-def test_an_imported_run_has_nothing_to_fork(endpoint: FakeEndpoint, tmp_path: Path):
-    file = tmp_path / "made.jsonl"
-    file.write_text(
-        json.dumps({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]})
-    )
-    run = harness.import_run(file, runs_dir=tmp_path / "runs")
-    with pytest.raises(UsageError, match="it was imported"):
-        fork(run, plain(), endpoint, at="0")
+DARK = "from agents import set_tracing_disabled; set_tracing_disabled(True); return 'noted'"
+ENDS = "def before_rollout(query, context):\n    raise OSError('no disk')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "settings", "why"),
+    [
+        (TOOLS.format(acts=DARK), {}, "its record is not whole (3 model calls while tracing was off"),
+        (TOOLS.format(acts=SAME) + ENDS, {}, "no model calls of it are recorded"),
+        (TOOLS.format(acts=SAME), {"redact": ["Go on"]}, "was redacted, and its true text is not kept"),
+    ],
+)
+def test_a_rollout_that_is_not_recorded_as_it_was_is_not_forked(
+    endpoint: FakeEndpoint, tmp_path: Path, source: str, settings: dict[str, Any], why: str
+):
+    file = tmp_path / "tools.py"
+    file.write_text(source)
+    run = run_once(file, endpoint, tmp_path / "runs", **settings)
+    set_tracing_disabled(False)
+    endpoint.requests.clear()
+    with pytest.raises(UsageError, match=re.escape(why)):
+        fork(run, file, endpoint, at="1", rollouts=(0,))
+    assert not endpoint.requests
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,21 @@ import pytest
 import harness
 from harness.pipeline.exporting.export import ExportOptions, export_runs
 from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen
-from tests.pipeline.forked_agents import KINDS, RAN, answers, fork, paid_calls, plain, rollouts_of, run_once, stepping
+from tests.pipeline.forked_agents import (
+    KINDS,
+    RAN,
+    answers,
+    endpoint,
+    fork,
+    keyed,
+    paid_calls,
+    plain,
+    rollouts_of,
+    run_once,
+    stepping,
+)
 
-
-@pytest.fixture(autouse=True)
-def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
-    RAN.clear()
-
-
-@pytest.fixture
-def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(stepping()).serving() as serving:
-        yield serving
+__all__ = ["endpoint", "keyed"]
 
 
 @pytest.mark.few(8)
@@ -154,11 +156,17 @@ COMMANDS: dict[str, tuple[Callable[[harness.Run, Path], Any], Any]] = {
     "credit": (lambda made, _: len(made.credit()["rollouts"]), 4),
     "frame": (lambda made, _: len(made.to_frame(credit=True)), 4),
     "show": (lambda made, _: sum("branch" in r for r in made.to_json()["groups"][0]["rollouts"]), 1),
+    "why": (lambda made, _: {side["branch"]["call"] for side in sides_of(made) if "branch" in side}, {3}),
     "report": (lambda made, _: made.write_page().read_text("utf-8").count(">branch of 1<"), 1),
     "resume": (lambda made, _: len(harness.resume_sync(made, plain()).rollouts()), 4),
     "compare": (compared, True),
     "fork again": (lambda made, to: ranked(fork_again(made, to)), 5),
 }
+
+
+def sides_of(run: harness.Run) -> list[dict[str, Any]]:
+    why = run.why(0, 3).as_json()
+    return [why["a"], why["b"]]
 
 
 def ranked(run: harness.Run) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,9 @@ import pytest
 import harness
 from harness.core.errors import UsageError
 from tests.fake_endpoint import FakeEndpoint, Refuse
-from tests.pipeline.forked_agents import STEPS, fork, paid_calls, rollouts_of, run_once, stepping
+from tests.pipeline.forked_agents import STEPS, endpoint, fork, keyed, paid_calls, rollouts_of, run_once
+
+__all__ = ["endpoint", "keyed"]
 
 AGENT = """
 import json
@@ -57,17 +58,6 @@ async def restore(context, state):
     NOTES.write_bytes(state)
     DATABASE.write_bytes(state)
 """
-
-
-@pytest.fixture(autouse=True)
-def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
-
-
-@pytest.fixture
-def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(stepping()).serving() as serving:
-        yield serving
 
 
 def file_of(folder: Path, keepers: str, context: str = "{}") -> Path:
@@ -151,7 +141,7 @@ def test_a_context_that_tools_change_is_forked_where_the_file_puts_it_back(endpo
     for branch in rollouts_of(made)[1:]:
         assert [step.tool_output for step in branch.trajectory.path] == outputs, "also where it was cut off"
     without = tmp_path / "without.py"
-    without.write_text(file.read_text().replace("def restore", "def restored"))
+    without.write_text(file.read_text().replace("def restore", "def restored").replace("def snapshot", "def kept"))
     with pytest.raises(UsageError, match=r"in the agent's file would keep it"):
         fork(run, without, endpoint, at="2")
 
@@ -180,6 +170,9 @@ def test_what_cannot_be_put_back_is_refused_and_nothing_is_bought(
         ),
         ("def snapshot(context, call): ...\n\nrestore = 3", "'restore' must be a function of (context, state)"),
         ("def snapshot(): ...", None),
+        ("def restore(context, order): ...", None),
+        ("def snapshot(context, call): ...", "restore(context, state), too: write it beside 'snapshot'"),
+        ("async def restore(context, state): ...", "snapshot(context, call), too: write it beside 'restore'"),
     ],
 )
 def test_keepers_of_another_signature_are_refused_and_one_alone_is_the_agents_own(

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -22,10 +22,11 @@ from harness.core.records import Rollout
 from tests.conftest import Harness
 from tests.fake_endpoint import Cut, FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.nursery import Born, Nursery
+from tests.pipeline.forked_agents import STEPS, endpoint, keyed
+
+__all__ = ["endpoint", "keyed"]
 
 NO_QUOTA = Refuse(429, "You exceeded your current quota", "insufficient_quota")
-STEPS = 3
-"""Tool calls of a rollout, one after the other; then it answers."""
 
 
 def stepping(cut_at: int | None = None, cut: Reaction = NO_QUOTA) -> Callable[[Seen], Reaction]:
@@ -82,17 +83,6 @@ def only_rollout(folder: Path) -> Rollout:
         (query,) = reader.queries()
         (rollout,) = reader.group(query).rollouts
         return rollout
-
-
-@pytest.fixture(autouse=True)
-def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
-
-
-@pytest.fixture
-def endpoint() -> Iterator[FakeEndpoint]:
-    with FakeEndpoint(stepping()).serving() as serving:
-        yield serving
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])

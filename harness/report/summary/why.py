@@ -217,6 +217,7 @@ def _side(pair: ChosenPair, index: int) -> why_records.PairSide:
         failure=rollout.failure.kind if rollout.failure else None,
         explanation=ranked.explanation,
         files=rollout.trajectory.files,
+        branch=rollout.branch,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from harness.core.branch_point import BranchPoint
 from harness.core.errors import counted
 from harness.core.rankings import Signal
 from harness.core.records import Query, Role, Step
@@ -141,11 +142,14 @@ class PairSide:
     """Why a listwise judge scored it so."""
     files: tuple[ChangedFile, ...] = ()
     """What became of the files in its workspace."""
+    branch: BranchPoint | None = None
+    """Where it was taken up from another rollout; None for a rollout from its beginning."""
 
     @property
     def name(self) -> str:
-        """What a sentence calls the side: `rollout 3`, with a word for the anchor."""
-        return f"rollout {self.index}" + (" (anchor)" if self.role == "anchor" else "")
+        """What a sentence calls the side: `rollout 3`, with words for the anchor and for a branch."""
+        words = self.branch.role if self.branch else self.role if self.role == "anchor" else ""
+        return f"rollout {self.index}" + (f" ({words})" if words else "")
 
     def as_json(self) -> dict[str, Any]:
         """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
@@ -154,6 +158,10 @@ class PairSide:
         shown = asdict(self) | {"files": [file.model_dump(mode="json") for file in self.files]}
         if not self.files:
             del shown["files"]
+        if self.branch:
+            shown["branch"] = self.branch.model_dump(mode="json")
+        else:
+            del shown["branch"]
         return shown | {"place": place, "shared": self.place.startswith("=")}
 
 

@@ -36,7 +36,13 @@ def _standing(why: PairExplanation, width: int) -> Iterator[Text]:
         yield visible_text(as_sentence(lead))
     columns = [Column(why.score_name, 3, right=True) if column.name == "score" else column for column in _SIDES]
     rows = (
-        (str(s.index), s.role, s.place, fixed(s.score) or "–", f"failed: {s.failure}" if s.failure else "ok")
+        (
+            str(s.index),
+            s.branch.words if s.branch else s.role,
+            s.place,
+            fixed(s.score) or "–",
+            f"failed: {s.failure}" if s.failure else "ok",
+        )
         for s in (why.a, why.b)
     )
     yield from table_lines(columns, rows, width)
