@@ -41,6 +41,8 @@ class BranchPoint(BaseModel):
     """Whether the tools of these calls ran again; else they gave what they had given."""
     restored: bool = Field(default=False, exclude_if=not_)
     """Whether the agent's file put the state outside back (`restore`) from what it had kept of it (`snapshot`)."""
+    sandboxes: bool = Field(default=False, exclude_if=not_)
+    """Whether its sandboxes began with the files that the rollout's held there."""
     edit: Edit | None = Field(default=None, exclude_if=_is_none)
     """What a person changed of the last of these calls."""
 

@@ -16,6 +16,7 @@ from harness.ranking.fork_points import auto_points, parted_points
 from harness.report.summary.credit import RunCredit
 from harness.report.summary.why import judged_ranking
 from harness.rollouts.packed_calls import unpack_plain
+from harness.rollouts.snapshots import NOTHING_KEPT, KeptState, unpack_state
 from harness.rollouts.states import state_names
 
 _NO_FUNCTION = frozenset({"apply_patch", "computer", "custom_tool", "local_shell", "shell"})
@@ -101,10 +102,13 @@ class _Recorded:
 
     rollout: Rollout
     calls: Sequence[tuple[dict[str, Any], dict[str, Any]]]
+    get: Callable[[str], str]
+    """Finds a text of the archive."""
 
     @cached_property
     def states(self) -> tuple[str, ...]:
-        return state_names((request for request, _ in self.calls), self.rollout.calls)
+        made, folders = self.rollout.calls, self.rollout.temporary_folders
+        return state_names((request for request, _ in self.calls), made, temporary=folders)
 
     def items(self, at: int) -> list[dict[str, Any]]:
         """Return the items of a reply."""
@@ -121,13 +125,15 @@ class _Recorded:
         """Return the branch that goes on after `at` calls."""
         made = {call.raw: call for call in self.rollout.calls if call.raw is not None}
         new = [made[raw] for raw in range(at, len(self.calls)) if raw in made]
+        kept = self._kept(at, rules)
         branch = BranchPoint(
             run=self.rollout.run,
             rollout=self.rollout.index,
             call=at,
             prefix=digest(self.calls[:at]),
             live_tools=rules.live_tools,
-            restored=restores and self._is_restored(at, rules),
+            restored=restores and bool(kept.by_file),
+            sandboxes=bool(kept.sandboxes),
             edit=edit and self._edited(edit),
         )
         first = new[0].usage if new else None
@@ -153,15 +159,17 @@ class _Recorded:
             raise UsageError(f"{which} called {names}: `tool` names the one whose output it is")
         return edit.model_copy(update={"call_id": str(chosen[0].get("call_id"))})
 
-    def _is_restored(self, at: int, rules: ForkRules) -> bool:
-        """Return whether a branch after `at` calls takes the state outside from what was kept of it."""
-        return not rules.live_tools and any(made.raw == at and made.snapshot for made in self.rollout.calls)
+    def _kept(self, at: int, rules: ForkRules) -> KeptState:
+        """Return what a branch after `at` calls may take of the state outside from what was kept of it."""
+        names = [made.snapshot for made in self.rollout.calls if made.raw == at and made.snapshot]
+        return unpack_state(self.get(names[0]), names[0]) if names and not rules.live_tools else NOTHING_KEPT
 
     def why_not(self, at: int, rules: ForkRules, edit: EditAsked | None, *, restores: bool) -> str | None:
         """Return why the rollout cannot be taken up after `at` calls; None where it can."""
         if at > len(self.calls) or (at == len(self.calls) and not edit):
             return f"it has {counted(len(self.calls), 'model call')}, and that is past its end"
-        if restores and self._is_restored(at, rules):
+        kept = self._kept(at, rules)
+        if restores and kept.by_file:
             return None
         types = {str(item.get("type")) for place in range(at) for item in self.items(place)}
         if f"{_AT_SERVER}_call" in types:
@@ -169,14 +177,14 @@ class _Recorded:
         why, changed = None, self.rollout.state_changed
         if used := sorted(name for name in _NO_FUNCTION if f"{name}_call" in types):
             why = f"what its tool {used[0]} did is not in the record"
-        elif self.rollout.trajectory.files:
+        elif self.rollout.trajectory.files and not kept.sandboxes:
             why = "its tools changed files in a sandbox"
         elif changed is not None and changed <= at:
             why = f"a tool changed its context, or files, after model call {changed}"
         if why is None or rules.live_tools or not at:
             return None
-        kept = self.rollout.snapshot_error if restores else f"{_KEEPERS} in the agent's file would keep it"
-        return f"{why}; {switch('live_tools')} runs its tools again; {kept or 'no snapshot was kept there'}"
+        instead = f"{_KEEPERS} in the agent's file would keep it"
+        return f"{why}; {switch('live_tools')} runs its tools again; {self.rollout.snapshot_error or instead}"
 
 
 def plan_fork(reader: RunReader, rules: ForkRules, *, restores: bool = False) -> ForkPlan:
@@ -234,7 +242,7 @@ def _recorded(reader: RunReader, query: Query, rules: ForkRules, left_out: Count
             left_out[f"rollout {index} cannot be taken up again: {reason}"] += 1
         else:
             name, texts = str(rollout.raw_calls), reader.blobs
-            yield _Recorded(rollout, unpack_plain(texts.get(name), texts.get, texts.place(name)))
+            yield _Recorded(rollout, unpack_plain(texts.get(name), texts.get, texts.place(name)), texts.get)
 
 
 def _never(rollout: Rollout) -> str | None:

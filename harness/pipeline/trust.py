@@ -86,16 +86,15 @@ class Trust:
         """Raise UsageError where an agent cannot be given what branches begin with, or should not be."""
         if branches and not agent.replayable:
             raise errors.UsageError(f"agent {agent.name!r} says REPLAYABLE = False: no branch can be taken up with it")
-        if not any(branch.restored for of_query in branches.values() for branch in of_query):
-            return
-        if agent.restore is None:
+        every = [branch for of_query in branches.values() for branch in of_query]
+        if agent.restore is None and any(branch.restored for branch in every):
             raise errors.UsageError(
                 f"agent {agent.name!r} has no restore(context, state), which its branches begin with"
             )
-        if not self.is_given:
+        if not self.is_given and any(branch.restored or branch.sandboxes for branch in every):
             raise errors.UsageError(
                 f"run {errors.quoted(self.run)}, of which this machine has no record, would hand what is in it to "
-                f"`restore` of the agent's file: {errors.switch('trust_archive')} lets it"
+                f"`restore` of the agent's file, or to its sandbox: {errors.switch('trust_archive')} lets it"
             )
 
     @property

@@ -39,9 +39,10 @@ from harness.rollouts.recorder import (
 )
 from harness.rollouts.run_context import RunContext
 from harness.rollouts.run_options import refuse_two_servers, what_became
-from harness.rollouts.sandboxes import Workspaces, at_usual_place, sandboxes_in
+from harness.rollouts.sandboxes import Workspaces, sandboxes_in
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
-from harness.rollouts.snapshots import StateOutside
+from harness.rollouts.snapshots import NOTHING_KEPT, StateOutside
+from harness.rollouts.states import at_usual_place
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
 from harness.rollouts.variation import dealt, refused_words, sampling_for, vary_in, with_variant
@@ -74,10 +75,10 @@ class Attempt:
 
     @cached_property
     def state_outside(self) -> StateOutside:
-        """What the agent's file keeps of it."""
-        due = self.before.start.snapshot if self.before and self.before.start else None
+        """What is kept of it."""
+        due = self.before.start.snapshot if self.before and self.before.start else NOTHING_KEPT
         context, run_context = (lambda: self.scope.context), self.run_context
-        return StateOutside(run_context.loaded, self.recorder, run_context.store, context, due)
+        return StateOutside(run_context.loaded, self.recorder, run_context.store, context, self.workspaces, due.by_file)
 
     @property
     def role(self) -> Role:
@@ -129,18 +130,24 @@ class Attempt:
     def keep_as_it_comes(self) -> Keeper:
         """Have what this attempt gets kept as it comes, and given what the one before had. Returns who keeps it."""
         recorder, hooks, before = self.recorder, self.recorder.hooks, self.before
-        recorder.state_outside = self.state_outside if self.run_context.loaded.snapshot else None
+        recorder.state_outside, start = self.state_outside, before.start if before else None
+        self.workspaces.begin_with = start.snapshot.sandboxes if start else ()
 
         def state() -> Any:
             own, context = self.run_context.own_state(), self.scope.context
             return context if own is None else (context, own)
 
-        keeper = Keeper(recorder, self.run_context.store, self.query.id, self.index, self.trace_id, state, self.packed)
+        def acts() -> bool:
+            return bool(self.workspaces or (start and start.snapshot.by_file))
+
+        whose = self.query.id, self.index, self.trace_id
+        keeper = Keeper(recorder, self.run_context.store, *whose, state, self.packed, acts)
         recorder.kept, hooks.began, hooks.ended = keeper.replied, keeper.began, keeper.ended
         if before:
             keeper.had.start = before.start
             redact = self.run_context.store.redact
-            keeper.before_s, recorder.give_again = before.elapsed_s, GivenAgain(before, hooks, redact).reply
+            given = GivenAgain(before, hooks, redact, self.workspaces.temporary)
+            keeper.before_s, recorder.give_again = before.elapsed_s, given.reply
             recorder.before_call = self._before_call
         return keeper
 
@@ -265,9 +272,10 @@ class Attempt:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept
         failed = rollout.status == "failed"
         self.run_context.progress.kept("rollouts", rollout.usage, rollout.price_usd, failed=failed)
-        for error in filter(None, (rollout.clean_up_error, rollout.verify_error, rollout.snapshot_error)):
-            self.run_context.progress.note(f"rollout {self.index}: {error}")
         noted, loaded = self.run_context.noted, self.run_context.loaded
+        of_file = rollout.snapshot_error if loaded.snapshot else None  # of a sandbox it is seldom missed
+        for error in filter(None, (rollout.clean_up_error, rollout.verify_error, of_file)):
+            self.run_context.progress.note(f"rollout {self.index}: {error}")
         if self.recorder.hooks.read_no_context and loaded.context is None and NO_CONTEXT not in noted:
             noted.add(NO_CONTEXT)
             self.run_context.progress.note(f"a tool of agent {loaded.name!r} failed: {NO_CONTEXT}")

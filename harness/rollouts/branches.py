@@ -19,7 +19,7 @@ from harness.rollouts.checkpoints import Attempted, BranchStart
 from harness.rollouts.model_request import sent_output
 from harness.rollouts.raw import RawCall, unpack, unpack_tokens
 from harness.rollouts.recorder import RecordedCall
-from harness.rollouts.snapshots import unpack_state
+from harness.rollouts.snapshots import NOTHING_KEPT, KeptState, unpack_state
 
 
 def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchStart:
@@ -42,13 +42,12 @@ def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchSt
         else:
             outputs[len(calls) - 1, str(edit.call_id)] = _just_now(edit.output)
     next_requests = () if branch.edit else [call.request for call in raw[branch.call :]]
-    name = made[branch.call].snapshot if branch.restored and branch.call in made else None
-    if branch.restored and name is None:
+    name = made[branch.call].snapshot if branch.call in made else None
+    kept = unpack_state(texts.get(name), texts.place(name)) if name else NOTHING_KEPT
+    if (branch.restored and not kept.by_file) or (branch.sandboxes and not kept.sandboxes):
         raise ArchiveDamaged(f"{reader.folder}/run.json: a branch restores a state of which there is no snapshot")
-    snapshot = name and texts.get(name)
-    if snapshot:
-        unpack_state(snapshot, texts.place(str(name)))
-    return BranchStart(branch, rollout.recipe, calls, outputs, snapshot, next_requests)
+    state = KeptState(kept.by_file if branch.restored else (), kept.sandboxes if branch.sandboxes else ())
+    return BranchStart(branch, rollout.recipe, calls, outputs, state, next_requests, rollout.temporary_folders)
 
 
 def gone_on(start: BranchStart, had: Attempted) -> Attempted:

@@ -33,7 +33,8 @@ from harness.rollouts.model_calls import PackedCalls
 from harness.rollouts.model_request import Scrub, as_archived, as_returned, first_change, input_items, likeness
 from harness.rollouts.raw import RawCall, pack_tokens, unpack, unpack_tokens
 from harness.rollouts.recorder import BeginsAnew, CannotBranch, RecordedCall, Recorder
-from harness.rollouts.sandboxes import at_usual_place
+from harness.rollouts.snapshots import NOTHING_KEPT, KeptState
+from harness.rollouts.states import at_usual_place
 from harness.rollouts.steps import spans_around
 
 OF_THE_REQUEST = frozenset({"BadRequestError", "UnprocessableEntityError"})
@@ -52,10 +53,12 @@ class BranchStart:
     """Those that are given again."""
     outputs: Mapping[tuple[int, str], ToolOutput] = field(default_factory=dict[tuple[int, str], ToolOutput])
     """As `Attempted.outputs`; none where the tools run again."""
-    snapshot: str | None = None
-    """The state outside that `restore` puts back; None for none."""
+    snapshot: KeptState = NOTHING_KEPT
+    """The state outside that is put back."""
     next_requests: Sequence[Mapping[str, Any]] = ()
     """Of which the first that is bought must be one; none where any may come, after an edit."""
+    temporary: Sequence[str] = ()
+    """The temporary folders of the rollout's own."""
 
     def attempted(self) -> "Attempted":
         """Return what an attempt before would have had that was cut off here."""
@@ -114,6 +117,8 @@ class Keeper:
     state: Callable[[], Any]
     """Returns what tools may change that no request shows: the rollout's context, files of its own."""
     packed: PackedCalls
+    acts_outside: Callable[[], bool]
+    """Tells whether tools of a branch change what another attempt does not find: a sandbox, a state put back."""
     before_s: float = 0.0
     """How long the attempts before had taken."""
     had: Attempted = field(default_factory=Attempted)
@@ -153,7 +158,7 @@ class Keeper:
         asks = isinstance(tool, FunctionTool) and self._has_asked(span)
         if place is None or self.recorder.fatal or asks or not isinstance(tool, FunctionTool) or is_agent(tool):
             return
-        acts_outside = self.had.start and self.had.start.snapshot and not self.had.calls[place].is_prefix
+        acts_outside = self.had.start and self.acts_outside() and not self.had.calls[place].is_prefix
         if self._is_open and (acts_outside or self._began_as is None or self._began_as != _state_of(self.state())):
             self._is_open, self.recorder.state_changed = False, self.had.calls[place]
         if self._is_open and (sent := _as_sent(call_id, tool, output)) is not None:
@@ -211,10 +216,17 @@ class Keeper:
 class GivenAgain:
     """Gives a new attempt what the one before had, for as long as the attempt asks for it."""
 
-    def __init__(self, before: Attempted, hooks: ToolHooks, redact: Scrub) -> None:
-        """Give again what `before` had; `hooks` are told of tool calls that do not run. What was kept is redacted."""
-        self._before, self._hooks = before, hooks
-        self._scrub: Scrub = (lambda text: at_usual_place(redact(text))) if before.start else str
+    def __init__(self, before: Attempted, hooks: ToolHooks, redact: Scrub, temporary: Sequence[str] = ()) -> None:
+        """Give again what `before` had; `hooks` are told of tool calls that do not run. What was kept is redacted.
+
+        `temporary`: the temporary folders of the new attempt, as they come.
+        """
+        self._before, self._hooks, start = before, hooks, before.start
+
+        def scrub(text: str) -> str:
+            return at_usual_place(redact(at_usual_place(text, temporary)), start.temporary if start else ())
+
+        self._scrub: Scrub = scrub if start else str
         self._requests = [as_archived(call.request, self._scrub) for call in before.calls]
         self._unused = list(range(len(before.calls)))
         expected = before.start.next_requests if before.start and before.is_fresh else ()
@@ -250,7 +262,10 @@ class GivenAgain:
         self._unused.remove(same)
         tools[:] = [self._stub(tool, same) for tool in tools]  # the SDK runs the tools of that list
         span = get_current_span()
-        return replace(call, parent_span=span and span.span_id, is_kept=True, response=copy.deepcopy(call.response))
+        start = self._before.start
+        request = request if start and start.temporary else call.request  # then it names folders of this attempt
+        given = replace(call, request=request, response=copy.deepcopy(call.response))
+        return replace(given, parent_span=span and span.span_id, is_kept=True)
 
     def _difference(self, now: Mapping[str, Any]) -> str:
         """Return in words how a request differs first from the recorded one that is most like it."""

@@ -24,7 +24,7 @@ from harness.rollouts.agent_code import AgentRaised, RaisedBy, misuses_sdk, rais
 from harness.rollouts.approval_gate import Approver, ToolHooks, gated
 from harness.rollouts.capture import WireReply
 from harness.rollouts.model_request import input_items
-from harness.rollouts.sandboxes import at_usual_place
+from harness.rollouts.states import at_usual_place
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Recorder:
     before_call: Callable[[RecordedCall], None] = lambda _: None
     """Called before a model is asked. What it raises ends the rollout."""
     state_outside: "OutsideState | None" = None
-    """Keeps the state outside, and puts it back, where the agent's file does."""
+    """Keeps the state outside, and puts it back."""
     state_changed: RecordedCall | None = None
     """The call that asked for the first tool that changed what no request shows, if any did."""
     no_thread: bool = False

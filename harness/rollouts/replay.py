@@ -34,13 +34,13 @@ from harness.rollouts.recording import Recording, ReplayModel
 from harness.rollouts.run_options import as_config, merged
 from harness.rollouts.sandboxes import (
     Workspaces,
-    at_usual_place,
     go_on_beside_others,
     sandbox_agents,
     sandboxes_in,
     unguarded,
 )
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
+from harness.rollouts.states import at_usual_place
 from harness.rollouts.variation import with_variant
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import copy
+import io
 import os
-import re
 import secrets
 import shutil
 import sys
@@ -31,16 +31,12 @@ from harness.core.workspace_files import ChangedFile, FileChange, FileState, cha
 from harness.rollouts import sandbox_watcher
 from harness.rollouts.graph import in_sight
 from harness.rollouts.lifecycle import ProcessGuard, set_within
-from harness.rollouts.workspace_scan import WorkspaceTooLarge, restore, scan_folder, scan_tar
+from harness.rollouts.states import PLACE, SANDBOXES, at_usual_place
+from harness.rollouts.workspace_scan import PackedFiles, WorkspaceTooLarge, pack_changes, restore, scan_folder, scan_tar
 
 _LOCAL = "unix_local"
 _USUAL_ROOT: str = Manifest.model_fields["root"].default
-_PREFIX = "harness-sandboxes-"
 _CLOSING_S = 30.0
-_PLACE = re.compile(rf"[^\s\"'`=:;,()\[\]{{}}<>|]*/{_PREFIX}[a-z0-9_]{{8}}/[0-9a-f]{{8}}")
-
-_OF_COMMAND = re.compile(r"\AChunk ID: [0-9a-f]{6}\nWall time: [0-9.]+ seconds\n")
-"""What the SDK writes before the output of a command."""
 
 
 def sandbox_agents(agent: Any) -> list[SandboxAgent[Any]]:
@@ -75,18 +71,6 @@ def go_on_beside_others(agent: Any) -> None:
         each._sandbox_concurrency_guard = _NoGuard()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
-def at_usual_place(text: str, temporary: Sequence[str] = ()) -> str:
-    """Return a text of which two workspaces make no difference.
-
-    Each rollout's own workspace has the name that all have elsewhere, its `temporary` folders go by their numbers, and
-    a command's output has no random number and no time before it.
-    """
-    text = _PLACE.sub(_USUAL_ROOT, text) if _PREFIX in text else text
-    for number, folder in enumerate(temporary, 1):
-        text = re.sub(rf"{re.escape(folder)}(?![\w-])", f"/temporary/{number}", text) if folder in text else text
-    return _OF_COMMAND.sub("", text)
-
-
 def _local_client() -> BaseSandboxClient[Any]:
     """Return the client that needs nothing but this machine. Raises UsageError where there is none."""
     try:
@@ -105,6 +89,8 @@ class _Workspace:
     is_open: bool = True
     before: dict[str, FileState] | None = None
     changed: Sequence[FileChange] = ()
+    last: PackedFiles | None = None
+    """What there was of one that has ended."""
 
     @property
     def root(self) -> Path:
@@ -114,13 +100,32 @@ class _Workspace:
     def is_local(self) -> bool:
         return self.client.backend_id == _LOCAL
 
+    @property
+    def skipped(self) -> set[str]:
+        return {path.as_posix() for path in self.session.state.manifest.ephemeral_persistence_paths()}
+
     async def files(self) -> dict[str, FileState]:
         """Return the files as they are now. Raises WorkspaceTooLarge."""
-        skipped = {path.as_posix() for path in self.session.state.manifest.ephemeral_persistence_paths()}
         if self.is_local:
-            return await asyncio.to_thread(scan_folder, self.root, skipped, self.before)
+            return await asyncio.to_thread(scan_folder, self.root, self.skipped, self.before)
         file: Any = await self.session.persist_workspace()
-        return await asyncio.to_thread(scan_tar, file, skipped, self.before)
+        return await asyncio.to_thread(scan_tar, file, self.skipped, self.before)
+
+    async def packed(self) -> PackedFiles:
+        """Return what the files are now. Raises ValueError where that cannot be kept, WorkspaceTooLarge."""
+        if self.last:
+            return self.last
+        if not self.is_local or self.before is None:
+            raise ValueError("it is not of this machine")
+        if [*sandbox_watcher.processes_in(str(self.root))]:
+            raise ValueError("a process ran on in it")
+        return await asyncio.to_thread(pack_changes, self.root, self.skipped, self.before)
+
+    async def put_back(self, packed: PackedFiles) -> None:
+        """Let a workspace that has just begun hold what another did."""
+        gone = [ChangedFile(path=path, change="removed") for path in packed.gone]
+        await asyncio.to_thread(restore, self.root, gone, str)
+        await self.session.hydrate_workspace(io.BytesIO(packed.tar))
 
 
 @dataclass
@@ -135,7 +140,19 @@ class Workspaces:
     """Why the files cannot be kept."""
     temporary: list[str] = field(default_factory=list[str])
     """The temporary folders of the sandboxes, such as those granted to them, which an app may make for each rollout."""
+    begin_with: Sequence[PackedFiles] = ()
+    """Of a branch: how each of its workspaces begins, as `packed` of its rollout gave it."""
     _made: dict[UUID, _Workspace] = field(default_factory=dict[UUID, _Workspace])
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any yet."""
+        return bool(self._made)
+
+    async def packed(self) -> list[PackedFiles]:
+        """Return what each workspace holds now, in order. Raises ValueError with why not, WorkspaceTooLarge."""
+        if sum(each.is_open for each in self._made.values()) > 1:
+            raise ValueError("two were open at once")
+        return [await each.packed() for each in self._made.values()]
 
     def given_to(self, run_config: RunConfig) -> RunConfig:
         """Return a run's configuration with sandboxes of the rollout's own. Raises UsageError for what is shared."""
@@ -168,7 +185,7 @@ class Workspaces:
         if before is None:
             manifest, temporary = session.state.manifest, Path(tempfile.gettempdir())
             folders = [manifest.root, *(grant.path for grant in manifest.extra_path_grants)]
-            self.temporary += [f for f in folders if Path(f).is_relative_to(temporary) and not _PLACE.match(f)]
+            self.temporary += [f for f in folders if Path(f).is_relative_to(temporary) and not PLACE.match(f)]
         workspace = _Workspace(session, client, before=before and before.before)
         self._made[session.state.session_id] = workspace
 
@@ -192,6 +209,8 @@ class Workspaces:
         files = [file for file in self.recorded or () if file.workspace == number]
         if workspace.is_local:
             await asyncio.to_thread(restore, workspace.root, files, self.get)
+        for packed in self.begin_with[number : number + 1]:
+            await workspace.put_back(packed)
 
     async def _capture(self, workspace: _Workspace) -> None:
         """Take what became of the files, once nothing works on them any more."""
@@ -201,6 +220,8 @@ class Workspaces:
             try:
                 await workspace.session.pty_terminate_all()
                 await self._kill(workspace)
+                with suppress(ValueError, WorkspaceTooLarge):
+                    workspace.last = await workspace.packed()
                 workspace.changed = [*changes(workspace.before, await workspace.files())]
             except Exception as exc:  # noqa: BLE001 - as above
                 self._note(exc)
@@ -361,7 +382,7 @@ def _folder() -> Path:
     """Return this process's folder of workspaces. A watcher removes it, and ends what runs there, after the process."""
     folder = _made.get(os.getpid())
     if folder is None or not folder.is_dir():
-        folder = _made[os.getpid()] = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+        folder = _made[os.getpid()] = Path(os.path.realpath(tempfile.mkdtemp(prefix=SANDBOXES)))
         watched, _ = os.pipe()  # the other end stays open for as long as this process lives
         command = [sys.executable, "-I", "-S", sandbox_watcher.__file__, str(folder)]
         nowhere: Iterable[Any] = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]

@@ -1,12 +1,13 @@
 """States: what a rollout's model was about to see, by names that are equal where two rollouts were shown the same.
 
 What sampling alone decides is left out of a request: the ids of calls and items, the spaces around a text and in the
-arguments of a call.
+arguments of a call. So is what a workspace of a rollout's own brings into it.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from harness.core.records import ModelCall
@@ -17,19 +18,42 @@ _SAYS_NOTHING = frozenset({"id", "status", "provider_data", "logprobs"})
 _ASKED_FOR = frozenset({"function_call", "custom_tool_call"})
 """The calls whose results are items of their own; a hosted tool's result is in its call."""
 _FIXED = ("instructions", "tools", "handoffs", "output_schema")
+SANDBOXES = "harness-sandboxes-"
+"""What the folder of a process's workspaces is called, before chance goes on."""
+PLACE = re.compile(rf"[^\s\"'`=:;,()\[\]{{}}<>|]*/{SANDBOXES}[a-z0-9_]{{8}}/[0-9a-f]{{8}}")
+"""A workspace of a rollout's own."""
+_USUAL_ROOT = "/workspace"
+_OF_COMMAND = re.compile(r"\AChunk ID: [0-9a-f]{6}\nWall time: [0-9.]+ seconds\n")
+"""What the SDK writes before the output of a sandbox's command."""
 _LENGTH = 16
 """Hexadecimal digits of a state's name."""
 
 
+def at_usual_place(text: str, temporary: Sequence[str] = ()) -> str:
+    """Return a text of which two workspaces make no difference.
+
+    Each rollout's own workspace has the name that all have elsewhere, its `temporary` folders go by their numbers, and
+    a command's output has no random number and no time before it.
+    """
+    text = PLACE.sub(_USUAL_ROOT, text) if SANDBOXES in text else text
+    for number, folder in enumerate(temporary, 1):
+        text = re.sub(rf"{re.escape(folder)}(?![\w-])", f"/temporary/{number}", text) if folder in text else text
+    return _OF_COMMAND.sub("", text)
+
+
 def state_names(
-    requests: Iterable[Mapping[str, Any]], made: Iterable[ModelCall], by: StateBy = "requests"
+    requests: Iterable[Mapping[str, Any]],
+    made: Iterable[ModelCall],
+    by: StateBy = "requests",
+    temporary: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the name of the state before each of a rollout's model calls, in the order in which the calls began.
 
     `made` tells which calls an agent made that was used as a tool: its states lie within that of the outer call.
+    `temporary`: the folders of the rollout's own, as for `at_usual_place`.
     """
     outer = {call.raw: call.within_raw for call in made if call.raw is not None}
-    items, names = _Items(), list[str]()
+    items, names = _Items(temporary), list[str]()
     for at, request in enumerate(requests):
         content = request["input"]
         items.show([content] if isinstance(content, str) else cast("list[Any]", content))
@@ -42,7 +66,8 @@ def state_names(
 class _Items:
     """The input items of one request after the other, of which each mostly goes on from the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, temporary: Sequence[str]) -> None:
+        self._temporary = temporary
         self._items: list[Any] = []
         self._numbers: dict[str, int] = {}
         self._tools: dict[str, str] = {}
@@ -79,6 +104,7 @@ class _Items:
         if isinstance(value, str):
             if key == "call_id":
                 return self._numbers.setdefault(value, len(self._numbers))
+            value = at_usual_place(value, self._temporary)
             return plain_arguments(value) if key == "arguments" else value.strip()
         if isinstance(value, list):
             return [self._plain(each) for each in cast("list[Any]", value)]
@@ -91,7 +117,8 @@ class _Items:
         """Return a hash of all of a request but its items, which mostly stays the same."""
         parts = [request.get(name) for name in _FIXED]
         if not self._parts or any(a is not b for a, b in zip(parts, self._parts, strict=True)):
-            self._parts, self._hashed = parts, _hash(parts)
+            text = json.dumps(parts, sort_keys=True, default=str)
+            self._parts, self._hashed = parts, _hash(at_usual_place(text, self._temporary))
         return self._hashed
 
 

@@ -1,6 +1,7 @@
 """Reading the files of a workspace, and writing recorded ones into one. No link is followed, and no mount entered."""
 
 import hashlib
+import io
 import os
 import stat
 import tarfile
@@ -8,13 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from harness.core.unicode import valid_unicode
 from harness.core.workspace_files import ChangedFile, FileState, bytes_of
 
 MOST_BYTES, MOST_FILES = 16 << 20, 2000
 """Of the files that a rollout made or changed, and how many of them there may be."""
+MOST_PACKED = 1 << 20
+"""Bytes of a tar of them, as it is kept before each model call."""
 _MOST_READ = 50_000
 """Files that a workspace may have."""
 _REMEMBERED, _MOST_REMEMBERED = 1 << 18, 4096
@@ -83,6 +86,40 @@ def scan_tar(
             elif member.isfile() and path not in skipped and (content := tar.extractfile(member)):
                 found.add(path, partial(read, content, member.size, ()), member.size)
     return found.states
+
+
+class PackedFiles(NamedTuple):
+    """What a workspace holds that is not as it began."""
+
+    tar: bytes
+    gone: tuple[str, ...]
+    """The files that are no longer there."""
+
+
+def pack_changes(root: Path, skipped: Collection[str], before: Mapping[str, FileState]) -> PackedFiles:
+    """Return what a folder holds that is not as it was `before`, by the times of files, but for the `skipped` paths.
+
+    Raises WorkspaceTooLarge.
+    """
+    file, there = io.BytesIO(), set[str]()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+
+        def changed(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+            getattr(tar, "inodes").clear()  # noqa: B009 - else a second name of a file would be a link to the first
+            name = str(PurePosixPath(member.name))
+            path, s = valid_unicode(name), (root / name).lstat()
+            if path in skipped or not (member.isfile() or member.isdir() or member.issym()):
+                return None
+            there.add(path)
+            was = before.get(path)
+            if member.isfile() and was and was.stamp == (s.st_mtime_ns, s.st_ctime_ns, s.st_ino):
+                return None
+            if file.tell() + member.size > MOST_PACKED:
+                raise WorkspaceTooLarge(f"what changed in it takes more than {MOST_PACKED >> 20} MB")
+            return member
+
+        tar.add(root, arcname=".", filter=changed)
+    return PackedFiles(file.getvalue(), tuple(sorted({*before} - there)))
 
 
 def _opened(name: str, at: int, read: Callable[[IO[bytes], int, tuple[int, ...]], FileState], stamp: Any) -> FileState:

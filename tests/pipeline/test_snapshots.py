@@ -156,7 +156,7 @@ def test_what_cannot_be_put_back_is_refused_and_nothing_is_bought(
     with pytest.raises(UsageError, match=r"restore raised OSError: full"):
         fork(run, file, endpoint, at="2")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    with pytest.raises(UsageError, match=r"would hand what is in it to `restore` of the agent's file: trust_archive"):
+    with pytest.raises(UsageError, match=r"what is in it to `restore` of the agent's file, or to its sandbox: trust_"):
         fork(run, file, endpoint, at="2")
     assert not endpoint.requests
 

@@ -107,7 +107,7 @@ def test_resume_goes_on_from_the_replies_and_runs_no_tool_again(endpoint: FakeEn
 
 
 def test_the_record_is_that_of_a_rollout_that_was_never_cut_off_and_replays(endpoint: FakeEndpoint, tmp_path: Path):
-    agent = NotingAgent()
+    agent, endpoint.agent = NotingAgent(), stepping()
     harness.run_sync(
         agent.agent,
         ["Go on?"],

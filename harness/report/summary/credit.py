@@ -314,7 +314,8 @@ class RunCredit:
         able = [rollout for rollout in group.rollouts if rollout.index in calls]
         chosen = [ends.entrants.index(rollout.index) for rollout in able]
         margins = GroupMargins(ends.margins.means[chosen], ends.margins.covariance[np.ix_(chosen, chosen)])
-        states = [state_names((request for request, _ in calls[r.index]), r.calls, self._by) for r in able]
+        by = self._by
+        states = [state_names((q for q, _ in calls[r.index]), r.calls, by, r.temporary_folders) for r in able]
         replayed = [rollout.branch.call if rollout.branch else 0 for rollout in able]
         graph = path_graph(states, replayed)
         return GroupPaths(able, calls, states, graph, margins, self._spreads[ends.worth], without)

@@ -155,13 +155,9 @@ class PairSide:
         """Return it with `place` as a number, None without one, and `shared`: whether others have the same place."""
         number = self.place.removeprefix("=")
         place = int(number) if number.isdecimal() else None
-        shown = asdict(self) | {"files": [file.model_dump(mode="json") for file in self.files]}
-        if not self.files:
-            del shown["files"]
-        if self.branch:
-            shown["branch"] = self.branch.model_dump(mode="json")
-        else:
-            del shown["branch"]
+        files, branch = [file.model_dump(mode="json") for file in self.files], self.branch
+        given = {"files": files, "branch": branch and branch.model_dump(mode="json")}
+        shown = {name: value for name, value in (asdict(self) | given).items() if value or name not in given}
         return shown | {"place": place, "shared": self.place.startswith("=")}
 
 
