@@ -14,6 +14,7 @@ judged trajectories of equal calls.
 """
 
 import argparse
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +27,8 @@ from harness.ranking.fork_points import auto_points
 from harness.ranking.path_graph import PathGraph, path_graph
 
 WORLDS, POLICIES = ("one", "early", "few", "even", "equal"), ("everywhere", "auto")
-ERRORS = {"sharp": 0.19, "noisy": 0.45}
+ERRORS, SPREAD = {"sharp": 0.19, "noisy": 0.45}, 0.64
+"""Of the margins, and the variance between rollouts, in worth."""
 DECISIVE, BUDGET, AT_A_TIME, EVERYWHERE, AGENT_CALLS = 1.5, 42, 10.5, 4, 5
 ALL = EVERYWHERE * sum(range(1, DEPTH + 1))
 """The calls of forking everywhere."""
@@ -48,15 +50,15 @@ class Forked:
         walk = self.agent.walk(self.walks[rollout] if rollout is not None else None, call)
         self.walks.append(walk)
         self.replayed.append(call)
-        self.judged.append(sum(walk.worth) + self.error * self.agent.rng.standard_normal())
+        noise = self.error / math.sqrt(1 - self.error**2 / SPREAD)
+        self.judged.append(sum(walk.worth) + noise * self.agent.rng.standard_normal())
         return len(walk.states) - call
 
     def known(self) -> tuple[PathGraph, GroupMargins, float]:
         """Return what credit goes by."""
-        n, marks = len(self.walks), np.array(self.judged)
+        n, marks = len(self.walks), (1 - self.error**2 / SPREAD) * np.array(self.judged)
         margins = GroupMargins(marks - marks.mean(), self.error**2 * (np.eye(n) - 1 / n))
-        spread = float(self.agent.world != "equal") + self.error**2
-        return path_graph([walk.states for walk in self.walks], self.replayed), margins, spread
+        return path_graph([walk.states for walk in self.walks], self.replayed), margins, SPREAD
 
 
 def case(world: str, judge: str, policy: str, rng: np.random.Generator) -> Floats | None:

@@ -1,8 +1,9 @@
 """Which step made a rollout better or worse: the value of each state, and what each step, a model call, changed.
 
 V of a state is the mean of the margins of the rollouts through it, drawn toward the state before it, the more the fewer
-they are: the posterior of a Gaussian field on the graph of states whose ends are the margins, uncertain as they are.
-credit(step) = V(after) - V(before), so the credits of a rollout add up to V(end) - V(start), and V(end) is its margin.
+they are: the posterior of a Gaussian field on the graph of states, of whose ends a judge saw what margins say.
+credit(step) = V(after) - V(before), so the credits of a rollout add up to V(end) - V(start). V(end) is its margin, or
+where that is unsure what the rollouts through the same states leave of it.
 
 Few steps decide much: a choice, and steps in a row that are taken alike, have changes of a Student t, each with a scale
 of its own (variational Bayes; M. E. Tipping, N. D. Lawrence, Neurocomputing 69, 2005).
@@ -40,7 +41,9 @@ _REACH = 1.959964
 _DRAWS = 1024
 _MAY_BE_NAMED = 1.0
 """Standard deviations of an interval. At 1.1 of a draw's, which are fewer, 86 % lie above the least, hardly ever 90."""
-_LEAST = 1e-12
+_LEAST, _CERTAIN = 1e-12, 1e-8
+_SEEN = 0.2
+"""So much of what is known of a rollout, at least, was seen of it."""
 _Named = Literal["won", "lost"] | None
 
 
@@ -59,6 +62,18 @@ class GroupMargins:
         widening = fit.dof / (fit.dof - 2) if 2 < fit.dof < math.inf else 1.0
         away = fit.mean - fit.estimates
         return cls(fit.estimates, widening * fit.covariance + np.outer(away, away))
+
+    def evidence(self, spread: float) -> tuple[Floats, Floats]:
+        """Return what was seen of the rollouts alone: the precision (n, n) of it, and that times what was seen (n,).
+
+        Whoever estimated the margins took each rollout to differ by itself, with a variance of `spread`, and drew it to
+        the mean by as much. That is taken out again: rollouts that share states are drawn there together.
+        """
+        spread = max(spread, _LEAST)
+        variances, vectors = np.linalg.eigh(self.covariance + _CERTAIN * spread * np.eye(len(self.means)))
+        precisions = 1 / np.maximum(variances, _CERTAIN * spread)
+        seen = np.maximum(precisions - 1 / spread, _SEEN * precisions)
+        return (vectors * seen) @ vectors.T, (vectors * precisions) @ (vectors.T @ (self.means - self.means.mean()))
 
     @property
     def spread(self) -> float:
@@ -101,30 +116,15 @@ class GroupCredit(NamedTuple):
     """Of each state from which more than one way leads, the best and the worst."""
 
 
-class _Field(NamedTuple):
-    """The field, given the ends: V = weights @ ends, and what is not known of it even then."""
-
-    weights: Floats
-    """(nodes, n)."""
-    covariance: Floats
-    """(nodes, nodes)."""
-
-
 class _Posterior(NamedTuple):
     """Posterior of the field."""
 
     values: Floats
     """(nodes,): means."""
-    of_ends: Floats
-    """(nodes, nodes): the covariance that the ends bring."""
-    of_field: Floats
-    """(nodes, nodes): that which is left where the ends are known."""
+    covariance: Floats
+    """(nodes, nodes)."""
     widths: Floats
     """(B,): the prior variances of the changes on the branches, as they were learnt."""
-
-    def covariance(self, misfit: float) -> Floats:
-        """(nodes, nodes), with that of the field made wider."""
-        return self.of_ends + self.of_field * misfit
 
 
 class _Changes(NamedTuple):
@@ -151,7 +151,7 @@ def group_credit(graph: PathGraph, margins: GroupMargins, spread: float) -> Grou
     Of two rollouts and more; the margins are in the order of the graph's rollouts.
     """
     posterior, sd = _posterior(graph, margins, spread), math.sqrt(spread)
-    covariance = graph.incidence @ posterior.covariance(MISFIT) @ graph.incidence.T
+    covariance = graph.incidence @ posterior.covariance @ graph.incidence.T * MISFIT
     at = _Changes(graph.incidence @ posterior.values, covariance)
     told = _told(graph, posterior, at)
     if any(_may_be_named(step, sd) for row in told for step in row):  # draws take longer than all the rest
@@ -170,19 +170,22 @@ def _posterior(graph: PathGraph, margins: GroupMargins, spread: float) -> _Poste
     even = np.ones(int(graph.kin.max()) + 1)
     unit = _half_distance(_precision(graph, precision, even), n)
     size = max((_GROUP_DOF * spread + (n - 1) * margins.spread) / (_GROUP_DOF + n - 1) / unit, _LEAST)
-    dims, scales = np.bincount(graph.kin), even
+    seen, told = margins.evidence(size * unit)
+
+    def field(scales: Floats) -> _Posterior:
+        whole = _precision(graph, precision, scales)
+        whole[:n, :n] += seen
+        covariance = np.linalg.inv(whole)
+        values = covariance[:, :n] @ told + margins.means.mean()
+        return _Posterior(values, covariance, np.diag(graph.covariance) * scales[graph.kin])
+
+    dims, scales = np.bincount(graph.kin), even * size
     for _ in range(_ROUNDS):
-        at = _changes(graph, _field(_precision(graph, precision, scales * size), n), margins)
-        squares = (precision * (at.covariance + np.outer(at.means, at.means))).sum(axis=1)
-        scales = (_STEP_DOF + np.bincount(graph.kin, squares) / size) / (_STEP_DOF + dims)
-    scales = scales * size
-    field = _field(_precision(graph, precision, scales), n)
-    return _Posterior(
-        field.weights @ margins.means,
-        field.weights @ margins.covariance @ field.weights.T,
-        field.covariance,
-        np.diag(graph.covariance) * scales[graph.kin],
-    )
+        at = field(scales)
+        means, covariance = graph.incidence @ at.values, graph.incidence @ at.covariance @ graph.incidence.T
+        squares = (precision * (covariance + np.outer(means, means))).sum(axis=1)
+        scales = (_STEP_DOF * size + np.bincount(graph.kin, squares)) / (_STEP_DOF + dims)
+    return field(scales)
 
 
 def _siblings(graph: PathGraph, at: _Changes) -> Iterator[SiblingPair]:
@@ -209,22 +212,11 @@ def _precision(graph: PathGraph, precision: Floats, scales: Floats) -> Floats:
     return scaled.T @ precision @ scaled
 
 
-def _field(precision: Floats, n: int) -> _Field:
-    covariance = np.zeros_like(precision)
-    covariance[n:, n:] = np.linalg.inv(precision[n:, n:])
-    return _Field(np.vstack([np.eye(n), -covariance[n:, n:] @ precision[n:, :n]]), covariance)
-
-
 def _half_distance(precision: Floats, n: int) -> float:
     """Return half of the mean squared distance of two ends under the prior."""
-    ends = np.linalg.pinv(precision[:n, :n] + precision[:n, n:] @ _field(precision, n).weights[n:], hermitian=True)
+    inner = np.linalg.solve(precision[n:, n:], precision[n:, :n])
+    ends = np.linalg.pinv(precision[:n, :n] - precision[:n, n:] @ inner, hermitian=True)
     return float(np.trace(ends) - ends.sum() / n) / (n - 1)
-
-
-def _changes(graph: PathGraph, field: _Field, margins: GroupMargins) -> _Changes:
-    of_ends = graph.incidence @ field.weights
-    unknown = graph.incidence @ field.covariance @ graph.incidence.T
-    return _Changes(of_ends @ margins.means, of_ends @ margins.covariance @ of_ends.T + unknown)
 
 
 def _told(graph: PathGraph, posterior: _Posterior, at: _Changes) -> list[list[StepCredit]]:
@@ -246,7 +238,7 @@ def _told(graph: PathGraph, posterior: _Posterior, at: _Changes) -> list[list[St
 
 
 def _drawn(graph: PathGraph, posterior: _Posterior) -> list[PathDraws]:
-    eigenvalues, vectors = np.linalg.eigh(posterior.covariance(MISFIT_OF_NAMES))
+    eigenvalues, vectors = np.linalg.eigh(posterior.covariance * MISFIT_OF_NAMES)
     every_width, used = posterior.widths * MISFIT_OF_NAMES, len(eigenvalues)
     normals = _normals(used + sum(len(branch.shares) for branch in graph.branches))
     root = (vectors * np.sqrt(np.maximum(eigenvalues, 0))).astype(np.float32)

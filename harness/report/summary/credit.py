@@ -290,8 +290,8 @@ class RunCredit:
             return CreditedGroup(query, tuple(paths), ends.worth, _TOO_FEW)
         able, calls, without = paths.rollouts, paths.calls, paths.without
         credit = group_credit(paths.graph, paths.margins, paths.spread)
-        told = zip(able, paths.states, credit.steps, paths.margins.means.tolist(), strict=True)
-        credited = [_credited(one, calls[one.index], path, steps, end) for one, path, steps, end in told]
+        told = zip(able, paths.states, credit.steps, strict=True)
+        credited = [_credited(one, calls[one.index], path, steps) for one, path, steps in told]
         every = tuple(sorted([*credited, *without], key=lambda rollout: rollout.index))
         pairs = tuple(
             pair._replace(**{side: (able[at].index, step) for side, (at, step) in zip(_SIDES, pair[:2], strict=True)})
@@ -368,13 +368,11 @@ def check_credit(reader: RunReader, ranking: RankingFile) -> None:
     raise UsageError(f"run {reader.info.id} holds no model calls, and steps are model calls: {why}")
 
 
-def _credited(
-    rollout: Rollout, calls: _Calls, path: Sequence[str], steps: Sequence[StepCredit], end: float
-) -> CreditedRollout:
+def _credited(rollout: Rollout, calls: _Calls, path: Sequence[str], steps: Sequence[StepCredit]) -> CreditedRollout:
     agents = {call.raw: call.agent for call in rollout.calls}
     told = enumerate(zip(calls, path, steps, strict=True))
     made = (CreditedStep(at + 1, agents.get(at), _tools(reply), state, step) for at, ((_, reply), state, step) in told)
-    return CreditedRollout(rollout.index, end, tuple(made), branch=rollout.branch)
+    return CreditedRollout(rollout.index, steps[-1].value + steps[-1].credit, tuple(made), branch=rollout.branch)
 
 
 def _reason(rollout: Rollout, entrants: Sequence[int]) -> str:
