@@ -2,15 +2,15 @@
 
     python benchmarks/forks.py [--groups K] [--rng N] [--json FILE]
 
-A case is a group of 8 rollouts of six calls, and one of them with a step worth 1.5 standard deviations of rollouts or
-more (`equal`: any; no step is worth anything). `auto`: branches where `auto_points` says, for 10 calls or a little more
-at a time, until a step is named or 42 calls are made. `everywhere`: four branches from each of the six calls, 84 calls.
-Margins are off by as much as judged pools of 200 are in credit.py: 0.19 (sharp) or 0.45 (noisy) standard deviations.
+A case is a group of 8 rollouts of six calls, and one of them with a step worth 1.5 or more, where rollouts differ by 0.8
+(`equal`: any; no step is worth anything, while those of other groups of the run are). `auto`: branches where
+`auto_points` says, for 10 calls or a little more at a time, until a step is named or 42 calls are made. `everywhere`:
+four branches from each of the six calls, 84 calls. Margins are as those of judged pools of 200 in credit.py: drawn to
+the mean, and off by 0.19 (sharp) or 0.45 (noisy).
 
 A line says: in how many cases a step is named, and the right one; the new calls a case, and of all that forking
-everywhere takes; and the share of true credits
-in their 95 % intervals, of all steps of that rollout and of the decisive one. The last lines count what `all` buys: the
-judged trajectories of equal calls.
+everywhere takes; and the share of true credits in their 95 % intervals, of all steps of that rollout and of the
+decisive one. The last lines count what `all` buys: the judged trajectories of equal calls.
 """
 
 import argparse

@@ -27,7 +27,7 @@ def test_a_run_is_forked_shown_and_credited(harness: Harness, tmp_path: Path):
     told = json.loads(done.out)["groups"][0]["rollouts"]
     assert sorted(rollout["branch"]["call"] for rollout in told if "branch" in rollout) == [1, 1]
     assert "a branch of rollout 1 after model call 1" in harness("show", "--rollout", "4").out
-    assert re.search(r"\n4 +a branch of rollout 1 after model call 1 ", harness("why", "0", "4").out)
+    assert re.search(r"\n +4 +a branch of rollout 1 after model call 1 ", harness("why", "0", "4").out)
     assert [rollout["index"] for rollout in credited(harness) if "branch" in rollout] == [3, 4]
     forks = [line.split()[0] for line in harness("ls").out.splitlines() if "fork of" in line]
     assert len(forks) == 1
