@@ -2,7 +2,7 @@
 
     python benchmarks/forks.py [--groups K] [--rng N] [--json FILE]
 
-A case is a group of 8 rollouts of six calls, and one of them with a step worth 1.5 or more, where rollouts differ by 0.8
+A case is a group of 8 rollouts of six calls, and one of them with a step worth 1.5 or more; rollouts differ by 0.8
 (`equal`: any; no step is worth anything, while those of other groups of the run are). `auto`: branches where
 `auto_points` says, for 10 calls or a little more at a time, until a step is named or 42 calls are made. `everywhere`:
 four branches from each of the six calls, 84 calls. Margins are as those of judged pools of 200 in credit.py: drawn to

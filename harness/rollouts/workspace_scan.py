@@ -99,7 +99,7 @@ class PackedFiles(NamedTuple):
 def pack_changes(root: Path, skipped: Collection[str], before: Mapping[str, FileState]) -> PackedFiles:
     """Return what a folder holds that is not as it was `before`, by the times of files, but for the `skipped` paths.
 
-    Raises WorkspaceTooLarge.
+    Raises WorkspaceTooLarge, and ValueError for a link that leads out of it, which the SDK does not put back.
     """
     file, there = io.BytesIO(), set[str]()
     with tarfile.open(fileobj=file, mode="w") as tar:
@@ -110,6 +110,9 @@ def pack_changes(root: Path, skipped: Collection[str], before: Mapping[str, File
             path, s = valid_unicode(name), (root / name).lstat()
             if path in skipped or not (member.isfile() or member.isdir() or member.issym()):
                 return None
+            leads = os.path.normpath(PurePosixPath(name).parent / member.linkname) if member.issym() else ""
+            if leads.startswith(("/", "..")):
+                raise ValueError(f"its link {path} leads out of it")
             there.add(path)
             was = before.get(path)
             if member.isfile() and was and was.stamp == (s.st_mtime_ns, s.st_ctime_ns, s.st_ino):

@@ -84,6 +84,7 @@ def test_where_no_snapshot_is_kept_the_refusal_says_why_and_live_tools_make_the_
 KEPT = {
     "a key": ("echo sk-$(printf %040d 0 | tr 0 a) > a.txt", "it holds a key"),
     "a process": ("(sleep 60 >&- 2>&- &) ; echo x > a.txt", "a process ran on in it"),
+    "a link": ("ln -s ../.. out; echo x > a.txt", "its link out leads out of it"),
     "of another client": ("echo x > a.txt", "it is not of this machine"),
 }
 
