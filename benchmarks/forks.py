@@ -4,9 +4,9 @@
 
 A case is a group of 8 rollouts of six calls, and one of them with a step worth 1.5 or more; rollouts differ by 0.8
 (`equal`: any; no step is worth anything, while those of other groups of the run are). `auto`: branches where
-`auto_points` says, for 10 calls or a little more at a time, until a step is named or 42 calls are made. `everywhere`:
-four branches from each of the six calls, 84 calls. Margins are as those of judged pools of 200 in credit.py: drawn to
-the mean, and off by 0.19 (sharp) or 0.45 (noisy).
+`auto_points` says, for 10 calls or a little more at a time, until a step is named or 84 calls are made. `everywhere`:
+four branches from each of the six calls, as many calls. Margins are as those of judged pools of 200 in credit.py:
+drawn to the mean, and off by 0.19 (sharp) or 0.45 (noisy).
 
 A line says: in how many cases a step is named, and the right one; the new calls a case, and of all that forking
 everywhere takes; and the share of true credits in their 95 % intervals, of all steps of that rollout and of the
@@ -29,7 +29,7 @@ from harness.ranking.path_graph import PathGraph, path_graph
 WORLDS, POLICIES = ("one", "early", "few", "even", "equal"), ("everywhere", "auto")
 ERRORS, SPREAD = {"sharp": 0.19, "noisy": 0.45}, 0.64
 """Of the margins, and the variance between rollouts, in worth."""
-DECISIVE, BUDGET, AT_A_TIME, EVERYWHERE, AGENT_CALLS = 1.5, 42, 10.5, 4, 5
+DECISIVE, AT_A_TIME, EVERYWHERE, AGENT_CALLS = 1.5, 10.5, 4, 5
 ALL = EVERYWHERE * sum(range(1, DEPTH + 1))
 """The calls of forking everywhere."""
 COLUMNS = ("world", "judge", "forks", "named", "right", "calls", "of all", "covered", "decisive")
@@ -73,7 +73,7 @@ def case(world: str, judge: str, policy: str, rng: np.random.Generator) -> Float
     spent, steps = 0, group_credit(*group.known()).steps[chosen[0]]
     while not any(step.named for step in steps):
         if policy == "auto":
-            points = auto_points(*group.known(), min(AT_A_TIME, BUDGET - spent), chosen[:1])
+            points = auto_points(*group.known(), min(AT_A_TIME, ALL - spent), chosen[:1])
             calls = [point.call for point in points]
         else:
             calls = [] if spent else [*range(DEPTH)] * EVERYWHERE

@@ -124,6 +124,8 @@ class Keeper:
     had: Attempted = field(default_factory=Attempted)
     _is_open: bool = True
     """Whether what comes now can be given again."""
+    _calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+    """Those with a reply, also of what cannot."""
     _unwritten: RecordedCall | None = None
     _began_as: str | None = None
     _calls_at_start: dict[str, int] = field(default_factory=dict[str, int])
@@ -134,7 +136,10 @@ class Keeper:
 
     def replied(self, call: RecordedCall) -> None:
         """Note a call with its reply. One that only answers is written once something comes after it."""
-        if not self._is_open or call.response is None:
+        if call.response is None:
+            return
+        self._calls.append(call)
+        if not self._is_open:
             return
         self.had.calls.append(call)
         self.had.elapsed_s = self.before_s + self.recorder.limit.spent_s
@@ -153,14 +158,16 @@ class Keeper:
 
     def ended(self, span: Span[Any], call_id: str, tool: Tool, output: Any) -> None:
         """Note what a tool call gave, unless model calls were made in it: then it runs again, on their replies."""
-        places = (i for i, call in enumerate(self.had.calls) if call.parent_span == span.parent_id)
+        places = (i for i, call in enumerate(self._calls) if call.parent_span == span.parent_id)
         place = max(places, default=None)
         asks = isinstance(tool, FunctionTool) and self._has_asked(span)
         if place is None or self.recorder.fatal or asks or not isinstance(tool, FunctionTool) or is_agent(tool):
             return
-        acts_outside = self.had.start and self.acts_outside() and not self.had.calls[place].is_prefix
-        if self._is_open and (acts_outside or self._began_as is None or self._began_as != _state_of(self.state())):
-            self._is_open, self.recorder.state_changed = False, self.had.calls[place]
+        changed = self.recorder.state_changed is not None
+        if not changed and (self._began_as is None or self._began_as != _state_of(self.state())):
+            changed, self.recorder.state_changed = True, self._calls[place]
+        acts_outside = self.had.start and self.acts_outside() and not self._calls[place].is_prefix
+        self._is_open = self._is_open and not (changed or acts_outside)
         if self._is_open and (sent := _as_sent(call_id, tool, output)) is not None:
             hooks, now = self.recorder.hooks, get_trace_provider().time_iso()
             again = hooks.given_again.get(span.span_id)

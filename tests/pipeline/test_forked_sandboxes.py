@@ -60,6 +60,8 @@ def test_a_branch_finds_the_workspace_as_its_rollout_did_at_its_call(endpoint: F
         assert not branch.branch.live_tools
         held = [(f.path, f.change, f.size) for f in branch.trajectory.files]
         assert held == [(f.path, f.change, f.size) for f in parent.trajectory.files], at
+    again = fork(made, app, endpoint, at=str(places[-1]), rollouts=(1,))
+    assert outputs(rollouts_of(again)[-1]) == outputs(parent), "a branch has snapshots of its own"
     assert all(each.divergence is None for each in harness.replay_sync(made, agent=app))
     assert harness.validate_sync(made).findings == ()
     assert nothing_left()
