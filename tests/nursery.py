@@ -218,7 +218,7 @@ def try_commands() -> None:
         for line in ("run Why? --model m -n 2 -q", "rescore --order single", "validate", "show"):
             app.main(line.split(), standalone_mode=False, obj=environ)
     sys.path[:] = path
-    tracing.GLOBAL_TRACE_PROVIDER = None  # its environment was this process's
+    tracing.GLOBAL_TRACE_PROVIDER = tempfile.tempdir = None  # their environment was this process's
 
 
 def serve() -> None:
