@@ -7,6 +7,8 @@ tokens: at the upstream itself, through a pass-through of 20 lines, and through 
 each session into a rollout on disk. The calls ask for token ids and logprobs themselves, so that all three carry the
 same bytes; a last row is of calls that do not, for which the gateway asks and takes the tokens out again. Each server
 is a process of its own; its CPU time is what the system counts for it between the first call and the last reply.
+Calls a second are those of each program between its first reply and its last, all added up: that all of them begin at
+once, and not all end at once, is the benchmark's doing.
 
 The throughput needs a machine without other work: two cores for three processes. `--busy` measures it on any machine,
 in one loop whose clock counts the CPU time of the gateway and the waits, and of upstream and programs nothing.
@@ -139,12 +141,15 @@ class Connection:
 async def load(
     port: int, name: str, options: argparse.Namespace, asks: dict[str, Any], *, counted: bool = True
 ) -> float:
-    """Play all sessions, and close them unless their `name` is plain; return how long they took.
+    """Play all sessions, and close them unless their `name` is plain; return the calls a second.
 
     The clock of `--busy` leaves out what is not `counted`.
     """
 
+    rates = list[float]()
+
     async def program(number: int) -> None:
+        times = list[float]()
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
         connection = Connection(reader, writer)
         for session in range(options.rounds):
@@ -153,19 +158,20 @@ async def load(
             for _ in range(options.calls):
                 body = {"model": "m", "messages": messages, "temperature": 1.0, **asks}
                 answer = await connection.post(f"{base}/v1/chat/completions", body)
+                times.append(anyio.current_time())
                 messages += [answer["choices"][0]["message"], {"role": "user", "content": "Go on."}]
             if name != "plain":
                 await connection.post(f"{base}/close", {"answer": "So.", "query": f"Why {session}?"})
         writer.close()
+        rates.append((len(times) - 1) / (times[-1] - times[0] or math.inf))
 
     async def uncounted(number: int) -> None:
         await Uncounted(program(number))
 
-    began = anyio.current_time()
     async with asyncio.TaskGroup() as tasks:
         for number in range(options.in_flight):
             tasks.create_task(program(number) if counted else uncounted(number))
-    return anyio.current_time() - began
+    return sum(rates)
 
 
 def warm_up(options: argparse.Namespace) -> argparse.Namespace:
@@ -180,8 +186,8 @@ def measure(
     port, pid = at
     asyncio.run(load(port, name if name == "plain" else f"warm-{name}", warm_up(options), asks))
     before, calls = cpu_s(pid), options.rounds * options.in_flight * options.calls
-    took_s = asyncio.run(load(port, name, options, asks))
-    rate, cost_ms = calls / took_s, (cpu_s(pid) - before) / calls * 1000
+    rate = asyncio.run(load(port, name, options, asks))
+    cost_ms = (cpu_s(pid) - before) / calls * 1000
     print(f"{what:44} {rate:7.1f} calls a second   CPU {cost_ms:5.2f} ms a call", flush=True)
     return rate, cost_ms
 
@@ -199,22 +205,22 @@ async def on_a_clock_of_its_own(options: argparse.Namespace, runs: Path) -> tupl
         choice |= {"token_ids": [*range(TOKENS)], "logprobs": {"content": [entry] * TOKENS}}
         return Raw(whole)
 
-    calls, ours_s = options.rounds * options.in_flight * options.calls, math.inf
+    ours = 0.0
     async with FreeEndpoint(script).serving() as endpoint:
         run_env = RunEnvironment({"OPENAI_API_KEY": "key"})
         settings = load_settings({"base_url": (endpoint.base_url,), "tokens": "auto", "runs_dir": runs})
         upstream = await resolve_upstream(None, settings, run_env)
         port = int(endpoint.base_url.rpartition(":")[2].partition("/")[0])
         await load(port, "plain", warm_up(options), ASKS, counted=False)
-        alone_s = await load(port, "plain", options, ASKS, counted=False)
+        alone = await load(port, "plain", options, ASKS, counted=False)
         with listen("127.0.0.1", 0, None) as listening:
             async with open_gateway(upstream, run_env) as gateway, anyio.create_task_group() as tasks:
                 tasks.start_soon(serve, gateway, listening, run_env)
                 await anyio.sleep(1)
                 await load(listening.getsockname()[1], "warm", warm_up(options), ASKS, counted=False)
-                ours_s = await load(listening.getsockname()[1], "a", options, ASKS, counted=False)
+                ours = await load(listening.getsockname()[1], "a", options, ASKS, counted=False)
                 run_env.stop.asked = True
-    return calls / alone_s, calls / ours_s
+    return alone, ours
 
 
 def main() -> None:
