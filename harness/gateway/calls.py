@@ -183,6 +183,8 @@ class PassedCall:
             self._server.tokens.check(told)
             wire.sampled = told if isinstance(told, SampledTokens) else None
         self._record.response = response
+        if self._api == "chat":
+            self._session.history.said = as_object(first_choice(body).get("message")), response
 
     def shown(self, part: bytes, request: httpx2.Request) -> bytes:
         """Take in bytes of a stream, and return what the client gets of the lines that are whole by now.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any, cast
 
@@ -42,6 +43,8 @@ class ReadRequest:
 class ChatHistory:
     """The messages of a session's last chat request as input items: what begins the next one is not made anew."""
 
+    said: tuple[Mapping[str, Any], ModelResponse] | None = None
+    """The message of the session's last chat reply, and the reply."""
     _messages: list[Any] = field(default_factory=list[Any])
     _items: list[Sequence[Json]] = field(default_factory=list[Sequence[Json]])
 
@@ -76,18 +79,30 @@ class ChatHistory:
 
     def _items_of(self, messages: list[Any]) -> list[Json]:
         kept = common_start(self._messages, messages)
-        self._items = [*self._items[:kept], *map(_message_items, messages[kept:])]
+        self._items = [*self._items[:kept], *map(self._message_items, messages[kept:])]
         self._messages = messages
         return [*chain.from_iterable(self._items)]
 
+    def _message_items(self, message: Json) -> Sequence[Json]:
+        """Return a chat message as items; the assistant's as the SDK makes them of a reply, so that the two compare."""
+        if message.get("role") != "assistant":
+            return cast("Sequence[Json]", items_of_messages([message]))
+        if self.said and _told(message) == _told(self.said[0]) and not message.get("annotations"):
+            return [_without_source(item) for item in cast("Sequence[Json]", self.said[1].to_input_items())]
+        said: Any = {**message, "content": message_text(message), "annotations": None}
+        items = Converter.message_to_output_items(_sdk_message(said))
+        return cast("Sequence[Json]", ModelResponse(items, Usage(), None).to_input_items())
 
-def _message_items(message: Json) -> Sequence[Json]:
-    """Return a chat message as items; the assistant's as the SDK makes them of a reply, so that the two compare."""
-    if message.get("role") != "assistant":
-        return cast("Sequence[Json]", items_of_messages([message]))
-    said: Any = {**message, "content": message_text(message), "annotations": None}
-    items = Converter.message_to_output_items(_sdk_message(said))
-    return cast("Sequence[Json]", ModelResponse(items, Usage(), None).to_input_items())
+
+def _told(message: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in message.items() if value}
+
+
+def _without_source(item: Json) -> Json:
+    """Return an item of a reply without the names of reply and model, which no message of a request tells."""
+    about = {k: v for k, v in item.get("provider_data", {}).items() if k not in {"model", "response_id"}}
+    rest = {k: v for k, v in item.items() if k != "provider_data"}
+    return rest | {"provider_data": about} if about else rest
 
 
 def _sdk_message(members: Json) -> ChatCompletionMessage:
@@ -125,7 +140,13 @@ def _tool(described: Json, kind: Any) -> Json:
 def _sampling(body: Mapping[str, Any]) -> ModelSettings:
     given = {k: v for k in ("temperature", "top_p") if type(v := body.get(k)) in {int, float}}
     seed = body.get("seed")
-    return ModelSettings(**given, extra_body={"seed": seed} if type(seed) is int else None)
+    return _settings(given.get("temperature"), given.get("top_p"), seed if type(seed) is int else None)
+
+
+@lru_cache
+def _settings(temperature: float | None, top_p: float | None, seed: int | None) -> ModelSettings:
+    extra_body = None if seed is None else {"seed": seed}
+    return ModelSettings(temperature=temperature, top_p=top_p, extra_body=extra_body)
 
 
 def sdk_reply(body: Json) -> ModelResponse:

@@ -157,6 +157,7 @@ async def serve(gateway: Gateway, listening: socket.socket, run_env: RunEnvironm
         lifespan="off",
         ws="none",
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_KEPT_ALIVE_S,
     )
     await _Server(config, run_env.stop).serve([listening])
