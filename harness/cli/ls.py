@@ -8,21 +8,14 @@ from harness.cli.archived_run import runs_folder
 from harness.cli.console import print_lines
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import ArchiveDamaged, ExitCode, HarnessError, NeedsUpgrade, TooOld, call
-from harness.report.terminal.runs import (
-    RunLine,
-    comparison_line,
-    improvement_line,
-    run_line,
-    runs_table,
-    unreadable_lines,
-)
+from harness.report.terminal import runs
 
 
 def ls(caller: Caller) -> None:
     """Print the runs, comparisons and improvements, oldest first."""
     folder = runs_folder(caller)
     infos: list[dict[str, object]] = []
-    rows: list[RunLine] = []
+    rows: list[runs.RunLine] = []
     unreadable: dict[Path, HarnessError] = {}
     links = linked_runs(folder)
     for archived in list_archived(folder):
@@ -42,7 +35,7 @@ def ls(caller: Caller) -> None:
     if caller.as_json:
         print_json(infos)
     elif rows or unreadable or links:
-        print_lines(lambda width: (*(runs_table(rows, width) if rows else ()), *unreadable_lines(unreadable)))
+        print_lines(lambda width: (*(runs.runs_table(rows, width) if rows else ()), *runs.unreadable_lines(unreadable)))
         for link in links:
             say(f"damaged: {link}", err=True)
         for path in (path for path, error in unreadable.items() if error.exit_code is ExitCode.DAMAGED):
@@ -51,16 +44,16 @@ def ls(caller: Caller) -> None:
         say(f"no runs in {folder}/ yet; make one with {call('run', agent='search')}")
 
 
-def _line(archived: Archived) -> RunLine:
+def _line(archived: Archived) -> runs.RunLine:
     """Return the line of one of them. Raises ArchiveDamaged, NeedsUpgrade, TooOld."""
     if archived.kind == "run":
         with RunReader(archived.folder) as run:
-            return run_line(run)
+            return runs.run_line(run)
     if archived.kind == "improvement":
         from harness.archive.improve_folder import ImproveFolder
 
-        return improvement_line(ImproveFolder(archived.folder))
+        return runs.improvement_line(ImproveFolder(archived.folder))
     from harness.archive.comparison_reader import ComparisonReader
 
     with ComparisonReader(archived.folder) as comparison:
-        return comparison_line(comparison)
+        return runs.comparison_line(comparison)
