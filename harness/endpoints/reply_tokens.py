@@ -8,6 +8,7 @@ vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_tok
   [logprob, id, text]; in a stream `sglext.input_ids` and `sglext.output_ids` (a list for each choice) at the end.
 - SGLang for miles: `prompt_token_ids` in a choice, and `token_id` in each entry of `logprobs.content`.
 - llama.cpp: `id` in each such entry, and nothing of the prompt: that trains nothing.
+- tinker's OpenAI endpoint: its documentation names no token ids (tinker-docs.thinkingmachines.ai, November 2026).
 
 Only what looks as servers write it is cut. All else stays in the body and is read with it.
 """
@@ -42,7 +43,7 @@ NOTHING: Mapping[str, bool] = {}
 
 _WHO_TELLS = (
     "vLLM (0.10.2 or later) and SGLang (with return_token_ids) tell the ids of prompt and reply without a flag of the "
-    "server's; llama.cpp tells none of the prompt"
+    "server's; llama.cpp tells none of the prompt, and tinker's OpenAI endpoint names none"
 )
 
 

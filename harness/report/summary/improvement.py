@@ -32,7 +32,7 @@ def gate_sentence_of(
     won = f"{whole_percent(rate.value)} % [{whole_percent(rate.low)}, {whole_percent(rate.high)}]"
     on = f"on {counted(result.queries, 'held-out query', 'held-out queries')}"
     same = result.length_controlled
-    length = f" ({whole_percent(same.value)} % at equal length)" if same else ""
+    length = f" ({whole_percent(same.value)} % at equal length)" if same else " (what of it is length cannot be told)"
     beat = f"candidate {best} was preferred to the original in {won}{length} {on}"
     match outcome:
         case "better":
