@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 from rich.console import Console
 
 from harness.archive.comparison_reader import ComparisonReader
@@ -319,6 +318,8 @@ def _ask_about_planted(
     reader: RunReader, side: JudgesSideBySide, agents: Sequence[str], caller: Caller
 ) -> Mapping[str, PlantedRight]:
     """Return what the judges make of planted pairs, by ranking; see `judge_planted`."""
+    import anyio
+
     from harness.cli.progress_bars import run_under_bars
     from harness.doctor.planted import judge_planted, plan_planted
 
