@@ -9,7 +9,7 @@ from rich.panel import Panel
 
 from harness.cli.console import stderr
 from harness.cli.output import Caller, print_json, say
-from harness.core.errors import counted, did_you_mean, quoted
+from harness.core.errors import counted, did_you_mean, option, quoted
 from harness.core.prices import prices_of
 from harness.core.recipes import AUTO_PARAPHRASES
 from harness.core.settings import SETTINGS, Settings
@@ -201,9 +201,11 @@ def _cost_line(prepared: Prepared, queries: int) -> str:
         )
     of_run = _tokens_range(*agent_tokens(prepared.settings.max_turns))
     of_call = _tokens_range(*judge_tokens(prepared.settings.judge_budget))
+    ceiling = prepared.settings.max_cost
+    short = f"; {option('max_cost', ceiling)} is less" if whole and ceiling is not None and ceiling < whole.low else ""
     return (
         f"estimated cost: {cost_range(whole)} (agent {cost_range(agent)}, judge {cost_range(judge)}), "
-        f"assuming {of_run} an agent run and {of_call} a judge call"
+        f"assuming {of_run} an agent run and {of_call} a judge call{short}"
     )
 
 

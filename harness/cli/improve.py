@@ -158,6 +158,9 @@ def print_improvement(result: Improvement, caller: Caller) -> None:
     say("\n".join(lines))
     say(f"improvement: {result.path}")
     say(f"page: {Path(result.path) / RESULT / PAGE}")
+    if result.accepted:
+        info, better = ImproveFolder(Path(result.path)).info(), str(Path(result.path) / RESULT / "instructions.md")
+        say(f"\nnext: {call('run', agent=info.agent_word or info.agent, instructions=better).strip('`')} 'QUERY'")
 
 
 def _quote_lines(quote: ImproveQuote, rules: ImproveRules, *, split: bool) -> list[str]:

@@ -64,6 +64,11 @@ async def plan_planted(
             raise fault
         judge = JudgeToCheck(plan.judge, rubric, plan.credentials, plan.judge_agents)
         judges[ranking] = judge, plan.settings, make_ceiling(plan.settings, plan.judge)
+    if agents and judges and not any(judge.spec.agent for judge, *_ in judges.values()):
+        raise UsageError(
+            "--judge-agent: no ranking shown has an agent as its only judge, and jurors are not asked: `rescore "
+            "--judge-agent` makes one"
+        )
     if not judges:
         raise UsageError("--planted: no ranking shown has a single judge of pairs, and only those are asked")
     return PlantedPlan(reader.folder, trust, judges)

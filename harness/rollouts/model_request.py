@@ -255,7 +255,8 @@ def check_chat(
     elif endpoint.api == "chat" if endpoint else not _openai_shared.get_use_responses_by_default():
         raise UsageError(
             f"{what}: call the model with {option('api', 'responses')}, if its server knows that API, or give the "
-            "agent other tools (`env.api` in `build(env)` says which API a run calls)"
+            "agent other tools (`env.api` in `build(env)` says which API a run calls; a SandboxAgent has those of its "
+            "`capabilities`, such as `[Shell()]`)"
         )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -48,6 +49,7 @@ def test_a_planted_weakness_is_found_and_mended(harness: Harness, tmp_path: Path
     assert done.code == 0, done.err
     assert "Better: candidate 1 was preferred to the original" in done.out
     assert "-You are a research" in done.out
+    assert re.search(r"next: .*run --agent \S+ --instructions \S+instructions.md 'QUERY'", done.out), done.out
     mended = (tmp_path / "mended.md").read_text()
     assert "Do not search" not in mended
     assert "Search for" in mended

@@ -292,7 +292,9 @@ def test_judges_say_how_many_planted_defects_each_finds_and_what_that_cost_once(
         asked = len(endpoint.of_judge)
         shown = harness(*planted, env=env)
         assert (asked - before, len(endpoint.of_judge)) == (24 + 24 + 2 * 24, asked)
-        plain = harness("judges", env=env)
+        plain, ids = harness("judges", env=env), [ranking["ranking"] for ranking in done.json["rankings"]]
+        without = harness(*planted, "--ranking", ids[0], "--ranking", ids[1], env=env)
+        assert (without.code, "has an agent as its only judge" in without.err) == (2, True), without.err
         whole = harness("validate", env=env)
         mark.unlink()
         unnamed = harness(*planted[:2], env=env)

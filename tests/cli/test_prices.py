@@ -23,6 +23,8 @@ def env(endpoint: FakeEndpoint) -> dict[str, str]:
 def test_a_ceiling_holds_with_the_users_prices_and_resume_and_rescore_price_alike(
     harness: Harness, env: dict[str, str], tmp_path: Path
 ):
+    plan = [word for word in PRICED if word != "--json"]
+    assert "; --max-cost 0.001 is less" in harness(*plan, "--max-cost", "0.001", "--dry-run", env=env).out
     stopped = harness(*PRICED, "--max-cost", "0.001", env=env)
     assert stopped.code == 4, stopped.err
     folder = tmp_path / stopped.json["path"]

@@ -273,10 +273,11 @@ def _behind_the_champion(group: Group, ranking: GroupRanking) -> str | None:
     best = with_a_rank(group, ranking)
     if drawn is None or drawn.champion not in {p.rollout.index for p in best} - {r.index for r in _leaders(best)}:
         return None
-    first = enumeration([f"rollout {rollout.index}" for rollout in _leaders(best)])
+    leaders = _leaders(best)
+    first = f"{enumeration([f'rollout {r.index}' for r in leaders])} {'is' if len(leaders) == 1 else 'are'} first"
     matches = counted(len([m for m in ranking.matches if not m.repeated]), "match", "matches")
     won = f"rollout {drawn.champion} won the final"
-    return f"{won}; {ranking.estimator} goes by the scores of all {matches}: {first} is first"
+    return f"{won}; {ranking.estimator} goes by the scores of all {matches}: {first}"
 
 
 def own_models(rollout: Rollout) -> list[str]:
