@@ -60,6 +60,8 @@ class Design:
     """What decides, with these orders, who meets first."""
     all_pairs: bool = True
     """Whether it may ask for any pair; False where it is known beforehand that some pairs never meet."""
+    by_verdicts: bool = True
+    """Whether verdicts decide who meets."""
 
 
 def _exactly(matches: Callable[[int], int]) -> Callable[[int, OrderPolicy | None, int | None], tuple[int, int]]:
@@ -80,6 +82,7 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
         needs_anchor=True,
         first_matches=lambda _order: "by pair",
         all_pairs=False,
+        by_verdicts=False,
     ),
     "single": Design(lambda e: Single(e.seeds, e.order or "both"), _exactly(lambda n: n - 1)),
     "double": Design(lambda e: Double(e.seeds, e.order or "both"), lambda n, _order, _budget: judged_in_double(n)),
@@ -88,6 +91,7 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
         lambda e: RoundRobin(e.entrants, e.order or "both"),
         _exactly(lambda n: n * (n - 1) // 2),
         first_matches=lambda order: "by place" if order == "balanced" else "by pair",
+        by_verdicts=False,
     ),
     "cyclic": Design(
         lambda e: Cyclic(e.entrants, e.order, e.budget),
@@ -96,8 +100,9 @@ TOPOLOGIES: Mapping[TopologyName, Design] = {
         usual_order=None,
         first_matches=lambda _order: "by place",
         all_pairs=False,
+        by_verdicts=False,
     ),
-    "none": Design(lambda e: NoMatches(e.entrants), _exactly(lambda _n: 0)),
+    "none": Design(lambda e: NoMatches(e.entrants), _exactly(lambda _n: 0), by_verdicts=False),
 }
 """Every topology by the name that users give it. `cyclic` has no usual order: it spends its budget itself."""
 

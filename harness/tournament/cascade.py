@@ -1,6 +1,7 @@
 """Agents behind models (--judge-agent-when unsure): the models play first, and their fit says what they leave open."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,8 +77,8 @@ def _fit(entrants: Sequence[int], calls: Sequence[tuple[int, int, VerdictScore]]
     return fit_by(learnt_from([group]), [group], tell_p_value=False)[0]
 
 
-async def play_in_stages(make: Callable[[], Topology], source: JurySource) -> PlayedTournament:
-    """Play what `make` makes; with agents behind models again and again, until no pair is left for the agents.
+async def play_in_stages(topology: Topology, source: JurySource) -> PlayedTournament:
+    """Play a topology that has just begun; with agents behind models anew until no pair is left for the agents.
 
     First the models play alone. A pair is left for the agents where a model's verdict failed, where two verdicts of
     the models name opposite winners, or where `pooled` makes who leads in them the better one with less than SURE: the
@@ -86,11 +87,11 @@ async def play_in_stages(make: Callable[[], Topology], source: JurySource) -> Pl
     decisions follow from the verdicts alone. A pair on which a model's verdict was not bought waits for it.
     """
     if source.jury.before is None:
-        return await play(make(), source)
+        return await play(topology, source)
     staged = _Staged(**vars(source), models=replace(source, jury=source.jury.before))
     decided = dict[_Pair, bool]()
     while True:
-        played = await play(make(), staged)
+        played = await play(deepcopy(topology), staged)
         await my_turn()  # a fit takes a while
         decided = staged.decide() | decided
         left = {pair for pair, is_left in decided.items() if is_left}

@@ -5,7 +5,6 @@ the cache of verdicts and into the ledger of the ranking, which so counts them a
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -27,8 +26,7 @@ from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import CachedPairJudge, NotAsked, PairJury, PairLedger, VerdictCache, all_at_once
 from harness.ranking.fixed_pairs import GivenPairs
-from harness.ranking.topologies import Entry, calls_bounds, describe_design, sure_calls
-from harness.ranking.topology import Topology
+from harness.ranking.topologies import TOPOLOGIES, Entry, calls_bounds, describe_design, sure_calls
 from harness.tournament.cascade import play_in_stages
 from harness.tournament.group import (
     Entrants,
@@ -109,14 +107,10 @@ def describe_plan(rules: Rules, n: int) -> str | None:
     return f"cyclic: {describe_design(n, rules.order, rules.budget)}; ranked by {rules.estimator}"
 
 
-_ALL_AT_ONCE = ("round_robin", "cyclic", "anchor", "none")
-"""Topologies that meet the same pairs whatever the verdicts say."""
-
-
 def pair_bounds(rules: Rules, n: int) -> tuple[int, int]:
     """Return the fewest and the most calls of one juror for n rollouts."""
     low, high = calls_bounds(rules.topology, n, rules.order, rules.budget)
-    if rules.agents_when == "unsure" and rules.topology not in _ALL_AT_ONCE:
+    if rules.agents_when == "unsure" and TOPOLOGIES[rules.topology].by_verdicts:
         high = n * (n - 1)  # what agents say changes who meets, and the models are asked of those, too
     if rules.judge_when == "tied":
         low = 0
@@ -208,14 +202,9 @@ async def rank_group(
     ledger = early.ledger if early else PairLedger()
     entrants = prepare_entrants(group, rules, early.texts if early else None)
     lineup, classes = entrants.lineup, classes_to_judge(entrants.lineup.ok, rules)
+    topologies = open_tournaments(lineup, classes, rules, rng)
     source = JurySource(jury, entrants.texts, entrants.task, ledger, rules.repeats)
-
-    def opened() -> list[Topology]:
-        return open_tournaments(lineup, classes, rules, copy(rng))
-
-    played = await all_at_once(
-        partial(play_in_stages, lambda at=at: opened()[at], source) for at in range(len(opened()))
-    )
+    played = await all_at_once(partial(play_in_stages, topology, source) for topology in topologies)
     await my_turn()  # groups that end together are not ranked in one go
     if rules.prior.leanings and len(jury) == 1:
         features = {index: leaning_features(text.answer).values for index, text in entrants.texts.items()}
@@ -287,7 +276,7 @@ async def play_cross(
         return PlayedPairs(tuple(_forfeited(pair, rollouts) for pair in pairs), ())
     by_number = {numbers[place]: texts[place] for pair in judged for place in pair.places}
     met = [(numbers[pair.places[0]], numbers[pair.places[1]]) for pair in judged]
-    played = await play_in_stages(lambda: GivenPairs(met), JurySource(jury, by_number, task, ledger, repeats))
+    played = await play_in_stages(GivenPairs(met), JurySource(jury, by_number, task, ledger, repeats))
     matches = {(match.a, match.b): match for match in played.matches}
     results = {pair: _cross_match(pair, matches.get(pair_met)) for pair, pair_met in zip(judged, met, strict=True)}
     return PlayedPairs(
