@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -51,6 +51,7 @@ class RunEnvironment:
         return f"the deadline of {self.deadline.seconds:g} s was over" + (f"; the last error: {error}" if error else "")
 
 
+@cache
 def package_versions() -> dict[str, str]:
     """Return the versions of the packages that decide what a run does."""
     return {name: version(name) for name in _PACKAGES}

@@ -1,7 +1,8 @@
 """`pooled`: the judge learnt from all groups of a ranking, then each group's posterior."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,8 +55,27 @@ def learnt_from(groups: Sequence[Comparisons], prior: Prior = WEAK) -> LearntJud
     """Return the judge as the calls of these groups show them.
 
     Where probes show what a single judge leans to, the calls teach it twice: first how much of what it sees their level
-    carries, then, without its leanings, all else.
+    carries, then, without its leanings, all else. The same calls are not learnt from twice in a row: the page of a run
+    shows the judge that its ranking has just learnt.
     """
+    arrays = [(c.first, c.second, c.score_first, c.score_second, c.juror, c.features) for c in groups]
+    content = tuple(None if array is None else array.tobytes() for of_group in arrays for array in of_group)
+    return _learnt(_Lesson(prior, tuple(calls.n for calls in groups), content, groups))
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """Calls, which are the same where their bytes are; a prior, which is by its identity."""
+
+    prior: Prior
+    entrants: tuple[int, ...]
+    content: tuple[bytes | None, ...]
+    groups: Sequence[Comparisons] = field(compare=False)
+
+
+@lru_cache(maxsize=1)
+def _learnt(lesson: _Lesson) -> LearntJudge:
+    groups, prior = lesson.groups, lesson.prior
     jury = _voices(groups, prior)
     few = prior.any_kind and sum(calls.first.size > 0 for calls in groups) <= FEW
     learn = learn_of_any_kind if few else learn_sound_judge

@@ -143,5 +143,7 @@ def lent_prior(
     no wild calls, knew no kinds and weighed jurors in other ways, and their rankings follow from that.
     """
     shown, prior = leanings or (profile and profile.leanings), lent(profile) if profile else WEAK
+    if prior is WEAK and not shown and fit_version == FIT_VERSION:
+        return WEAK
     prior = replace(prior, any_kind=prior.any_kind and fit_version > 2, fit_version=fit_version)
     return replace(prior, leanings=as_leanings(shown)) if shown else prior

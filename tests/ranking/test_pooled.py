@@ -219,6 +219,16 @@ def test_scores_at_the_ends_of_the_scale_widen_the_intervals_by_twice_their_shar
     assert cut.estimates == pytest.approx(plain.estimates)
 
 
+def test_the_same_calls_teach_the_very_same_judge_and_one_other_score_another() -> None:
+    _, groups = noisy_groups(3, 4, 13)
+    judge = learnt_from(groups)
+    assert learnt_from([replace(calls, first=calls.first.copy()) for calls in groups]) is judge
+    other = learnt_from([*groups[:2], replace(groups[2], score_first=groups[2].score_first[::-1].copy())])
+    assert other.parameters != judge.parameters
+    assert learnt_from(groups, replace(WEAK, any_kind=False)).parameters != judge.parameters
+    assert learnt_from(groups).parameters == judge.parameters
+
+
 @pytest.mark.nightly
 def test_rollouts_alone_are_told_apart_by_differences_where_the_judge_gives_no_level() -> None:
     """A group alone cannot tell whether levels are real: without any, it loses little against `margins`."""
