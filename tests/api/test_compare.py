@@ -8,7 +8,7 @@ import pytest
 from agents import Agent
 
 import harness
-from tests.cli.test_compare import by_model, partial_judge
+from tests.cli.desk import by_model, partial_judge
 from tests.fake_endpoint import FakeEndpoint
 from tests.fuzz.attempts import attempt
 

@@ -1,4 +1,4 @@
-"""Runs for the tests of `harness export`: in process, with an endpoint whose answers are numbers."""
+"""Runs for tests of commands: in process, made once and copied, with an endpoint that lives as long as they do."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.app import app
+from tests.cli.desk import Desk
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
 from tests.nursery import OURS
 
@@ -116,3 +117,24 @@ def plain(folder_of_plain: Path, command: Command) -> Command:
     """The run of `folder_of_plain`, in a copy of the test's own."""
     shutil.copytree(folder_of_plain / "runs", "runs")
     return command
+
+
+@pytest.fixture
+def desk(served: FakeEndpoint, tmp_path: Path) -> Desk:
+    served.requests = []
+    return Desk(tmp_path / "room", served)
+
+
+@pytest.fixture(scope="session")
+def desk_of_two_runs(served: FakeEndpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Desk, str, str]:
+    desk = Desk(tmp_path_factory.mktemp("two-runs") / "room", served)
+    return desk, desk.run("weak"), desk.run("strong")
+
+
+@pytest.fixture
+def runs(desk_of_two_runs: tuple[Desk, str, str], desk: Desk) -> tuple[str, str]:
+    """Two runs of the same queries, whose models the judge tells apart: copies of the test's own."""
+    made, *names = desk_of_two_runs
+    desk.copy(made)
+    desk.endpoint.requests = []
+    return names[0], names[1]

@@ -1,86 +1,14 @@
 """`harness compare`: two runs, or agents rolled out for it, judged by cross matches; nothing is bought twice."""
 
-import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.archive.run_info import list_comparisons
-from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen, block, fair_judge, verdict
-from tests.fuzz.attacks import Room
-from tests.fuzz.attempts import Outcome, attempt
-
-QUERIES = ("Why is the sky blue?", "What is Lisp?", "Who was Ada?", "How do bees fly?")
-MODELS = {"weak": 3, "middling": 5, "strong": 8}
-
-
-NUMBERS = count()
-
-
-def by_model(seen: Seen) -> Say:
-    """Say who answers what, each time in other words; the judge likes one model's answers better."""
-    return Say(f"{seen.body['model']} on {seen.user}, for the {next(NUMBERS)}th time", usage=(100, 20))
-
-
-def partial_judge(seen: Seen) -> Reaction:
-    """Mark an answer by the model that it names."""
-    marks = [MODELS[block(seen.user, f"ANSWER_{side}").split()[0]] for side in "AB"]
-    return Say(verdict(*marks), usage=(1000, 200))
-
-
-class Desk:
-    """A user's working folder with two runs of the same queries, and a server that has both models and the judge."""
-
-    def __init__(self, top: Path, endpoint: FakeEndpoint) -> None:
-        self.room, self.endpoint = Room.make(top), endpoint
-        self.work = self.room.work
-        endpoint.agent, endpoint.judge = by_model, partial_judge
-        (self.work / "q.txt").write_text("\n".join(QUERIES))
-        (self.work / "poet.py").write_text(
-            'from agents import Agent\nagent = Agent(name="poet", instructions="Answer.")\n'
-        )
-
-    def __call__(self, *argv: str, environ: Mapping[str, str] | None = None) -> Outcome:
-        of_user = {"OPENAI_BASE_URL": self.endpoint.base_url} if environ is None else environ
-        around = self.room.environ(of_user)
-        outcome = attempt(argv, self.work, around, reachable=self.endpoint.host, piped=True)
-        assert not outcome.faults(), outcome.err_text
-        return outcome
-
-    def run(self, model: str, *more: str, queries: str = "q.txt", judge: str = "judge") -> str:
-        """Roll a model out on the queries; return the run's id."""
-        before = self.folders()
-        rolled_out = ("run", "--agent", "poet.py", "--model", model, "--queries", queries, "--topology", "none")
-        done = self(*rolled_out, "-n", "3", "--judge-model", judge, *more, "-q")
-        assert done.code == 0, done.err_text
-        (run,) = self.folders() - before
-        return run
-
-    def folders(self) -> set[str]:
-        return {path.name for path in self.room.runs.iterdir()} if self.room.runs.exists() else set()
-
-    def last_comparison(self) -> str:
-        return list_comparisons(self.room.runs)[-1].name
-
-    def bytes_of(self, run: str) -> dict[str, str]:
-        files = [path for path in (self.room.runs / run).rglob("*") if path.is_file()]
-        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with FakeEndpoint().serving() as endpoint:
-        yield Desk(tmp_path / "room", endpoint)
-
-
-@pytest.fixture
-def runs(desk: Desk) -> tuple[str, str]:
-    return desk.run("weak"), desk.run("strong")
+from tests.cli.desk import QUERIES, Desk, by_model, partial_judge
+from tests.fake_endpoint import Refuse, Say, fair_judge
+from tests.fuzz.attempts import Outcome
 
 
 def figures(outcome: Outcome) -> dict[str, Any]:
@@ -132,11 +60,11 @@ def test_naming_the_sides_in_the_other_order_mirrors_all_for_no_calls(desk: Desk
     assert len(desk.endpoint.requests) - asked == 8, "the pairs that two had drawn are among the three"
 
 
-def test_queries_are_matched_by_what_they_ask(desk: Desk) -> None:
+def test_queries_are_matched_by_what_they_ask(desk: Desk, runs: tuple[str, str]) -> None:
     (desk.work / "other.jsonl").write_text(
         "\n".join(json.dumps({"id": f"x{n}", "query": q}) for n, q in enumerate([*QUERIES[2:], "Only here?"]))
     )
-    a, b = desk.run("weak"), desk.run("strong", queries="other.jsonl")
+    a, b = runs[0], desk.run("strong", queries="other.jsonl")
     done = desk("compare", a, b, "--json")
     assert figures(done)["queries"] == 2
     sides = json.loads(done.out_text)["sides"]
@@ -146,9 +74,9 @@ def test_queries_are_matched_by_what_they_ask(desk: Desk) -> None:
     assert "1 query of B left out" in notes
 
 
-def test_no_query_in_common_is_bad_input_and_three_of_each_side_are_named(desk: Desk) -> None:
+def test_no_query_in_common_is_bad_input_and_three_of_each_side_are_named(desk: Desk, runs: tuple[str, str]) -> None:
     (desk.work / "other.txt").write_text("Other one?\nOther two?\nOther three?\nOther four?")
-    done = desk("compare", desk.run("weak"), desk.run("strong", queries="other.txt"))
+    done = desk("compare", runs[0], desk.run("strong", queries="other.txt"))
     assert done.code == 2
     assert all(f"'Other {number}?'" in done.err_text for number in ("one", "two", "three"))
     assert "Other four" not in done.err_text
@@ -204,8 +132,10 @@ def test_where_the_instructions_differ_the_judge_is_shown_neither_or_a_task_of_t
     assert all("Explain it to a child." in seen.user for seen in asked)
 
 
-def test_other_rubrics_and_judges_of_the_runs_are_said_and_the_oldest_runs_hold(desk: Desk) -> None:
-    a, b = desk.run("weak"), desk.run("strong", "--rubric", "research", judge="other")
+def test_other_rubrics_and_judges_of_the_runs_are_said_and_the_oldest_runs_hold(
+    desk: Desk, runs: tuple[str, str]
+) -> None:
+    a, b = runs[0], desk.run("strong", "--rubric", "research", judge="other")
     done = desk("compare", b, a, "--json")
     comparison = json.loads(done.out_text)
     notes = "\n".join(comparison["notes"])
@@ -217,9 +147,8 @@ def test_other_rubrics_and_judges_of_the_runs_are_said_and_the_oldest_runs_hold(
     assert json.loads(named.out_text)["judge"] == f"other@{desk.endpoint.host}"
 
 
-def test_a_judge_of_the_family_of_one_side_is_warned_of(desk: Desk) -> None:
-    a, b = desk.run("weak"), desk.run("strong")
-    done = desk("compare", a, b, "--json", "--judge-model", "strong-2")
+def test_a_judge_of_the_family_of_one_side_is_warned_of(desk: Desk, runs: tuple[str, str]) -> None:
+    done = desk("compare", *runs, "--json", "--judge-model", "strong-2")
     assert "strong-2 is of the same family as the model of B" in "\n".join(json.loads(done.out_text)["notes"])
 
 

@@ -15,7 +15,7 @@ from harness.comparison.outcomes import paired_rollouts
 from harness.judging.rubric import rubric_source
 from harness.pipeline.comparing.labels import drawn_pairs
 from harness.pipeline.comparing.outcome import comparison_of
-from tests.cli.test_compare import Desk
+from tests.cli.desk import Desk
 from tests.fake_endpoint import FakeEndpoint
 
 Says = Callable[[int], str]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_compare import Desk, by_model
+from tests.cli.desk import Desk, by_model
 from tests.fake_endpoint import FakeEndpoint, Refuse
 
 SIDES = ("poet.py", "--model", "weak", "--model", "strong", "--queries", "many.txt", "--judge-model", "judge")

@@ -2,25 +2,14 @@
 
 import csv
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.cli.test_compare import QUERIES, Desk, partial_judge
-from tests.fake_endpoint import FakeEndpoint, Say
+from tests.cli.desk import QUERIES, Desk, partial_judge
+from tests.fake_endpoint import Say
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with FakeEndpoint().serving() as endpoint:
-        yield Desk(tmp_path / "room", endpoint)
-
-
-def test_markdown_and_csv_are_written_beside_the_page_over_older_ones(desk: Desk):
+def test_markdown_and_csv_are_written_beside_the_page_over_older_ones(desk: Desk, runs: tuple[str, str]):
     markdown, matches = desk.work / "out" / "pr.md", desk.work / "matches.csv"
     matches.write_text("an older one")
-    runs = desk.run("weak"), desk.run("strong")
     said = desk("compare", *runs, "--judge-model", "judge", "--markdown", "out/pr.md", "--csv", "matches.csv")
     assert said.code == 0, said.err_text
     sentence = said.out_text.splitlines()[0]
@@ -40,9 +29,8 @@ def test_markdown_and_csv_are_written_beside_the_page_over_older_ones(desk: Desk
     assert (refused.code, "--markdown" in refused.err_text) == (2, True)
 
 
-def test_a_file_that_cannot_be_written_is_one_clear_line_before_anything_is_spent(desk: Desk):
+def test_a_file_that_cannot_be_written_is_one_clear_line_before_anything_is_spent(desk: Desk, runs: tuple[str, str]):
     (desk.work / "taken").mkdir()
-    runs = desk.run("weak"), desk.run("strong")
     asked, folders = len(desk.endpoint.requests), desk.folders()
     said = desk("compare", *runs, "--judge-model", "judge", "--csv", "taken")
     assert said.code == 2
@@ -50,8 +38,7 @@ def test_a_file_that_cannot_be_written_is_one_clear_line_before_anything_is_spen
     assert (len(desk.endpoint.requests), desk.folders()) == (asked, folders)
 
 
-def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: Desk) -> None:
-    runs = desk.run("weak"), desk.run("strong")
+def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: Desk, runs: tuple[str, str]) -> None:
     desk.endpoint.judge = lambda seen: Say("nonsense")
     done = desk("compare", *runs)
     assert done.code == 3
@@ -67,8 +54,7 @@ def test_where_all_judge_calls_fail_the_cause_is_printed_and_no_win_rate(desk: D
     assert "| B against A | – | – | – | – | – |" in (desk.work / "c.md").read_text()
 
 
-def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk: Desk) -> None:
-    runs = desk.run("weak"), desk.run("strong")
+def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk: Desk, runs: tuple[str, str]) -> None:
     desk.endpoint.judge = lambda seen: Say("nonsense") if "bees" in seen.user else partial_judge(seen)
     folder = json.loads(desk("compare", *runs, "--json").out_text)["comparison"]
     desk.room.runs.rename(desk.work / "rm")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from harness.core.gates import GateResult
-from tests.cli.test_compare import Desk, by_model, partial_judge
+from tests.cli.desk import Desk, by_model, partial_judge
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, fair_judge, verdict
 
 MANY = [f"Why is number {number} not another one?" for number in range(40)]

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli.test_compare import Desk, partial_judge
+from tests.cli.desk import Desk, partial_judge
 from tests.fake_endpoint import FakeEndpoint, Page, Reaction, Refuse, Say, Script, Seen
 
 DOWN = Refuse(503, "down for maintenance")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch_server import BatchEndpoint, FakeBatch, Lines
-from tests.cli.test_compare import Desk, by_model
+from tests.cli.desk import Desk, by_model
 from tests.fake_endpoint import Reaction, Refuse, Say, Seen, fair_judge
 
 RUN = "run --agent poet.py --model m -n 3 --queries q.txt --judge-model judge --judge-concurrency 1".split()

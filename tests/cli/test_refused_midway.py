@@ -1,13 +1,11 @@
 """An endpoint that refuses the key, the model or the account midway: it is asked no more, and one line says why."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.cli.test_compare import Desk, by_model
-from tests.fake_endpoint import FakeEndpoint, Page, Reaction, Refuse, Script, Seen, fair_judge
+from tests.cli.desk import Desk, by_model
+from tests.fake_endpoint import Page, Reaction, Refuse, Script, Seen, fair_judge
 
 CREDIT = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."
 NO_QUOTA = {
@@ -20,12 +18,6 @@ NO_QUOTA = {
 REFUSALS = {"401": Refuse(401, "wrong key"), "403": Refuse(403, "no access"), "404": Refuse(404, "no such model")}
 RUN = (*"run --agent poet.py --model m -n 4 --queries q.txt --judge-model judge".split(), "--give-up", "300")
 ONE = ("--concurrency", "1", "--judge-concurrency", "1", "--topology", "round_robin")
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with FakeEndpoint().serving() as endpoint:
-        yield Desk(tmp_path / "room", endpoint)
 
 
 def after(calls: int, sound: Script, then: Reaction) -> Script:
