@@ -14,6 +14,7 @@ import os
 import pkgutil
 import resource
 import runpy
+import select
 import signal
 import subprocess
 import sys
@@ -106,7 +107,7 @@ class Nursery:
             if time.monotonic() > until:
                 os.kill(born.pid, signal.SIGKILL)
                 raise AssertionError(f"not ended after {timeout_s} s: {born.err.read_text()}")
-            time.sleep(0.005)
+            pause(born.pid)
         return Done(code, born.out.read_text(), born.err.read_text())
 
     def _ask(self, order: Mapping[str, Any]) -> Any:
@@ -115,6 +116,16 @@ class Nursery:
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
+
+
+def pause(pid: int) -> None:
+    """Wait until a process ends, for a second at most; where that cannot be waited for, a moment."""
+    if sys.platform != "linux":
+        time.sleep(0.005)
+        return
+    end = os.pidfd_open(pid)
+    select.select([end], [], [], 1)
+    os.close(end)
 
 
 def clean_environment() -> dict[str, str]:
