@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from harness.core.settings import Settings
     from harness.core.settings_types import CommonSettings, CompareSettings, ResumeSettings, RunSettings
     from harness.doctor.checks import Check
-    from harness.doctor.from_python import check_judge, check_judge_sync, check_setup, check_setup_sync
+    from harness.doctor.from_python import check_judge, check_judge_sync, check_planted, check_setup, check_setup_sync
     from harness.endpoints.costs import CostBounds
     from harness.evidence.check import Claim, check_evidence, evidence_reward
     from harness.formats.queries import Asked
@@ -188,6 +188,7 @@ __all__ = [
     "check_evidence",
     "check_judge",
     "check_judge_sync",
+    "check_planted",
     "check_rubric",
     "check_setup",
     "check_setup_sync",
@@ -325,6 +326,7 @@ _HOMES = {
     "check_evidence": "harness.evidence.check:check_evidence",
     "check_judge": "harness.doctor.from_python:check_judge",
     "check_judge_sync": "harness.doctor.from_python:check_judge_sync",
+    "check_planted": "harness.doctor.from_python:check_planted",
     "check_rubric": "harness.api.outside:check_rubric",
     "check_setup": "harness.doctor.from_python:check_setup",
     "check_setup_sync": "harness.doctor.from_python:check_setup_sync",

@@ -29,6 +29,7 @@ from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import Quote, quote_rescoring
+from harness.pipeline.resolve import check_approved
 from harness.pipeline.runs import (
     RunResult,
     rescore_run,
@@ -93,6 +94,7 @@ async def run(
     loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
     first, asked = _looked_ahead(loaded, _asked(loaded, queries, chosen))
     prepared = await prepare(loaded, chosen, run_env.environ, first, judge_objects(settings))
+    check_approved(prepared.agent, chosen)
     if prepared.offline and not prepared.settings.offline:
         run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
     elif not (prepared.settings.judge_model or prepared.judge_agents or prepared.offline) and chosen.topology != "none":
@@ -119,6 +121,7 @@ async def plan(
     chosen = load(settings)
     asked = list(_asked(loaded, queries, chosen))
     prepared = await prepare(loaded, chosen, environment(), asked, judge_objects(settings))
+    check_approved(prepared.agent, chosen)
     count = len(asked)
     return RunPlan(
         queries=count,

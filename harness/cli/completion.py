@@ -21,13 +21,9 @@ def among(*words: str) -> Complete:
 
 def agent_names(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the name of an agent. No agent is loaded for that."""
-    from importlib.metadata import entry_points
+    from harness.rollouts.loading import names_of_agents
 
-    from harness.rollouts.loading import agent_files
-
-    names = [path.stem for path in agent_files(Path.cwd())]
-    names += [entry.name for entry in entry_points(group="harness.agents")]
-    return _beginning(names, begun) or [CompletionItem(begun, type="file")]
+    return _beginning(names_of_agents(Path.cwd()), begun) or [CompletionItem(begun, type="file")]
 
 
 def run_ids(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:

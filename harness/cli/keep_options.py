@@ -240,6 +240,7 @@ judges_command = options.declared(
         multiple=True,
         help="With --planted: the agent that judged, where the run was not begun with it.",
     ),
+    options.dry_run_option,
     options.trust_option,
     options.caller("runs_dir", "json", "wide"),
 )

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import click
+from click.core import ParameterSource
 
 from harness.api.best_answer import best_from
 from harness.api.one_group import for_best
@@ -34,6 +36,7 @@ from harness.formats.queries import PackedQueries, in_shard, query_from, read_qu
 from harness.pipeline import runs, waiting
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring
+from harness.pipeline.resolve import check_approved
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import agent_of_run, what_is_kept
 from harness.report.html.run_page import write_page
@@ -42,7 +45,8 @@ from harness.report.summary.ranking import RankingSummary, summarize
 from harness.report.summary.rankings import change_against_earlier
 from harness.report.summary.rollouts import open_reasons
 from harness.report.terminal.runs import change_lines
-from harness.rollouts.loading import LoadedAgent, load_agent
+from harness.rollouts.approval_gate import unasked
+from harness.rollouts.loading import LoadedAgent, load_agent, names_of_agents
 
 
 def _say_next(
@@ -187,6 +191,10 @@ def _end(
 ) -> ExitCode:
     """Say what stopped the work, if anything did; return the exit code, FAILURES for more than `most` of them."""
     say_partial(summary.agents.partial, result.path)
+    groups = (reader.group(query) for query in reader.queries())
+    paths = (rollout.trajectory.path for group in groups for rollout in group.rollouts)
+    for name in () if rescored else unasked(reader.settings.approve, paths):
+        say(f"{option('approve', name)}: no call of a tool of this name needed approval", err=True)
     if result.stopped:
         say(
             f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
@@ -221,9 +229,16 @@ def prepare_run(
     if caller.wait:
         waiting.refuse_idle_wait(by_batch=settings.judge_batch)
     with stdout_for_results():  # what an agent's file prints must not stand among the results
+        typed = click.get_current_context()
+        by_default = typed.get_parameter_source("agent") is ParameterSource.DEFAULT
+        if query and by_default and query in names_of_agents(Path.cwd()):
+            begun, what = command(f"{typed.info_name} --agent"), f"QUERY {query!r} is the name of an agent"
+            raise UsageError(f'{what}: {begun} {query} "..." runs it; {begun} {agent} {query} asks {query!r}')
         loaded = load_agent(agent, Path.cwd())
         asked = _queries(loaded, query, queries, settings.shard)
-        return asked, anyio.run(prepare, loaded, settings, caller.environ, asked)
+        prepared = anyio.run(prepare, loaded, settings, caller.environ, asked)
+        check_approved(prepared.agent, settings)
+        return asked, prepared
 
 
 def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard: str | None) -> Sequence[Query]:

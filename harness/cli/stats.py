@@ -300,14 +300,18 @@ def judges(
     reader = open_run(run, caller)
     chosen = [reader.ranking(name) for name in dict.fromkeys(rankings)] or reader.rankings()
     side = judges_side_by_side(reader, chosen, answer_labels(reader, labels))
-    if judge_agents and not planted:
-        raise UsageError("--judge-agent goes with --planted: without it nobody is asked")
+    if (judge_agents or caller.dry_run) and not planted:
+        idle = "--judge-agent" if judge_agents else "--dry-run"
+        raise UsageError(f"{idle} goes with --planted: without it nobody is asked")
     if len(side.rankings) < 2:
         how = call("rescore", reader.typed_name, judge_model="MODEL")
         count = "one ranking only" if side.rankings else "no ranking that ranks anything"
         raise UsageError(f"run {reader.info.id} has {count}, and nothing to put beside it; make another with {how}")
     if planted:
-        side = replace(side, planted=_ask_about_planted(reader, side, judge_agents, caller))
+        asked = _ask_about_planted(reader, side, judge_agents, caller)
+        if asked is None:
+            return
+        side = replace(side, planted=asked)
     if caller.as_json:
         print_json({"run": reader.info.id, "path": str(reader.folder)} | judges_json(side))
         return
@@ -316,19 +320,27 @@ def judges(
 
 def _ask_about_planted(
     reader: RunReader, side: JudgesSideBySide, agents: Sequence[str], caller: Caller
-) -> Mapping[str, PlantedRight]:
-    """Return what the judges make of planted pairs, by ranking; see `judge_planted`."""
+) -> Mapping[str, PlantedRight] | None:
+    """Return what the judges make of planted pairs, by ranking; None where --dry-run printed the plan."""
     import anyio
 
+    from harness.cli.announce import cost_range
     from harness.cli.progress_bars import run_under_bars
     from harness.doctor.planted import judge_planted, plan_planted
+    from harness.endpoints.costs import CostBounds
 
     rankings, console = [each.ranking for each in side.rankings], stderr()
     planned = partial(plan_planted, trust_archive=caller.trust_archive)
     plan = anyio.run(planned, reader, rankings, agents, caller.environ)
-    places = dict.fromkeys(judge.spec.places for judge, *_ in plan.judges.values())
-    console.print(
-        f"asking {', '.join(places)} about planted pairs, each in both orders; what the run holds is not asked again",
-        soft_wrap=not console.is_terminal,
+    quote = plan.as_json()
+    if caller.dry_run and caller.as_json:
+        return print_json(quote, indent=None)
+    line = (
+        f"asking {', '.join(quote['judges_at'])} about planted pairs, each in both orders: at most "
+        f"{counted(quote['judge_calls'], 'call')}, as what the run holds is not asked again; "
+        f"estimated cost: {cost_range(quote['cost_usd'] and CostBounds(*quote['cost_usd']))}"
     )
+    if caller.dry_run:
+        return say(line)
+    console.print(line, soft_wrap=not console.is_terminal)
     return run_under_bars(partial(judge_planted, plan), caller, console)

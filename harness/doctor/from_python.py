@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
+from harness.archive.reader import RunReader
+from harness.archive.run_info import find_run
 from harness.core.errors import UsageError, as_spoken
 from harness.core.progress import Progress, Silent, now
 from harness.core.python_door import ArgumentRules, awaited_door, like, of_kind
-from harness.core.settings import JUDGE_KEY
+from harness.core.settings import JUDGE_KEY, SETTINGS
 from harness.core.settings_sources import environment
 from harness.core.settings_types import CommonSettings
 from harness.core.sync import in_step
@@ -19,8 +21,13 @@ from harness.doctor.checks import Check, DoctorRequest
 from harness.doctor.free_checks import Findings, run_free_checks
 from harness.doctor.judges_compared import judges_compared_json
 from harness.doctor.live_checks import run_live_checks
+from harness.doctor.planted import judge_planted, plan_planted
 from harness.doctor.recorded_pairs import AnyPair, planted_pairs, read_any_pairs
+from harness.pipeline.labelling import answer_labels
 from harness.pipeline.resolve import member_keys
+from harness.pipeline.run_environment import RunEnvironment
+from harness.report.json import judges_json
+from harness.report.summary.judges import judges_side_by_side
 from harness.rollouts.loading import from_object
 
 
@@ -32,6 +39,7 @@ def _ports(value: Any) -> str | None:
 
 _RULES: ArgumentRules = {
     "agent": of_kind(str, Path, instead="give an agent's name or file"),
+    "dry_run": of_kind(bool, instead="give True or False"),
     "live": of_kind(bool, instead="give True or False"),
     "ports": _ports,
     "pairs": of_kind(str, Path, instead="give a file of pairs", optional=True),
@@ -72,6 +80,33 @@ async def check_judge(
     for judge, calibration in zip(asked, calibrations, strict=True):
         await calibrate(judge, request, calibration, progress or Silent())
     return calibration_json(calibrations[0]) if len(calibrations) == 1 else judges_compared_json(calibrations)
+
+
+@partial(awaited_door, rules=_RULES)
+async def check_planted(
+    run: Any = "last",
+    *,
+    judge_agent: str | Sequence[str] = (),
+    dry_run: bool = False,
+    trust_archive: bool = False,
+    runs_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Ask the judges of a run about planted pairs, and return what `harness judges --planted --json` prints.
+
+    `run` is a Run, its folder, its id, or `last` in `runs_dir`. With `dry_run` nobody is asked, and the judges, the
+    most calls and their cost are returned. Raises UsageError where no judge can be asked, Refused for the first call.
+    """
+    folder = find_run(str(getattr(run, "path", run)), Path(runs_dir or SETTINGS["runs_dir"].default))
+    agents = [judge_agent] if isinstance(judge_agent, str) else judge_agent
+    with RunReader(folder) as reader:
+        side = judges_side_by_side(reader, reader.rankings(), answer_labels(reader, None))
+        ids = [each.ranking for each in side.rankings]
+        plan = await plan_planted(reader, ids, agents, environment(), trust_archive=trust_archive)
+        if dry_run:
+            return plan.as_json()
+        planted = await judge_planted(plan, RunEnvironment(environment(), progress=progress or Silent()))
+        return {"run": folder.name, "path": str(folder)} | judges_json(replace(side, planted=planted))
 
 
 check_judge_sync = in_step(check_judge)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.store import RunStore
@@ -11,11 +12,11 @@ from harness.core.settings import Settings
 from harness.doctor.asking import JudgeToCheck, ask_pairs
 from harness.doctor.calibration import count_calibration_calls
 from harness.doctor.recorded_pairs import planted_pairs
-from harness.endpoints.costs import Ceiling
+from harness.endpoints.costs import Ceiling, CostBounds
 from harness.judging.rubric import Rubric
 from harness.judging.verdict_cache import VerdictCache
 from harness.pipeline.plan import NamedAddresses, as_begun, named_judge
-from harness.pipeline.resolve import make_ceiling, make_redactor
+from harness.pipeline.resolve import judge_cost, make_ceiling, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.stages import judge_fault
 from harness.pipeline.trust import Trust, attest_judge, one_error, trust_in
@@ -29,6 +30,17 @@ class PlantedPlan:
     folder: Path
     trust: Trust
     judges: Mapping[str, tuple[JudgeToCheck, Settings, Ceiling]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return who is asked, and the most calls and USD ([least, most] of so many; None: unknown) that it takes."""
+        pairs, costs = planted_pairs(), list[CostBounds | None]()
+        calls, tokens = count_calibration_calls(pairs), max(pair.budget or 0 for pair in pairs)
+        for judge, settings, _ in self.judges.values():
+            costs.append(judge_cost(replace(settings, judge_budget=tokens), judge.spec, (calls, calls)))
+        known = [cost for cost in costs if cost]
+        cost = [sum(c.low for c in known), sum(c.high for c in known)] if len(known) == len(costs) else None
+        places = list(dict.fromkeys(judge.spec.places for judge, *_ in self.judges.values()))
+        return {"judges_at": places, "judge_calls": calls * len(costs), "cost_usd": cost}
 
 
 async def plan_planted(

@@ -9,7 +9,7 @@ from statistics import fmean
 from agents.models import get_default_model
 from pydantic import Field
 
-from harness.core.errors import UsageError, before_colon, call, on_a_line, option, switch
+from harness.core.errors import UsageError, before_colon, call, did_you_mean, on_a_line, option, quoted, switch
 from harness.core.records import Bill, Record, is_none
 from harness.core.redaction import Redactor
 from harness.core.settings import OFFLINE_JUDGE, OFFLINE_MODEL, Api, Settings
@@ -19,7 +19,7 @@ from harness.endpoints import costs
 from harness.endpoints.address import AGENT_KEY, Endpoint, agent_servers, host_of, judge_endpoint, jurors, secrets_in
 from harness.endpoints.credentials import Credentials
 from harness.rollouts.app_parts import GivenPart
-from harness.rollouts.approval_gate import ChosenApprover, check_approvals
+from harness.rollouts.approval_gate import ALL, NONE, ChosenApprover, check_approvals, tools_in_sight
 from harness.rollouts.loading import AgentEnv, LoadedAgent
 from harness.rollouts.model_request import check_tools
 from harness.rollouts.models import has_own_model
@@ -121,6 +121,8 @@ class AgentSpec:
     """The starting agent's own; None where it has none, or makes them by a function."""
     own_model: bool = False
     """Whether the starting agent brings its model, so that the endpoint is not asked for it."""
+    tools: frozenset[str] | None = None
+    """The names of all tools in sight; None where more may come with the run."""
 
     @property
     def place(self) -> str:
@@ -172,8 +174,21 @@ async def resolve_agent(
         several = servers if len(servers) > 1 else ()
         own_text = agent.instructions if isinstance(agent.instructions, str) and not loaded.app else None
         brings_it = settings.model is None and not isinstance(agent.model, str | None)
+        sandboxed = bool(sandbox_agents(agent))
+        tools = None if loaded.app or sandboxed else tools_in_sight(agent)
         return AgentSpec(
-            loaded, endpoint, offline, model, several, bool(sandbox_agents(agent)), own_text, own_model=brings_it
+            loaded, endpoint, offline, model, several, sandboxed, own_text, own_model=brings_it, tools=tools
+        )
+
+
+def check_approved(agent: AgentSpec, settings: Settings) -> None:
+    """Raise UsageError where --approve names no tool of the agent that runs, and no judge or server may bring one."""
+    unknown = [name for name in settings.approve if name not in {ALL, NONE, *(agent.tools or ())}]
+    if unknown and agent.tools is not None and settings.judge_agent is None:
+        names = f"its tools: {', '.join(map(quoted, sorted(agent.tools)))}" if agent.tools else "it has none"
+        raise UsageError(
+            f"{option('approve', unknown[0])}: agent {agent.loaded.name!r} has no tool of this name ({names})"
+            f"{did_you_mean(unknown[0], agent.tools)}"
         )
 
 

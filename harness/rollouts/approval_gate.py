@@ -6,7 +6,7 @@ rollout one run, with one trace, and its turns and tokens are counted once, howe
 
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -119,6 +119,29 @@ def check_approvals(agent: Agent[Any], approver: Approver) -> None:
             raise UsageError(f"{what}: {_WAYS.format(option('approve', 'NAME'))}")
         if not isinstance(tool, FunctionTool) and getattr(tool, "on_approval", None) is None:
             raise UsageError(f"{what}: give the tool an `on_approval`")
+
+
+def tools_in_sight(agent: Agent[Any]) -> frozenset[str] | None:
+    """Return the names of the tools of an agent and all in sight; None where MCP servers bring others."""
+    agents = in_sight(agent)
+    brings_more = any(each.mcp_servers for each in agents)
+    return None if brings_more else frozenset(tool.name for each in agents for tool in each.tools)
+
+
+def unasked(names: Iterable[str], paths: Iterable[Sequence[Step]]) -> list[str]:
+    """Return those of the values of --approve that name a tool of which no call in any path needed approval."""
+    left = set(names) - {ALL, NONE}
+    for path in paths if left else ():
+        left -= {step.tool_name for step in approvals(path)}
+    return sorted(left)
+
+
+def approvals(path: Sequence[Step]) -> Iterator[Step]:
+    """Yield the decisions in a path, and in the runs inside of its tools."""
+    for step in path:
+        if step.kind == "approval":
+            yield step
+        yield from approvals(step.inner)
 
 
 def waits_for(interruptions: Iterable[Any]) -> str:

@@ -70,6 +70,12 @@ def agent_files(here: Path) -> Iterator[Path]:
         yield from sorted(p for p in folder.glob("*.py") if not (p.name.startswith("_") or run_around(p)))
 
 
+def names_of_agents(here: Path) -> list[str]:
+    """Return the names that `--agent NAME` finds, entry points among them. No agent is loaded for that."""
+    entries = (entry.name for entry in entry_points(group=_ENTRY_POINTS))
+    return sorted({*(path.stem for path in agent_files(here)), *entries})
+
+
 def run_around(path: Path) -> str | None:
     """Return the run folder that a path is in; the packaged examples are ours, wherever they are installed."""
     return None if path.resolve().is_relative_to(examples_folder()) else enclosing_run(path)
@@ -256,7 +262,7 @@ def _find(word: str, here: Path, file: Path | None) -> LoadedAgent:
         if isinstance(loaded, ModuleType):
             return _from_module(loaded, "", None, name=word)
         return LoadedAgent(name=word, source=loaded)
-    names = sorted({p.stem for p in agent_files(here)} | {e.name for e in entry_points(group=_ENTRY_POINTS)})
+    names = names_of_agents(here)
     why = "agents_config/ here is inside of a run folder, where nothing is loaded: copy a file that you trust elsewhere"
     passed_over = (here / "agents_config").is_dir() and run_around(here / "agents_config")
     raise NoSuchAgent(

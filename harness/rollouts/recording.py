@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,7 +33,7 @@ from harness.core.errors import counted, option
 from harness.core.records import Rollout, Step
 from harness.endpoints.usage import completed
 from harness.rollouts import model_request
-from harness.rollouts.approval_gate import Decision, gated
+from harness.rollouts.approval_gate import Decision, approvals, gated
 from harness.rollouts.graph import is_agent
 from harness.rollouts.raw import RawCall
 
@@ -213,7 +213,7 @@ class _RecordedDecisions:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._steps = list(_approvals(recording.rollout.trajectory.path))
+        self._steps = list(approvals(recording.rollout.trajectory.path))
         self._asked = Counter[tuple[str | None, str | None]]()
 
     def covers(self, tool: str) -> bool:
@@ -231,13 +231,6 @@ class _RecordedDecisions:
             )
         self._asked[call] += 1  # ids of calls may repeat in a rollout
         return Decision.from_words(decisions[self._asked[call] - 1] or "")
-
-
-def _approvals(path: Sequence[Step]) -> Iterator[Step]:
-    for step in path:
-        if step.kind == "approval":
-            yield step
-        yield from _approvals(step.inner)
 
 
 class ReplayModel(Model):

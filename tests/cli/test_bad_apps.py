@@ -54,3 +54,31 @@ def test_every_command_refuses_what_cannot_be_run(
         assert refused.value.exit_code == 2
     assert not endpoint.requests
     assert not list(Path().glob("runs/*/run.json"))
+
+
+AN_AGENT = r"^QUERY 'poet' is the name of an agent: .* {0} --agent poet \"...\" runs it; .*{0} --agent search poet"
+ASKED = {
+    "run poet": AN_AGENT.format("run"),
+    "best poet": AN_AGENT.format("best"),
+    "run Hi --agent poet --approve nope": r"^--approve nope: .*'poet' has no tool of this .*\(its tools: 'rhymes'\)$",
+    "run Hi --agent poet --approve rhyme": r"^--approve rhyme: .*; did you mean 'rhymes'\?$",
+    "best Hi --agent triage --approve x": r"^--approve x: .*\(its tools: .*\)$",
+}
+
+
+@pytest.mark.parametrize("line", ASKED)
+def test_a_word_that_names_what_it_cannot_mean_is_refused(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: FakeEndpoint
+):
+    monkeypatch.chdir(tmp_path)
+    Path("agents_config").mkdir()
+    Path("agents_config/poet.py").write_text(
+        "from agents import Agent, function_tool\n@function_tool\ndef rhymes(word: str) -> str:\n    return word\n"
+        "agent = Agent(name='poet', tools=[rhymes])\n"
+    )
+    argv = [*line.split(), "-n", "2", "-q", "--model", "m", "--base-url", endpoint.base_url]
+    with pytest.raises(UsageError, match=ASKED[line]):
+        app.main(argv, standalone_mode=False, obj=dict(os.environ))
+    assert not endpoint.requests
+    text = ["run", "poet", "--agent", "poet", "--approve", "rhymes", "--dry-run", *argv[-4:]]
+    app.main(text, standalone_mode=False, obj=dict(os.environ))

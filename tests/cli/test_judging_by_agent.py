@@ -287,6 +287,11 @@ def test_judges_say_how_many_planted_defects_each_finds_and_what_that_cost_once(
         for other in (("--rubric", "evidence.md"), ("--judge-agent", "checks.py:judge")):
             assert harness("rescore", *other, *prices, "-q", env=env).code == 0
         before, planted = len(endpoint.of_judge), ("judges", "--planted", "--judge-agent", "checks.py:judge")
+        quoted = harness(*planted, "--dry-run", "--json", env=env).json
+        assert (quoted["judge_calls"], len(endpoint.of_judge)) == (72, before)
+        assert 0 < quoted["cost_usd"][0] < quoted["cost_usd"][1]
+        said = harness(*planted, "--dry-run", env=env).out
+        assert re.search(r"m2@127\S+, \S+ about .*: at most 72 calls, .*; estimated cost: \$0\.\d+ to \$", said), said
         done = harness(*planted, "--json", env=env)
         assert done.code == 0, done.err
         asked = len(endpoint.of_judge)

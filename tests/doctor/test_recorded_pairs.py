@@ -112,6 +112,17 @@ async def test_an_agent_and_a_model_are_measured_on_the_same_pairs():
     assert agreed["judges"] == [0, 1]
 
 
+async def test_the_judges_of_a_run_are_asked_about_planted_pairs_after_their_cost_is_told(tmp_path: Path):
+    run = await harness.run("search", ["Why is the sky blue?"], n=3, offline=True, runs_dir=tmp_path / "runs")
+    told = await harness.check_planted(run, dry_run=True)
+    assert told == {"judges_at": [OFFLINE_JUDGE], "judge_calls": 24, "cost_usd": [0, 0]}
+    assert harness.open(run.path).judges()["rankings"][0]["planted"] is None
+    (ranking,) = (await harness.check_planted(runs_dir=tmp_path / "runs"))["rankings"]
+    assert set(ranking["planted"]["classes"]) == {"cut_fact", "broken_file", "false_source"}
+    with pytest.raises(UsageError, match="judge_agent"):
+        await harness.check_planted(run, judge_agent="triage")
+
+
 async def test_two_rollouts_of_a_run_are_a_pair_with_their_whole_records(tmp_path: Path):
     run = await harness.run("search", ["Why is the sky blue?"], n=3, offline=True, runs_dir=tmp_path / "runs")
     file = tmp_path / "pairs.jsonl"

@@ -1,6 +1,7 @@
 """Tool calls that need approval are decided on as --approve or the agent's file says, and each decision is a step."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,8 @@ def test_the_command_says_it_and_exits_2_and_the_flag_is_kept_in_the_run(tmp_pat
         assert (refused.code, endpoint.requests) == (2, [])
         assert "'send'" in refused.err
         assert not (tmp_path / "runs").exists()
-        harness(*args, "--approve", "send", "--approve", "as_tool", "--topology", "none")
+        done = harness(*args, "--approve", "send", "--approve", "as_tool", "--topology", "none")
+        assert re.findall("--approve .*: no call", done.err) == ["--approve as_tool: no call"]
         path = harness("show", "--rollout", "0")
     (run,) = (tmp_path / "runs").glob("*/run.json")
     assert json.loads(run.read_text("utf-8"))["settings"]["approve"] == ["send", "as_tool"]
