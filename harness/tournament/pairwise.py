@@ -110,8 +110,10 @@ def describe_plan(rules: Rules, n: int) -> str | None:
 def pair_bounds(rules: Rules, n: int) -> tuple[int, int]:
     """Return the fewest and the most calls of one juror for n rollouts."""
     low, high = calls_bounds(rules.topology, n, rules.order, rules.budget)
-    if rules.agents_when == "unsure" and TOPOLOGIES[rules.topology].by_verdicts:
-        high = n * (n - 1)  # what agents say changes who meets, and the models are asked of those, too
+    design, pairs = TOPOLOGIES[rules.topology], n * (n - 1) // 2
+    some_twice = design.matches(n, rules.order, rules.budget)[1] > pairs
+    if rules.agents_when == "unsure" and (design.by_verdicts or some_twice):
+        high = 2 * pairs  # what agents say changes who meets, or meets again, and models are asked of those, too
     if rules.judge_when == "tied":
         low = 0
     elif rules.confidence:

@@ -132,6 +132,14 @@ def test_each_topology_asks_for_the_same_whatever_comes_first_once_and_within_it
     assert made[0] == made[1]
 
 
+@pytest.mark.parametrize(("budget", "most"), [(15, 30), (20, 60), (30, 60)])
+def test_the_bounds_count_second_orders_that_agents_give_to_other_pairs(budget: int, most: int):
+    asked = Asked(wavering, by_strength({str(i): 9.0 - i for i in range(6)}))
+    asked.ranked(6, Rules(topology="cyclic", budget=budget, agents_when="unsure"))
+    assert (len(asked.models[0].calls) > budget) == (budget == 20)
+    assert asked.ranker.call_bounds(6) == (budget, most)
+
+
 @pytest.mark.parametrize("topology", ["arena", "round_robin"])
 def test_cut_off_after_any_call_it_goes_on_and_buys_what_is_missing(topology: TopologyName):
     rules = Rules(topology=topology, agents_when="unsure")
