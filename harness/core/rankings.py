@@ -71,6 +71,11 @@ class Ranked(Record):
     explanation: str | None = None
     """Why a listwise judge scored it so."""
 
+    @property
+    def order(self) -> tuple[bool, float, float, int]:
+        """What rollouts are listed by: rank, then p_best, then index; those without a rank last, by index."""
+        return self.rank is None, self.rank or 0.0, 0.0 if self.rank is None else -(self.p_best or 0.0), self.index
+
 
 class Agreement(Record):
     """How far two jurors agree on the same items (matches; with a listwise judge, pairs of rollouts)."""

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.api.best_answer import best_from
 from harness.core.rankings import GroupRanking, Match, Ranked
-from harness.report.summary.rollouts import certainty, places_by_secondary_fit, score_name
+from harness.report.summary.rollouts import certainty, placed_rollouts, places_by_secondary_fit, score_name
 from harness.report.text import probability
 from tests.builders import a_group, a_rollout
 
@@ -44,6 +45,16 @@ def test_where_they_disagree_the_likelier_rollout_and_the_number_of_places_are_t
     assert sentence is not None
     assert "rollout 0 (anchor) is the best with a probability of 30 %; rollout 1 with 65 %" in sentence
     assert "tiers and margins differ on 2 of 3 places" in sentence
+
+
+def test_of_those_that_share_first_place_the_likelier_is_named_first_and_taken() -> None:
+    rows = [
+        Ranked(index=i, rank=rank, p_best=p, margin=-rank) for i, rank, p in ((0, 0.5, 0.3), (1, 0.5, 0.4), (2, 2, 0.3))
+    ]
+    ranking = a_ranking([], [], rollouts=tuple(rows), estimator="pooled")
+    assert certainty(GROUP, ranking) == "rollout 1 (sample) is the best with a probability of 40 %"
+    assert best_from(GROUP, ranking).index == 1
+    assert [p.rollout.index for p in placed_rollouts(GROUP, ranking)] == [1, 0, 2]
 
 
 @pytest.mark.parametrize(

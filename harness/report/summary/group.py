@@ -293,7 +293,7 @@ def _query_line(
     judge: JudgeFigures,
     spans: Iterable[TimeSpan],
 ) -> QueryLine:
-    ranked = sorted((r for r in ranking.rollouts if r.rank is not None), key=lambda r: (r.rank or 0.0, r.index))
+    ranked = sorted((r for r in ranking.rollouts if r.rank is not None), key=lambda r: r.order)
     roles: dict[int, Role] = {r.number: r.role for r in extract.rollouts}
     anchors = [number for number, role in roles.items() if role == "anchor"]
     by_tie = False

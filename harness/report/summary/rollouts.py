@@ -43,7 +43,7 @@ def placed_rollouts(group: Group, ranking: GroupRanking | None) -> list[PlacedRo
     """Return the rollouts best first; those without a rank last, by index."""
     ranked = {r.index: r for r in ranking.rollouts} if ranking else {}
     placed = [PlacedRollout(r, ranked.get(r.index) or Ranked(index=r.index)) for r in group.rollouts]
-    return sorted(placed, key=lambda p: (p.ranked.rank is None, p.ranked.rank or 0.0, p.rollout.index))
+    return sorted(placed, key=lambda p: p.ranked.order)
 
 
 def score_name(ranking: GroupRanking | None) -> str:
