@@ -69,6 +69,8 @@ class Prepared(JudgingPlan):
     agent: resolve.AgentSpec
     way_found: WayFound | None = field(default=None, kw_only=True)
     """What was asked before the first rollout, so that samples differ; None: nothing, or not yet."""
+    paraphrases: int | None = field(default=None, kw_only=True)
+    """How many paraphrases the user asked for."""
 
     @property
     def offline(self) -> bool:
@@ -117,13 +119,14 @@ async def prepare(
     redact("")  # a hook that does not work fails before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
     agent = await resolve.resolve_agent(loaded, settings, credentials)
+    count = vary_in(settings).paraphrases
     settings = settle_vary(settings, agent, redact, environ)
     judge, agents = await named_judge(settings, credentials, judge_agents, agent.model, offline=agent.offline)
     resolve.check_prices(settings, judge, agent)
     settings = with_profile(settings, judge, rubric)
     await check_app(agent, settings, queries)
-    leanings = leanings_for(settings, judge, rubric)
-    return Prepared(judge, rubric, settings, credentials, leanings=leanings, agent=agent, judge_agents=agents)
+    plan = Prepared(judge, rubric, settings, credentials, agent=agent, judge_agents=agents, paraphrases=count)
+    return replace(plan, leanings=leanings_for(settings, judge, rubric))
 
 
 async def named_judge(

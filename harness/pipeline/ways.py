@@ -66,6 +66,10 @@ async def with_ways(sides: Sequence[Prepared], run_env: RunEnvironment) -> list[
         for at, model in models.items():
             auto = asked[at].auto
             settled[at] = await _settled(model, works if auto else asked[at], why if auto else (), run_env)
+    for side, vary in zip(settled, asked, strict=True):  # also of paraphrases that were kept from an earlier run
+        count = AUTO_PARAPHRASES if vary.auto else side.paraphrases or 0
+        if 0 < (few := len(vary_in(side.settings).variants)) < count:
+            run_env.progress.note(f"the model was asked for {count} paraphrases and wrote {few}")
     return settled
 
 
@@ -120,8 +124,6 @@ async def _paraphrased(model: "AskedModel", vary: Vary, own: str, run_env: RunEn
         keep_paraphrases(reply, own, count, agent.place, run_env.environ)
     except CannotWrite as exc:
         run_env.progress.note(f"{exc}: a run that ends before it begins pays for paraphrases again")
-    if (few := len(written.variants)) < count:
-        run_env.progress.note(f"the model was asked for {count} paraphrases and wrote {few}")
     return written
 
 

@@ -181,6 +181,17 @@ async def test_paraphrases_are_asked_for_once_counted_and_kept(tmp_path: Path):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("vary", ["instructions=4", "auto"])
+async def test_paraphrases_that_came_short_are_said_to_also_where_they_were_kept(tmp_path: Path, vary: str):
+    few = "Work from the sources.\n---\nSources first."
+    with FakeEndpoint(agent=stub("refused", "refused", few)).serving() as endpoint:
+        for _ in range(2):
+            run = await ran(tmp_path, endpoint, vary=vary)
+            assert run.said.count("the model was asked for 4 paraphrases and wrote 2") == 1
+        assert sum("paraphrases" in seen.user for seen in endpoint.of_agent) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("vary", ["instructions=4", "auto"])
 async def test_paraphrases_that_were_paid_for_outlive_a_run_that_could_not_begin(tmp_path: Path, vary: str):
     (tmp_path / "no folder").write_text("")
     with FakeEndpoint(agent=stub("refused", "refused")).serving() as endpoint:
