@@ -196,11 +196,8 @@ def _end(
     for name in () if rescored else unasked(reader.settings.approve, paths):
         say(f"{option('approve', name)}: no call of a tool of this name needed approval", err=True)
     if result.stopped:
-        say(
-            f"stopped: {result.stopped}. {what_is_kept(result.path)}; --max-cost USD sets another ceiling. "
-            f"{call('rescore', result.path)} ranks what is there",
-            err=True,
-        )
+        higher = {"max_cost": result.next_ceiling} if result.next_ceiling else {}
+        say(f"stopped: {result.stopped}. {what_is_kept(result.path, **higher)}", err=True)
         return ExitCode.BUDGET
     if result.waiting:
         return _end_waiting(result, as_json=True)

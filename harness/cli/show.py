@@ -205,8 +205,8 @@ def print_run(
 ) -> None:
     """Print a run with one of its rankings, in JSON with `more` fields.
 
-    `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early, and
-    the caller's `report` whether the run's page is there, or is being written.
+    `summary` saves summarizing the ranking again, `table` lists queries, `stopped` says what ended the work early where
+    the caller says what goes on, the caller's `report` whether the run's page is there, or is being written.
     """
     if caller.as_json:
         from harness.report.json import run_json
@@ -222,15 +222,14 @@ def print_run(
     console.print(overview(reader, ranking, summary, console.width, table))
     console.print(parts_line(reader.info, ranking, summary))
     if not ranking.finished:
-        resume = call("resume", reader.typed_name)
+        ceiling = {} if ranking.head.settings.get("max_cost") is None else {"max_cost": "USD"}
+        by_batch = with_provider(reader.folder)
+        cut = "a batch has the judge's questions" if by_batch else "it was cut short, or is under way"
+        stopped = stopped or f"{cut}; {call('resume', reader.typed_name, **ceiling)} does the rest"
         queries = counted(len(reader.index.queries), "query", "queries")
         ranked = len(ranking.groups) - ranking.incomplete
-        stopped = stopped or ("a batch has the judge's questions" if with_provider(reader.folder) else None)
         provisional = provisional_words(design_of(ranking, "estimator"), provisional=bool(ranking.provisional))
-        console.print(
-            f"this ranking has {ranked:,} of {queries} in full{provisional}: "
-            f"{stopped or 'it was cut short, or is under way'}; {resume} does the rest"
-        )
+        console.print(f"this ranking has {ranked:,} of {queries} in full{provisional}: {stopped}")
     elif summary.best is None and (others := [head.id for head in reader.heads() if head.id != ranking.head.id]):
         console.print(f"this ranking places nobody; an earlier one: --ranking {others[-1]}")
     console.print(f"run: {reader.folder}", soft_wrap=True)

@@ -267,8 +267,8 @@ def _made_here(attestation: attestations.Attestation, word: str, then: Path, her
     return load_agent(word, then if from_then else here, file=attestation.agent_file)
 
 
-def what_is_kept(folder: Path | None) -> str:
-    """Return what became of a run that was cut short, and the command that goes on with it."""
+def what_is_kept(folder: Path | None, **options: object) -> str:
+    """Return what became of a run that was cut short, and the command that goes on with it, with these options."""
     if folder is None:
         return "Nothing had begun"
     kind = find_archived(str(folder), folder.parent).kind
@@ -298,7 +298,7 @@ def what_is_kept(folder: Path | None) -> str:
             kept = f"{ended['ok']:,} of {rollouts} begun ended well; all are kept in {folder}"
             lacking = errors.counted(missing.count, "rollout and the ranking are", "rollouts and the ranking are")
             kept += f"; {lacking if missing.count else 'the ranking is'} missing"
-    return f"{kept}; {errors.call('resume', folder)} does what is missing"
+    return f"{kept}; {errors.call('resume', folder, **options)} does what is missing"
 
 
 def _count_statuses(reader: RunReader) -> Counter[str]:

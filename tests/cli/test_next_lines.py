@@ -80,6 +80,10 @@ STORIES: dict[str, Callable[[Desk], tuple[str, ...]]] = {
 @pytest.mark.parametrize("story", STORIES)
 def test_each_next_line_that_resumes_or_judges_changes_the_archive(desk: Desk, story: str):
     said = desk(*STORIES[story](desk))
+    if story.startswith("max-cost"):  # what goes on is named once on each stream, with the run and a higher ceiling
+        assert said.out_text.count("--max-cost 0.") == said.err_text.count("resume") == 1
+        (shown,) = [line for line in desk("show").out_text.splitlines() if "resume" in line]
+        assert "--max-cost USD" in shown
     lines = [line.removeprefix("next: ") for line in said.out_text.splitlines() if line.startswith("next: ")]
     typed = [shlex.split(line)[1:] for line in lines if not any(word.isupper() for word in line.split())]
     work = [words for words in typed if words[0] in {"resume", "rescore"}]

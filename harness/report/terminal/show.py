@@ -18,7 +18,7 @@ from harness.archive.batch_log import with_provider
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_info import RunInfo
-from harness.core.errors import UsageError, counted, did_you_mean, quoted
+from harness.core.errors import UsageError, call, counted, did_you_mean, quoted
 from harness.core.rankings import GroupRanking, Ranked
 from harness.core.records import Group, Rollout
 from harness.core.unicode import visible_name
@@ -175,8 +175,11 @@ def _rollout_columns(
     }
 
 
-def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
-    """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
+def group_lines(group: Group, ranking: GroupRanking, reader: RunReader, *, free: bool = False) -> list[Text]:
+    """Return what to know first about a group: the deciding match, position bias, signal, what went wrong.
+
+    `free`: the ranking was made with --free.
+    """
     places, lines = rollouts.first_places(group, ranking, reader.verdict), list[str]()
     if len(places.leaders) > 1:
         first, *others = (rollouts.rollout_label(r) for r in places.leaders)
@@ -197,10 +200,10 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
         lines.append(f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}")
     lines += [f"note: {note}" for note in rollouts.notes(group, ranking)]
     lines += [flag.sentence for flag in rollout_flags(ranking, reader.verdict)]
-    return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader)]))
+    return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader, free=free)]))
 
 
-def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
+def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader, *, free: bool) -> Iterator[str]:
     """Yield which rollouts failed, and what the group waits for: verdicts failed, with a provider, or not bought."""
     for rollout in group.rollouts:
         if failure := rollout.failure:
@@ -214,15 +217,13 @@ def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> It
     if failed := reasons.total():
         yield f"incomplete: {counted(failed, 'verdict')} failed, {so}:"
         yield from (f"  {times:,} x {on_one_line(reason, 160)}" for reason, times in reasons.most_common(3))
-        yield "  `harness resume RUN` asks for just those again, `rescore --judge-model` another judge"
+        yield f"  {call('resume', reader.typed_name)} asks for just those again, `rescore --judge-model` another judge"
     if asked := [batches[key] for key in ranking.failed_verdicts if key in batches]:
         question = f"{counted(len(asked), 'question')} (batch {text.enumeration(sorted({*asked}))})"
-        yield f"waiting: the provider has {question}, {so}; `harness resume RUN` collects the replies"
+        yield f"waiting: the provider has {question}, {so}; {call('resume', reader.typed_name)} collects the replies"
     if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
-        yield (
-            f"incomplete: {counted(unbought, 'verdict')} not bought (--free, --max-cost, --deadline), "
-            f"{so}; `harness rescore RUN` with the same options, but without those, buys them"
-        )
+        buys = f"; {call('rescore', reader.typed_name)} with the same options, but without --free, buys them"
+        yield f"incomplete: {counted(unbought, 'verdict')} not bought, {so}{buys if free else ''}"
 
 
 def _judge_line(figures: JudgeFigures, signal: str) -> str:
@@ -249,7 +250,7 @@ def overview(
     else:
         for group, ranked in ranked_groups(reader, ranking):
             parts += [visible_text("")] if parts else []
-            parts += [*group_table(group, ranked, width), *group_lines(group, ranked, reader)]
+            parts += [*group_table(group, ranked, width), *group_lines(group, ranked, reader, free=ranking.head.free)]
     parts += [visible_text(line) for line in judge_lines(summary.tallies, str(ranking.head.settings.get("order")))]
     if not (ranking.finished or ranking.groups):
         return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
