@@ -132,38 +132,40 @@ def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_
     assert [r.divergence for r in replayed] == [None] * 9
 
 
-def test_no_rollout_sees_the_files_the_module_or_the_sessions_of_another(agent: Path):
+def test_no_rollout_sees_the_files_the_module_or_the_sessions_of_another_and_who_writes_one_path_is_named(agent: Path):
     def tracing(seen: Seen) -> Say:
         return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(("trace", {}),))
 
+    heard, shared = Heard(), agent.parent / "shared.txt"
+    agent.write_text(
+        AGENT
+        + f"""
+def before_rollout(query, context):
+    for path in ("own.txt", {str(shared)!r}):
+        open(path, "w").close()
+"""
+    )
     with FakeEndpoint(agent=tracing).serving() as server:
-        run = anyio.run(lambda: made(agent, server, ["Trace."], n=4))
+        run = anyio.run(lambda: made(agent, server, ["Trace."], n=4, progress=heard))
     answers = {rollout.trajectory.answer for rollout in rollouts(run)["Trace."]}
     assert answers == {f"[1, 1, 1, 1] {agent.parent}"}
     assert not (agent.parent / "scratch.txt").exists()
+    (note,) = (text for text in heard.notes if "both write" in text)
+    assert f"both write {shared}: each has a working folder of its own" in note
 
 
-def test_a_process_that_may_be_reused_keeps_the_module_but_no_file(agent: Path):
-    def tracing(seen: Seen) -> Say:
-        return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(("trace", {}),))
-
-    agent.write_text(AGENT + "REUSES_PROCESS = True\n")
-    with FakeEndpoint(agent=tracing).serving() as server:
-        run = anyio.run(lambda: made(agent, server, ["Trace."], n=3, concurrency=1))
-    answers = [rollout.trajectory.answer.split("]")[0] for rollout in rollouts(run)["Trace."]]
-    assert sorted(answers) == [f"[{number}, 1, 1, 1" for number in (1, 2, 3)]
-
-
-def test_a_process_in_which_a_rollout_failed_is_not_reused(agent: Path):
-    def ending(seen: Seen) -> Say:
-        how = "os._exit(7)" if seen.user == "Exit." else "go on"
-        return Say("Done.") if seen.tool_outputs else Say(calls=(("end", {"how": how}),))
+def test_a_process_that_may_be_reused_keeps_the_module_but_no_file_until_a_rollout_fails_in_it(agent: Path):
+    def script(seen: Seen) -> Say:
+        call = ("end", {"how": "os._exit(7)"}) if seen.user == "Exit." else ("trace", {})
+        return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(call,))
 
     agent.write_text(AGENT + "REUSES_PROCESS = True\n")
-    with FakeEndpoint(agent=ending).serving() as server:
-        run = anyio.run(lambda: made(agent, server, ["Go on.", "Exit.", "Then."], n=2, concurrency=1))
-    found = {text: [r.failure and r.failure.type for r in each] for text, each in rollouts(run).items()}
-    assert found == {"Go on.": [None] * 2, "Exit.": ["ProcessExit"] * 2, "Then.": [None] * 2}
+    with FakeEndpoint(agent=script).serving() as server:
+        run = anyio.run(lambda: made(agent, server, ["Trace.", "Exit.", "Then."], n=2, concurrency=1))
+    found = rollouts(run)
+    assert [r.failure and r.failure.type for r in found.pop("Exit.")] == ["ProcessExit"] * 2
+    answers = {text: sorted(r.trajectory.answer.split("]")[0] for r in each) for text, each in found.items()}
+    assert answers == dict.fromkeys(("Trace.", "Then."), ["[1, 1, 1, 1", "[2, 1, 1, 1"])
 
 
 ENDS = {
@@ -196,7 +198,7 @@ def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(agent: 
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("limit", "ended"), [(None, None), (500, "agent_code")])
+@pytest.mark.parametrize(("limit", "ended"), [(500, "agent_code"), (None, None)])
 def test_a_rollout_that_takes_more_memory_than_it_may_fails(agent: Path, limit: int | None, ended: str | None):
     def eating(seen: Seen) -> Say:
         return Say("Done.") if seen.tool_outputs else Say(calls=(("end", {"how": "memory"}),))
@@ -312,22 +314,6 @@ def before_rollout(query, context):
     assert {r.failure and r.failure.type for r in rollouts(run)["Why?"]} == {"FileNotFoundError"}
     named = sorted(text.split()[0] for text in heard.notes if "is looked for in the working folder" in text)
     assert named == ["data.json", "notes.db"]
-
-
-def test_processes_that_write_one_path_outside_of_their_folders_are_named(agent: Path, tmp_path: Path):
-    heard = Heard()
-    agent.write_text(
-        AGENT
-        + f"""
-def before_rollout(query, context):
-    for path in ("own.txt", {str(tmp_path / "shared.txt")!r}):
-        open(path, "w").close()
-"""
-    )
-    with FakeEndpoint(agent=lambda _: Say("Done.")).serving() as server:
-        anyio.run(lambda: made(agent, server, ["Why?"], progress=heard))
-    (note,) = (text for text in heard.notes if "both write" in text)
-    assert f"both write {tmp_path / 'shared.txt'}: each has a working folder of its own" in note
 
 
 @pytest.mark.nightly

@@ -63,10 +63,11 @@ def looks_for(mark: str) -> Says:
     return says
 
 
-async def test_a_fact_beyond_the_budget_decides_for_the_agent_always_and_for_a_plain_judge_never():
+@pytest.mark.parametrize("pairs", [20, pytest.param(100, marks=pytest.mark.nightly)])
+async def test_a_fact_beyond_the_budget_decides_for_the_agent_always_and_for_a_plain_judge_never(pairs: int):
     rng, found, plain, mark = random.Random(1), 0, 0, "closed since 1987-03-02"
     async with seated(judging(looks_for(mark))) as judge:
-        for number in range(100):
+        for number in range(pairs):
             lines = [f"{n} {rng.random()}" for n in range(150)]
             with_it = [*lines]
             with_it.insert(rng.randrange(50, 100), mark)
@@ -76,7 +77,7 @@ async def test_a_fact_beyond_the_budget_decides_for_the_agent_always_and_for_a_p
             assert isinstance(verdict, Judged)
             found += verdict.winner == ("A" if number % 2 else "B")
             plain += mark in make_pair_prompt(WRITING, TASK, *pair).user
-    assert (found, plain) == (100, 0)
+    assert (found, plain) == (pairs, 0)
 
 
 async def test_what_the_agent_did_stands_behind_its_verdict_whole_and_in_short():

@@ -63,14 +63,14 @@ async def test_a_stream_of_queries_shows_no_total_until_it_ends(tmp_path: Path):
     watcher = Watcher()
 
     def stream() -> Iterator[str]:
-        for n in range(20):
+        for n in range(8):
             assert watcher.totals["rollouts"] == [(0, None)]
             assert {high for _, high in watcher.totals["judging"]} == {None}
             yield f"Question {n}?"
 
     await harness.run("search", stream(), n=2, offline=True, runs_dir=tmp_path, progress=watcher)
-    assert watcher.totals["rollouts"] == [(0, None), (40, 40)]
-    assert watcher.finished["rollouts"] == 40
+    assert watcher.totals["rollouts"] == [(0, None), (16, 16)]
+    assert watcher.finished["rollouts"] == 16
     assert watcher.closed_in()
 
 
