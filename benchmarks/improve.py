@@ -13,6 +13,10 @@ with the fewest rollouts; `as sharp` are marks in which a rollout's quality show
 
 At the end the candidate that was found, if it is probably better (LEAST_P_ABOVE), meets the root at a gate: 60 queries
 never seen, two pairs each, three looks at margin 0, so that it passes where the interval lies above one half.
+
+Answers' lengths are lognormal: 0.5 between queries, 0.3 within, the candidate's longer by a factor. A judge prefers
+the longer answer by log odds of `love` an 1.6-fold length, or of `step` for any length; a better candidate has 1.2 more
+at equal length, and each query its own N(0, 0.6^2).
 """
 
 import argparse
@@ -25,7 +29,10 @@ from figures import add_json_option, renew
 from simulated_gate import NOISY, repeats
 from simulated_judge import MARK_SD, Array, Regime, draw, draw_queries
 
+from harness.comparison.gate import lead_by_length
 from harness.comparison.interim import InterimPlan
+from harness.comparison.outcomes import Pair
+from harness.comparison.side_results import summarize_pairs
 from harness.improving.selection import LEAST_P_ABOVE, ROOT, CrossLead, candidate_posterior, next_crosses
 
 PROMPTS, TRAINING, HELD_OUT, LOOKS, MINIBATCH = 30, 60, 60, 3, 3
@@ -37,6 +44,8 @@ CALLS, CEILING, SHORT = 2, 2500, 600
 ceiling; where no prompt is the best, at the short one."""
 LOVED = 1.5
 """How much better than it is a rollout looks to the training judge whose prompt holds the phrase that it loves."""
+LOVES = ({"love": 1.0}, {"love": 3.0}, {"step": 2.0}, {"step": 9.0})
+"""Judges of length alone."""
 VALIDATION = (10, 15, 20, 30, 40, 60, 90)
 
 
@@ -143,8 +152,25 @@ def accepted(worth: float, rng: np.random.Generator) -> bool:
     return InterimPlan.of([*judged], LOOKS, margin=0.0).analyses(judged)[-1].finding == "not worse"
 
 
+def refused_by_length(
+    factor: float, queries: int, rng: np.random.Generator, *, better: float = 0.0, love: float = 0.0, step: float = 0.0
+) -> bool | None:
+    """Tell whether a candidate is refused for its length that wins more than half of the pairs; None: it does not."""
+    levels = 6.5 + 0.5 * rng.standard_normal((queries, 1, 1)) + np.array([0, np.log(factor)])
+    lengths = np.rint(np.exp(levels + 0.3 * rng.standard_normal((queries, 2, 2)))).astype(int)
+    longer = np.log(lengths[..., 1] / lengths[..., 0])
+    odds = better + 0.6 * rng.standard_normal((queries, 1)) + love * longer / 0.5 + step * np.sign(longer)
+    won = rng.random((queries, 2)) < 1 / (1 + np.exp(-odds))
+    pairs = {
+        f"{at:03}": [Pair(float(won[at, i]), lengths=(int(a), int(b))) for i, (a, b) in enumerate(of_query)]
+        for at, of_query in enumerate(lengths)
+    }
+    result = summarize_pairs(pairs, ("root", "candidate"), clusters=None, floor=None, seed=0)
+    return lead_by_length(result, pairs) is not None if result.shown == "better" else None
+
+
 COLUMNS = ("prompts", "runs", "result", "measured", "must hold")
-WIDTHS = (18, 6, 46, 24, 10)
+WIDTHS = (18, 6, 52, 24, 10)
 
 
 def found_rows(runs: int) -> Iterator[tuple[str, ...]]:
@@ -188,6 +214,27 @@ def gate_rows(runs: int) -> Iterator[tuple[str, ...]]:
     yield kind, str(len(refused)), "refused by a second judge", percent(refused), ">= 95 %"
 
 
+def length_rows(runs: int) -> Iterator[tuple[str, ...]]:
+    """Yield how often what wins the gate is refused for its length: where length alone wins it, and where it is better.
+
+    `accepted` is of all candidates, `refused` of those that win more than half.
+    """
+    for queries in (13, 30, HELD_OUT):
+        for factor in (1.3, 2.0, 4.0):
+            rng = np.random.default_rng([queries, int(10 * factor)])
+            said = [refused_by_length(factor, queries, rng, **LOVES[run % len(LOVES)]) for run in range(runs)]
+            asked = [each for each in said if each is not None]
+            what = f"{queries} held out, answers {factor:g} times as long"
+            yield "wins by length", str(runs), f"accepted, {what}", percent([each is False for each in said]), "<= 5 %"
+            yield "wins by length", str(len(asked)), f"refused, {what}", percent(asked), ">= 95 %"
+        for factor in (1.0, 1.3, 2.0, 4.0):
+            rng = np.random.default_rng([queries, int(10 * factor), 1])
+            better = [refused_by_length(factor, queries, rng, better=1.2) for _ in range(runs)]
+            asked = [each for each in better if each is not None]
+            what = f"refused, {queries} held out, answers {factor:g} times as long"
+            yield "better", str(len(asked)), what, percent(asked), ""
+
+
 def percent(share: float | Sequence[bool]) -> str:
     """Return a share, or how many of these are true, in per cent."""
     return f"{100 * float(np.mean(share)):.1f} %"
@@ -200,7 +247,9 @@ def main() -> None:
     add_json_option(parser)
     options = parser.parse_args()
     lines: list[tuple[str, ...]] = []
-    for cells in chain([COLUMNS], found_rows(max(1, options.runs // 4)), gate_rows(options.runs)):
+    for cells in chain(
+        [COLUMNS], found_rows(max(1, options.runs // 4)), gate_rows(options.runs), length_rows(options.runs)
+    ):
         lines.append(cells)
         print("".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True)).rstrip(), flush=True)
     renew(options.json, COLUMNS, lines[1:])

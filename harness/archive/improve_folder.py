@@ -41,7 +41,7 @@ class Spent:
         """USD in all."""
         return self.rolled_out + self.judged + self.proposed
 
-    def likely(self, rollouts: int, verdicts: int) -> float:
+    def likely(self, rollouts: float, verdicts: float) -> float:
         """Return what so many more are likely to cost, at the mean price so far."""
         each = self.rolled_out.known / max(1, self.rollouts), self.judged.known / max(1, self.verdicts)
         return rollouts * each[0] + verdicts * each[1]

@@ -13,7 +13,7 @@ from harness.comparison.outcomes import Numbers, Pairs, bounds, equal_clusters, 
 from harness.comparison.rectified import LabelledSums, Rectified
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, PeoplesRate, SideResult
 from harness.core.errors import counted, option, round_number
-from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis
+from harness.core.gates import Forecast, GateFinding, GateResult, InterimAnalysis, LengthLead
 from harness.core.records import percent_half_up, whole_percent
 from harness.ranking.judge_stats.orders import OrderSums, orders_of_pair
 
@@ -49,10 +49,37 @@ def shown_rate(queries: int, pairs: int) -> float:
     return min(100, math.ceil(50 + 100 * least * default_spread(pairs))) / 100
 
 
-def by_length_alone(result: SideResult) -> bool:
-    """Tell whether more than half of a lead is gone at equal length of the answers, and the rest is not shown."""
-    same = result.length_controlled
-    return same is not None and same.low <= 0.5 and same.value - 0.5 < (result.win_rate - 0.5) / 2
+_NO_LONGER = 1.05
+_FEWEST_NO_LONGER, _PROBABLY = 3, 0.8
+
+
+def won_no_longer(pairs: Pairs) -> tuple[float, int]:
+    """Return what the second side won of the pairs that length cannot have won it, and how many there are.
+
+    Its answer there is at most 5 % longer than the other one, or a side forfeited.
+    """
+    won = [
+        pair.outcome
+        for pair in chain.from_iterable(pairs.values())
+        for first, second in [pair.lengths]
+        if pair.outcome is not None
+        and (pair.forfeit or (first is not None and second is not None and second <= _NO_LONGER * first))
+    ]
+    return sum(won), len(won)
+
+
+def lead_by_length(result: SideResult, pairs: Pairs) -> LengthLead | None:
+    """Tell whether the second side's lead is its answers' length, as far as the pairs tell; None: it is not.
+
+    By length alone: more than half of it is gone at equal length, and the rest is not shown. Perhaps: the pairs that
+    length cannot have won are fewer than three, or do not show with 80 % probability (of Beta(1 + won, 1 + lost)) that
+    it wins more than half of them. No regression tells it there: it extrapolates from answers that are longer.
+    """
+    same, (won, count) = result.length_controlled, won_no_longer(pairs)
+    if same is not None and same.low <= 0.5 and same.value - 0.5 < (result.win_rate - 0.5) / 2:
+        return "by length alone"
+    probability = 1 - float(scipy("special").betainc(1 + won, 1 + count - won, 0.5))
+    return None if count >= _FEWEST_NO_LONGER and probability >= _PROBABLY else "perhaps by length"
 
 
 def pass_forecast(

@@ -8,6 +8,8 @@ from harness.core.comparisons import Comparison
 from harness.core.records import Record, is_none
 
 GateFinding = Literal["not worse", "worse", "cannot tell"]
+LengthLead = Literal["by length alone", "perhaps by length"]
+"""What longer answers may have made of a lead."""
 
 
 class InterimRule(Record):

@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 from harness.core.comparisons import Interval
 from harness.core.cost import Cost, cost
 from harness.core.errors import counted
+from harness.core.gates import LengthLead
 from harness.core.records import Query, Record, Usage, is_none, whole_percent
 
 INSTRUCTIONS = "instructions"
@@ -209,9 +210,9 @@ class SecondJudge(Record):
     better: bool
 
 
-ImproveOutcome = Literal[
-    "better", "not better", "refused by the second judge", "by length alone", "no candidate", "undecided"
-]
+ImproveOutcome = (
+    LengthLead | Literal["better", "not better", "refused by the second judge", "no candidate", "undecided"]
+)
 
 
 class Improvement(Record):

@@ -4,18 +4,18 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.folder_store import lock_folder
 from harness.archive.improve_folder import ImproveFolder
 from harness.archive.run_info import list_comparisons, new_run_id
-from harness.comparison.gate import by_length_alone, pass_forecast
-from harness.core.comparisons import Interval
+from harness.comparison.gate import lead_by_length, pass_forecast, won_no_longer
+from harness.comparison.outcomes import side_pairs
 from harness.core.errors import UsageError, before_colon
 from harness.core.gates import GateResult, InterimRule
 from harness.core.improvements import ImproveInfo, Improvement, ImproveOutcome, SecondJudge
-from harness.core.records import whole_percent
-from harness.improving.loop import Search, Stopped, Unfinished
+from harness.improving.loop import Search, Stopped
 from harness.improving.plan import GATE_PAIRS, ImprovePlan
 from harness.improving.selection import LEAST_P_ABOVE, ROOT
 from harness.pipeline.comparing.compare import ComparisonResult, compare_runs
@@ -24,7 +24,8 @@ from harness.pipeline.comparing.resuming import compare_sides, resume_comparison
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import improvement_made_here
 from harness.report.html.improvement_page import write_result
-from harness.report.summary.improvement import diff_of, gate_sentence_of, no_gate_sentence
+from harness.report.summary.comparison import win_rate
+from harness.report.summary.improvement import diff_of, sentence_of, why_no_candidate
 from harness.rollouts.prompt_parts import joined_parts
 
 _ABOVE_HALF = 1e-9
@@ -81,6 +82,8 @@ class _Tested:
     why: str = ""
     gate: GateResult | None = None
     second: SecondJudge | None = None
+    no_longer: tuple[float, int] = (0.0, 0)
+    """What it won of the pairs in which its answer is no longer, and how many there are."""
     losses: tuple[str, ...] = ()
 
 
@@ -97,43 +100,41 @@ class _Gate:
         best = max(begun, default=self.search.posterior.best)
         chance, cut_short = self.search.posterior.p_above(best, ROOT), self.search.cut_short
         if best == ROOT or (not begun and chance < LEAST_P_ABOVE):
-            so_far = f"candidate {best} is better than the original with {whole_percent(chance)} % probability only"
-            why = so_far if best != ROOT else f"no better candidate was found{' so far' * cut_short}"
+            why = why_no_candidate(best, chance, self.search.rounds, cut_short=cut_short)
             return _Tested(0, "undecided" if cut_short else "no candidate", why)
         self.so_far = _Tested(best, "undecided")
         try:
             outcome = await self._outcome(best)
             return replace(self.so_far, outcome=outcome)
-        except Unfinished:
-            raise
         except (Stopped, UsageError) as exc:  # --max-cost, or verdicts that are noise
             return replace(self.so_far, outcome="undecided", why=str(exc))
 
     async def _outcome(self, best: int) -> ImproveOutcome:
         rules, queries = self.search.plan.rules, self.search.plan.held_out
-        result = await self._compared(best)
-        with ComparisonReader(result.path) as reader:
+        comparison = await self._compared(best)
+        with ComparisonReader(comparison) as reader:
             newest, sides = reader.newest(), [reader.folder.parent / side.run for side in reader.info.sides]
         judged = newest.queries if newest else ()
         shares = sorted((share, query.text) for query in judged if (share := query.outcome((0, 1))) is not None)
         losses = [" ".join(text.split())[:200] for share, text in shares if share < 0.5]
         forecast = pass_forecast(len(queries), _ABOVE_HALF, None, pairs=GATE_PAIRS)
         asked = GateRules(margin=_ABOVE_HALF, looks=rules.looks)
-        if (gate := conclude_comparison(result.path, sides, asked, forecast)) is None:
+        if (gate := conclude_comparison(comparison, sides, asked, forecast)) is None:
             raise Stopped("no held-out query was judged")
-        self.so_far = replace(self.so_far, gate=gate, losses=tuple(losses[:10]))
+        pairs = side_pairs(judged, (0, 1))
+        self.so_far = replace(self.so_far, gate=gate, losses=tuple(losses[:10]), no_longer=won_no_longer(pairs))
         if gate.finding != "not worse":
             return "not better"
-        if by_length_alone(gate.comparison.results[0]):
-            return "by length alone"
-        if rules.gate_judge_model:
+        by_length = lead_by_length(gate.comparison.results[0], pairs)
+        if rules.gate_judge_model and by_length != "by length alone":
             second = await self._second(sides)
             self.so_far = replace(self.so_far, second=second)
             if not second.better:
                 return "refused by the second judge"
-        return "better"
+            return "better"
+        return by_length or "better"
 
-    async def _compared(self, best: int) -> ComparisonResult:
+    async def _compared(self, best: int) -> Path:
         """Roll both out on the held-out queries and compare them, or go on with that. Raises Stopped."""
         plan, there = self.search.plan, self.search.folder.gate
         ceiling, run_env = self._ceiling(), self.search.part_env
@@ -152,52 +153,43 @@ class _Gate:
 
     async def _second(self, sides: Sequence[Path]) -> SecondJudge:
         """Ask the second judge of the same rollouts. Raises Stopped."""
-        plan = self.search.plan
-        changes = {**self._ceiling(), "judge_model": plan.rules.gate_judge_model}
+        plan, asked = self.search.plan, self.search.plan.rules.gate_judge_model
+        changes = {**self._ceiling(), "judge_model": asked, "judge_label": None}
         options = plan.comparing(self.search.folder.gate, changes, GATE_PAIRS)
-        result = await compare_runs(sides, self.search.part_env, options)
-        with ComparisonReader(self._checked(result).path) as reader:
-            said = comparison_of(reader)
-        of_two = said.results[0]
-        better = of_two.shown == "better" and not by_length_alone(of_two)
+        with ComparisonReader(self._checked(await compare_runs(sides, self.search.part_env, options))) as reader:
+            said, newest = comparison_of(reader), reader.newest()
+        of_two, pairs = said.results[0], side_pairs(newest.queries if newest else (), (0, 1))
+        better = of_two.shown == "better" and lead_by_length(of_two, pairs) != "by length alone"
         return SecondJudge(judge=said.judge, win_rate=of_two.win_rate, interval=of_two.interval, better=better)
 
-    def _ceiling(self) -> dict[str, float]:
+    def _ceiling(self) -> dict[str, Any]:
         most = self.search.plan.max_cost
         return {} if most is None else {"max_cost": max(0.0, most - self.search.folder.spent().cost.known)}
 
-    def _checked(self, result: ComparisonResult) -> ComparisonResult:
+    def _checked(self, result: ComparisonResult) -> Path:
         self.search.check_ended(result.stopped, result.given_up)
-        return result
+        return result.path
 
 
 def _concluded(search: Search, tested: _Tested, stopped: str) -> Improvement:
     plan, folder, best = search.plan, search.folder, search.candidates[tested.best]
-    spent, gate, second, rate = folder.spent(), tested.gate, tested.second, None
-    sentence = no_gate_sentence(tested.outcome, tested.why)
-    if gate:
-        look, of_two = gate.looks[-1], gate.comparison.results[0]
-        rate = Interval(value=look.win_rate, low=look.interval[0], high=look.interval[1])
-        sentence = gate_sentence_of(tested.outcome, tested.why, best.number, rate, of_two, second)
+    spent, gate = folder.spent(), tested.gate
     return Improvement(
         improvement=folder.path.name,
         path=str(folder.path),
         offline=plan.prepared.offline,
-        outcome=tested.outcome,
         accepted=tested.outcome == "better",
-        sentence=sentence,
-        best=best.number,
+        sentence=sentence_of(tested.outcome, tested.why, best.number, gate, tested.second, tested.no_longer),
         standings=search.standings(),
         rounds=tuple(search.rounds),
         stopped=stopped,
         gate_queries=len(plan.held_out),
-        win_rate=rate,
+        win_rate=gate and win_rate(gate.looks[-1]),
         at_equal_length=gate.comparison.results[0].length_controlled if gate else None,
-        second=second,
-        losses=tested.losses,
         comparison=gate.comparison.path if gate else None,
         spent=spent.cost.known,
         exact=spent.cost.exact,
+        **{name: getattr(tested, name) for name in ("best", "outcome", "second", "losses")},
         **{name: getattr(spent, name) for name in ("rollouts", "verdicts", "proposals")},
         diff=diff_of(plan.root, best.parts),
         instructions=joined_parts(best.parts),

@@ -42,7 +42,7 @@ class Stopped(Exception):
     """Ends the search or the gate; its text says why."""
 
 
-class Unfinished(Stopped):
+class Unfinished(Exception):
     """The work was cut short, and has no end yet."""
 
 
@@ -75,9 +75,8 @@ class Search:
     async def run(self) -> str:
         """Play rounds until something ends the search; return why it ended. Raises Unfinished."""
         self.candidates.append(TextCandidate(number=0, round=0, parts=self.plan.root))
-        idle, last = 0, self.plan.rules.rounds
-        if list_comparisons(self.folder.gate):  # the gate has begun, and tests whom it began with
-            last = len(self.folder.proposals())
+        idle, begun = 0, list_comparisons(self.folder.gate)  # a gate that has begun tests whom it began with
+        last = len(self.folder.proposals()) if begun else self.plan.rules.rounds
         try:
             for number in range(1, last + 1):
                 before = self.posterior.best
@@ -88,8 +87,6 @@ class Search:
                     return f"candidate {before} is surely the best so far, and a further round brought no better one"
                 if idle >= _IDLE:
                     return f"{counted(idle, 'round')} in a row brought no better candidate"
-        except Unfinished:
-            raise
         except Stopped as stopped:
             self.cut_short = True
             return str(stopped)
@@ -115,15 +112,12 @@ class Search:
         best = self.posterior.best
         self.rounds.append(
             RoundResult(
-                round=number,
-                parent=parent,
                 children=tuple(child.number for child in proposal.children),
                 best=best,
                 worth=self.posterior.worth[best],
                 matches=played,
-                refused=proposal.refused,
-                lessons=proposal.lessons,
                 spent=self.folder.spent().cost.known,
+                **{name: getattr(proposal, name) for name in ("round", "parent", "refused", "lessons")},
             )
         )
 
@@ -238,7 +232,7 @@ class Search:
         spent, settings, judge = self.folder.spent(), self.plan.settings, self.plan.prepared.judge
         pairs = (GATE_PAIRS + 1) * len(self.plan.held_out)
         verdicts = 2 * pairs * settings.judge_repeats * len(judge.members)
-        gate = _MARGIN * spent.likely(2 * pairs, verdicts * (2 if self.plan.rules.gate_judge_model else 1))
+        gate = _MARGIN * spent.likely(2 * pairs, verdicts * (1 + self.plan.second_price))
         left = self.plan.max_cost - gate - spent.cost.known
         if left <= price:
             kept = f"${spent.cost.known:.4f} is spent, and ${gate:.4f} is kept for the gate"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from harness.core.settings import Settings
 from harness.endpoints.costs import CostBounds, total_bounds
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.sides import check_apart, hash_content, split_off
-from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare
+from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare, second_judge
 from harness.pipeline.proposing import Proposer, texts_of_parts
-from harness.pipeline.resolve import judge_cost, make_redactor
+from harness.pipeline.resolve import JudgeSpec, judge_cost, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import LoadedAgent
@@ -43,6 +44,8 @@ class ImprovePlan:
     root: Mapping[str, str]
     max_cost: float | None
     proposer: Proposer | None = None
+    second: JudgeSpec | None = None
+    """The gate's second judge."""
 
     @property
     def settings(self) -> Settings:
@@ -63,6 +66,13 @@ class ImprovePlan:
         settings, by = [self.settings.n, self.settings.seed], self.proposer
         writer = [] if by is None else [f"{by.__module__}.{getattr(by, '__qualname__', type(by).__qualname__)}"]
         return digest([self.prepared.agent.loaded.name, dict(self.root), asked, rules, whom, settings, *writer])
+
+    @property
+    def second_price(self) -> float:
+        """What a pair costs at the second judge, in what it does at the first: 0 without one, 1 where it is unknown."""
+        judges = self.second or self.prepared.judge, self.prepared.judge
+        second, first = (judge_cost(self.settings, each, (0, len(each.members))) for each in judges)
+        return (second.high / first.high if second and first and first.high else 1.0) if self.second else 0.0
 
     def with_parts(
         self, parts: Mapping[str, str], name: str, runs_dir: Path, n: int | None = None, max_cost: float | None = None
@@ -99,7 +109,8 @@ async def plan_improvement(
     prepared = await prepare(loaded, settings, run_env.environ, train[:1])  # refuses a ceiling on what has no price
     prepared = replace(prepared, settings=replace(prepared.settings, max_cost=None))
     root = await texts_of_parts(prepared, rules.parts)
-    plan = ImprovePlan(prepared, train, held_out, split, rules, root, settings.max_cost, proposer)
+    second = second_judge(prepared, rules.gate_judge_model, settings.max_cost) if rules.gate_judge_model else None
+    plan = ImprovePlan(prepared, train, held_out, split, rules, root, settings.max_cost, proposer, second)
     if strange := next((q for q in (*train, *held_out) if plan.redact(q.text) != q.text), None):
         raise UsageError(f"query {strange.id!r}: a key, or what {option('redact')} takes out, stands in it")
     return plan
@@ -159,14 +170,15 @@ def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
     calls_a_pair = 2 * settings.judge_repeats * len(judge.members)
     pairs = (GATE_PAIRS + 1) * len(plan.held_out)
 
-    def cost(rollouts: float, pairs: float) -> CostBounds | None:
-        calls = math.ceil(calls_a_pair * pairs)
-        return total_bounds(per_query.agent_cost(math.ceil(rollouts)), judge_cost(settings, judge, (calls, calls)))
+    def cost(rollouts: float, pairs: float, seconds: int = 0) -> CostBounds | None:
+        calls = [(judge, math.ceil(calls_a_pair * pairs)), (plan.second, seconds)]
+        judged = [judge_cost(settings, each, (count, count)) for each, count in calls if each]
+        return reduce(total_bounds, judged, per_query.agent_cost(math.ceil(rollouts)))
 
-    judged = pairs * (2 if rules.gate_judge_model else 1)
+    seconds = 2 * settings.judge_repeats * pairs if plan.second else 0
     (fewest, fewest_pairs), (runs, met) = (each.takes(len(plan.train), settings.n) for each in (rules.least, rules))
     gate = cost(2 * pairs / rules.looks, pairs / rules.looks)
-    least, most = cost(fewest + 2 * pairs, fewest_pairs + pairs), cost(runs + 2 * pairs, met + judged)
+    least, most = cost(fewest + 2 * pairs, fewest_pairs + pairs), cost(runs + 2 * pairs, met + pairs, seconds)
     if gate and plan.max_cost is not None and plan.max_cost < gate.low:
         takes = f"the gate alone takes ${gate.low:.2f} or more, and the search comes before it"
         raise UsageError(f"{option('max_cost', plan.max_cost)}: {takes}; give more, or fewer held-out queries")
@@ -174,12 +186,12 @@ def quote_improvement(plan: ImprovePlan) -> ImproveQuote:
         train=len(plan.train),
         held_out=len(plan.held_out),
         agent_runs=runs + 2 * pairs,
-        judge_calls=calls_a_pair * (met + judged),
+        judge_calls=calls_a_pair * (met + pairs) + seconds,
         proposals=rules.rounds,
         cost_usd=(least.low, most.high) if least and most else None,
         gate_usd=gate and gate.low,
         seen_gain=shown_rate(len(plan.held_out), GATE_PAIRS),
-        judge=judge.places,
+        judge=", then ".join(each.places for each in (judge, plan.second) if each),
         agent_at=plan.prepared.agent.place,
         offline=plan.prepared.offline,
     )

@@ -32,6 +32,7 @@ from harness.offline.tool import (
     first_year,
     is_about,
     keywords,
+    open_corpus,
     parse_passages,
     split_sentences,
     stem,
@@ -40,7 +41,7 @@ from harness.offline.tool import (
 T = TypeVar("T")
 
 FORBIDS_SEARCH = re.compile(r"\b(?:do not|don't|never) (?:use the )?search\b", re.IGNORECASE)
-"""What instructions say that let the model search for nothing."""
+"""What instructions say that make the model write from memory: from the packaged corpus, without a search."""
 _SEARCHES = 5
 _WORDS = 230
 
@@ -215,8 +216,11 @@ def _reply(
     results = [tuple(parse_passages(_text(o["output"]))) for o in outputs]
     query, history = asked[-1] if asked else "", SearchHistory(tuple(searches), tuple(results))
     move = Move(None, "There is no search tool to call, and nothing is known here without one.")
-    if tool:
-        move = Move(None, "I am told not to search.") if forbidden else next_move(query, history, chooser)
+    if tool and forbidden:
+        move = Move(None, "I am told not to search: I write from memory.")
+        history = SearchHistory(results=(tuple(open_corpus().search(" ".join(keywords(query)))),))
+    elif tool:
+        move = next_move(query, history, chooser)
     number, summary = len(searches) + 1, [Summary(text=move.why, type="summary_text")]
     thought = ResponseReasoningItem(id=f"rs_{number}", summary=summary, type="reasoning")
     message: dict[str, Any] = {"role": "assistant", "content": None, "reasoning_content": move.why}

@@ -23,6 +23,7 @@ from harness.report.html.improvement_page import write_result
 from tests.builders import AT
 from tests.fuzz.attacks import Room
 from tests.fuzz.attempts import Outcome, attempt
+from tests.improving.world import write_files
 
 ID = "20260721T140325-improve-poet-bbbbbb"
 EVEN = Interval(value=0.5, low=0.4, high=0.6)
@@ -79,6 +80,43 @@ def room(tmp_path: Path) -> Room:
 
 def done(room: Room, *argv: str) -> Outcome:
     return attempt(argv, room.work, room.environ())
+
+
+SECOND = (
+    *("improve", "poet.py", "--queries", "train.txt", "--gate", "gate.txt", "--base-url", "http://localhost:1/v1"),
+    *("--judge-model", "judge", "--judge-label", "mine", "--price", "m=1/2", "--price", "judge=1/2", "--dry-run"),
+)
+
+
+def test_the_second_judge_is_priced_as_itself_and_only_where_the_gate_may_ask_it(room: Room) -> None:
+    write_files(room.work)
+
+    def cost(*more: str) -> tuple[float, float]:
+        least, most = json.loads(done(room, *SECOND, *more, "--json").out)["cost_usd"]
+        return least, most
+
+    free, usual, dear = (
+        cost("--gate-judge-model", "strict", "--price", f"strict={p}") for p in ("0/0", "1/2", "10/20")
+    )
+    assert cost() == free
+    assert usual[0] == dear[0] == free[0]
+    assert dear[1] - free[1] == pytest.approx(10 * (usual[1] - free[1]))
+    assert "judge@localhost:1, then strict@localhost:1" in done(room, *SECOND, "--gate-judge-model", "strict").out_text
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--gate-judge-model", "judge"), "--gate-judge-model judge: it judges the training, too; name another model"),
+        (("--gate-judge-model", "strict", "--max-cost", "9"), "the price of the judge (strict at "),
+    ],
+)
+def test_a_second_judge_that_cannot_be_is_refused_before_anything_is_asked(
+    room: Room, more: tuple[str, ...], says: str
+) -> None:
+    write_files(room.work)
+    refused = done(room, *SECOND, *more)
+    assert (refused.code, says in refused.err_text) == (2, True), refused.err_text
 
 
 def test_last_and_a_prefix_name_an_improvement_which_is_no_run(room: Room) -> None:

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.comparison.gate import _beside, forecast_sentences, noise, orders_of, pass_forecast
+from harness.comparison.gate import _beside, forecast_sentences, lead_by_length, noise, orders_of, pass_forecast
 from harness.comparison.interim import FEWEST_QUERIES, InterimPlan, finding
+from harness.comparison.outcomes import Pair
+from harness.comparison.side_results import summarize_pairs
 from harness.core.comparisons import ComparedQuery
 from tests.conftest import ROOT
 
@@ -140,3 +142,22 @@ def a_sharp_repeat(queries: int = 40) -> list[ComparedQuery]:
 def settled(query: ComparedQuery, **changes: object) -> ComparedQuery:
     matches = tuple(match.model_copy(update={"inconsistent": False, **changes}) for match in query.matches)
     return query.model_copy(update={"matches": matches})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([Pair(1.0, lengths=(100, 300 + i)) for i in range(40)], "perhaps by length"),  # always longer, always better
+        ([Pair(float(i % 2), lengths=(100, 300) if i % 2 else (300, 100)) for i in range(40)], "perhaps by length"),
+        ([Pair(float(i % 9 > 2), lengths=(100, 90 + 20 * (i % 9))) for i in range(40)] * 2, "perhaps by length"),
+        ([Pair(float(i % 9 > 2 or i == 9), lengths=(100, 90 + 20 * (i % 9))) for i in range(40)], "by length alone"),
+        ([Pair(1.0, lengths=(100, 100))] * 40, None),
+        ([Pair(1.0, lengths=(100, 300))] * 36 + [Pair(1.0, lengths=(100, 104))] * 4, None),
+        ([Pair(1.0, lengths=(100, 300))] * 38 + [Pair(1.0, lengths=(100, 90))] * 2, "perhaps by length"),  # too few
+        ([Pair(1.0, lengths=(100, 300))] * 36 + [Pair(1.0, forfeit="first")] * 4, None),
+    ],
+)
+def test_a_lead_is_not_lengths_only_where_pairs_without_it_show_that(pairs: list[Pair], said: str | None):
+    of_queries = {f"{i}": [pair] for i, pair in enumerate(pairs)}
+    result = summarize_pairs(of_queries, ("a", "b"), clusters=None, floor=None, seed=0)
+    assert lead_by_length(result, of_queries) == said

@@ -128,22 +128,36 @@ async def test_what_pleases_the_training_judge_alone_is_refused(endpoint: FakeEn
     assert "pleases the training judge alone" in result.sentence
 
 
-async def test_what_wins_by_length_alone_is_not_accepted(endpoint: FakeEndpoint) -> None:
+@pytest.mark.parametrize(
+    ("text", "second", "outcome", "says"),
+    [
+        ("Answer of length 1.", None, "by length alone", "more than half of the lead is its answers' length"),
+        ("Answer of length 9.", None, "perhaps by length", "0 of 0 pairs in which its answer is no longer"),
+        pytest.param(
+            *("Answer of length 9.", "strict", "refused by the second judge", "the training judge alone"),
+            marks=pytest.mark.nightly,
+        ),
+        ("Answer at level 7, of length 9.", "strict", "better", "the second judge, strict"),
+    ],
+)
+async def test_what_wins_by_length_alone_is_not_accepted(
+    endpoint: FakeEndpoint, text: str, second: str | None, outcome: str, says: str
+) -> None:
     agent = Agent(name="poet", instructions="Answer of length 0.", model="m")
     result = await harness.improve(
         agent,
         QUERIES,
         gate=HELD_OUT,
-        rules=ImproveRules(rounds=1, children=1, batch=6),
-        proposer=lambda *_: [{"instructions": "Answer of length 1."}],
+        rules=ImproveRules(rounds=1, children=1, batch=6, gate_judge_model=second),
+        proposer=lambda *_: [{"instructions": text}],
         base_url=endpoint.base_url,
         judge_model="wordy",
     )
-    assert (result.outcome, result.accepted) == ("by length alone", False), result.sentence
+    assert (result.outcome, result.accepted) == (outcome, outcome == "better"), result.sentence
+    assert says in result.sentence
     assert result.win_rate
     assert result.win_rate.low > 0.5
-    assert result.at_equal_length
-    assert "more than half of the lead is its answers' length" in result.sentence
+    assert (result.at_equal_length is not None) == (outcome == "by length alone")
 
 
 @pytest.mark.nightly
@@ -165,6 +179,8 @@ async def test_rounds_whose_texts_are_all_refused_have_no_child_and_end_without_
     assert (result.outcome, len(result.standings)) == ("no candidate", 1)
     assert [len(each.refused) for each in result.rounds] == [4, 4]
     assert result.stopped == "2 rounds in a row brought no better candidate"
+    assert "No change: the proposer wrote nothing usable in 2 rounds; 8 texts were refused: " in result.sentence
+    assert "it is what was tried before (2)" in result.sentence
 
 
 async def test_without_a_gate_a_half_of_the_queries_is_held_out_and_recorded(endpoint: FakeEndpoint) -> None:
@@ -177,6 +193,7 @@ async def test_without_a_gate_a_half_of_the_queries_is_held_out_and_recorded(end
     train, held_out = ([query.text for query in part] for part in (info.train, info.held_out))
     assert (info.split, sorted([*train, *held_out])) == (True, sorted(queries))
     assert result.gate_queries == len(held_out) > 12
+    assert result.sentence == "No change: the proposer wrote nothing usable in 1 round; it gave no text."
     assert {seen.user for seen in endpoint.of_agent} < {*train}
 
 

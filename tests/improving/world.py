@@ -41,7 +41,7 @@ class World:
         """Mark each answer by its level, or, less surely, by its length."""
         answers = [block(seen.user, f"ANSWER_{side}") for side in "AB"]
         if seen.body["model"] == "wordy":
-            return Say(verdict(*(answer.count("so") // 4 + answer.count("ok") for answer in answers)))
+            return Say(verdict(*(min(10, answer.count("so") // 4 + answer.count("ok")) for answer in answers)))
         levels = [int(re.findall(r"\d", answer)[0]) for answer in answers]
         pleased = [9 if "wow" in answer and seen.body["model"] != "strict" else 0 for answer in answers]
         return Say(verdict(*map(max, levels, pleased)), usage=(2500, 600))

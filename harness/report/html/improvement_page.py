@@ -6,14 +6,13 @@ from pathlib import Path
 
 from harness.archive.improve_folder import RESULT
 from harness.archive.run_files import write_file
-from harness.core.comparisons import Interval
 from harness.core.cost import Cost
 from harness.core.errors import CannotWrite, counted
 from harness.core.improvements import CandidateStanding, Improvement
 from harness.report.html.comparison_page import ForestLine
 from harness.report.html.diffs import DiffLine, instruction_diff
 from harness.report.html.facts import Fact, page_template
-from harness.report.summary.comparison import rate
+from harness.report.summary.comparison import rate, win_rate
 from harness.report.text import dollars, probability
 
 PartChanges = list[tuple[str, list[DiffLine] | None]]
@@ -63,8 +62,7 @@ def improvement_page(result: Improvement) -> str:
     if result.at_equal_length:
         gate.append(ForestLine("at equal length", "of the answers", result.at_equal_length))
     if second := result.second:
-        low, high = second.interval
-        gate.append(ForestLine("the second judge", second.judge, Interval(value=second.win_rate, low=low, high=high)))
+        gate.append(ForestLine("the second judge", second.judge, win_rate(second)))
     cost = Cost(result.spent, result.exact)
     return page_template("improvement_page.html.j2").render(
         result=result,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from harness.core.comparisons import ComparedQuery, Comparison, Interval, PeoplesRate, SideFigures, SideResult
 from harness.core.errors import counted, round_number
 from harness.core.gates import InterimAnalysis
+from harness.core.improvements import SecondJudge
 from harness.core.records import percent_half_up, whole_percent
 from harness.report.text import count, fixed, signed
 
@@ -84,7 +85,7 @@ def rate(interval: Interval) -> str:
     return _bracketed(interval, lambda share: str(whole_percent(share)), "{} %")
 
 
-def win_rate(result: SideResult | InterimAnalysis) -> Interval:
+def win_rate(result: SideResult | InterimAnalysis | SecondJudge) -> Interval:
     """Return the win rate with its interval as one record."""
     low, high = result.interval
     return Interval(value=result.win_rate, low=low, high=high)
