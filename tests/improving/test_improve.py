@@ -261,6 +261,7 @@ async def test_a_proposer_that_gives_no_list_is_refused(endpoint: FakeEndpoint) 
         (lambda *_: "Answer.", {"gate": HELD_OUT}, "made by a function.*instructions="),
         ("Answer.", {"gate": HELD_OUT, "rules": ImproveRules(parts=("serch.description",))}, "has no such text"),
         ("Answer.", {"gate": HELD_OUT, "n": 1}, "n=1"),
+        ("Answer.", {"gate": HELD_OUT, "engine": "ray"}, "no setting 'engine'"),
         ("Answer.", {"gate": HELD_OUT, "rules": ImproveRules(parts=())}, "parts: name at least one"),
         ("Answer.", {"gate": HELD_OUT, "max_cost": 1.0}, "price"),
         ("Answer.", {"gate": HELD_OUT, "rules": {"rounds": 2}}, "rules is a dict: give harness.ImproveRules"),
