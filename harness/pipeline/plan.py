@@ -148,7 +148,7 @@ async def named_judge(
 
 
 def second_judge(prepared: Prepared, model: str, max_cost: float | None) -> resolve.JudgeSpec:
-    """Return the model that judges after a run's judge, at its address. Raises UsageError, also where it is the same."""
+    """Return the model that judges after a run's judge, at its address. Raises UsageError, also for the same one."""
     changes: dict[str, Any] = {"judge_model": model, "judge_label": None, "judge_agent": None, "max_cost": max_cost}
     settings = replace(prepared.settings, **changes)  # the label is the first one's
     second = resolve.resolve_judge(settings, prepared.credentials, None, offline=False)
