@@ -1,6 +1,7 @@
 """The app: its commands, and the one place where the environment is read and errors become exit codes."""
 
 import atexit
+import errno
 import gc
 import io
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections import UserDict
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -120,10 +122,19 @@ def main() -> None:
         code = exc.exit_code
     except click.Abort:  # Ctrl-C or SIGTERM where nothing was under way
         code = 143 if terminated else ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone
-        code = 1
+    except OSError as exc:
+        code = _unprinted(exc)
     sys.exit(code)
+
+
+def _unprinted(exc: OSError) -> int:
+    """Say that stdout's disk is full, and return the exit code; raise any other error. Gone readers are click's."""
+    if exc.filename or exc.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        raise exc
+    with suppress(OSError):
+        sys.stdout.close()  # else Python tries again at the end, and says so
+    say(f"error: cannot write what this command prints: {exc.strerror}", err=True)
+    return ExitCode.USAGE
 
 
 def _skip_the_last_look() -> None:

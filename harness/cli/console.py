@@ -65,6 +65,10 @@ class _VisibleConsole(Console):
         super().__init__(**options, color_system=colours, highlight=False, markup=False, emoji=False)
         self.push_render_hook(_Marking())
 
+    def on_broken_pipe(self) -> None:
+        """Let the error reach the command, which may have more to do; rich would end the process here."""
+        raise  # noqa: PLE0704 - rich calls this where it has caught the error
+
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(visible(text), **options)
 

@@ -7,6 +7,7 @@ links, colours, the cursor) and hides others. People get marks such as `<U+001B>
 import io
 import json
 import logging
+import os
 import sys
 import traceback
 import warnings
@@ -69,8 +70,10 @@ def while_loading(text: str, *, quiet: bool) -> Generator[None]:
 def guard_output() -> None:
     """Send through `say` what Python itself prints: warnings, logs without a handler, the traceback of a bug.
 
-    A terminal that cannot show a character gets its number instead.
+    A terminal that cannot show a character gets its number instead; a stream that was closed (`>&-`) is as /dev/null.
     """
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - the same
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -31,7 +31,7 @@ from harness.core.records import Query
 from harness.core.settings import SETTINGS, Settings
 from harness.core.settings_sources import load
 from harness.core.unicode import with_placeholder
-from harness.core.user_files import text_lines
+from harness.core.user_files import is_file, text_lines
 from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
 from harness.pipeline import runs, waiting
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
@@ -191,8 +191,7 @@ def _end(
 ) -> ExitCode:
     """Say what stopped the work, if anything did; return the exit code, FAILURES for more than `most` of them."""
     say_partial(summary.agents.partial, result.path)
-    groups = (reader.group(query) for query in reader.queries())
-    paths = (rollout.trajectory.path for group in groups for rollout in group.rollouts)
+    paths = (rollout.trajectory.path for query in reader.queries() for rollout in reader.group(query).rollouts)
     for name in () if rescored else unasked(reader.settings.approve, paths):
         say(f"{option('approve', name)}: no call of a tool of this name needed approval", err=True)
     if result.stopped:
@@ -244,6 +243,8 @@ def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard:
         if query is not None:
             raise UsageError("give a QUERY or --queries FILE, not both")
         return PackedQueries(in_shard(read_queries(queries), shard))
+    if query and is_file(Path(query)):
+        raise UsageError(f"QUERY {query!r} is a file: {option('queries', query)} asks what is in it, and - asks stdin")
     if query == "-":
         query = "".join(line for _, line in text_lines(None, "QUERY -")).strip()
     if query is None and not loaded.examples:

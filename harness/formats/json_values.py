@@ -5,6 +5,7 @@ What is not of that kind raises ValueError with a sentence that the reader of th
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
@@ -117,6 +118,9 @@ def csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, dict[str, s
             csv.field_size_limit(before)
         if row is None:
             return
+        (column, times), *_ = Counter(filter(None, rows.fieldnames or ())).most_common(1) or [("", 1)]
+        if times > 1:
+            raise UsageError(f"{name}:1: two columns are named {quoted(column)}")
         if isinstance(row.get(""), list):
             raise UsageError(
                 f"{name}:{rows.line_num}: more fields than the first line names; a text with commas needs quotes"

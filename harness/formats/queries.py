@@ -193,7 +193,7 @@ def _placed(source: str, name: str) -> Iterator[tuple[str, Query]]:
     for number, line in lines:
         if line.strip():
             place = f"{name}:{number}"
-            yield place, _from_line(line.strip(), place, jsonl=ending in {".jsonl", ".ndjson"})
+            yield place, _from_line(line.strip(), place, jsonl=ending in {".json", ".jsonl", ".ndjson"})
 
 
 def _from_line(line: str, place: str, *, jsonl: bool) -> Query:

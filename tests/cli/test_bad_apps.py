@@ -62,6 +62,7 @@ ASKED = {
     "best poet": AN_AGENT.format("best"),
     "run Hi --agent poet --approve nope": r"^--approve nope: .*'poet' has no tool of this .*\(its tools: 'rhymes'\)$",
     "run Hi --agent poet --approve rhyme": r"^--approve rhyme: .*; did you mean 'rhymes'\?$",
+    "run q.txt --agent poet": r"^QUERY 'q\.txt' is a file: --queries q\.txt asks what is in it",
     "best Hi --agent triage --approve x": r"^--approve x: .*\(its tools: .*\)$",
 }
 
@@ -72,6 +73,7 @@ def test_a_word_that_names_what_it_cannot_mean_is_refused(
 ):
     monkeypatch.chdir(tmp_path)
     Path("agents_config").mkdir()
+    Path("q.txt").write_text("Why?")
     Path("agents_config/poet.py").write_text(
         "from agents import Agent, function_tool\n@function_tool\ndef rhymes(word: str) -> str:\n    return word\n"
         "agent = Agent(name='poet', tools=[rhymes])\n"

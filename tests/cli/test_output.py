@@ -5,15 +5,18 @@ import io
 import json
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from rich.table import Table
 
+from harness.cli.app import app
 from harness.cli.console import stdout
 from harness.cli.output import guard_output, print_json, say
 from harness.report.terminal.table import visible_text
@@ -188,3 +191,26 @@ def test_a_reader_that_goes_away_breaks_nothing(tmp_path: Path) -> None:
             line, cwd=tmp_path, env=clean_environment(), stdout=out, stderr=subprocess.PIPE, check=False
         )
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("where", "code", "told"),
+    [(">&-", 0, ""), (">/dev/full", 2, "error: cannot write what this command prints: No space left on device\n")],
+)
+def test_a_stdout_that_takes_nothing_is_one_line_at_most(where: str, code: int, told: str, tmp_path: Path):
+    for command in ("schema", "agents"):
+        line = f"{shlex.quote(sys.executable)} -m harness {command} {where}"
+        done = subprocess.run(line, shell=True, cwd=tmp_path, env=clean_environment(), capture_output=True, check=False)
+        assert (done.returncode, done.stderr.decode()) == (code, told), command
+
+
+def test_a_reader_who_has_gone_still_gets_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    nobody, pipe = os.pipe()
+    os.close(nobody)
+    with suppress(BrokenPipeError), os.fdopen(pipe, "w", encoding="utf-8") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        with pytest.raises(SystemExit):
+            app.main(["run", "Why?", "--agent", "search", "--offline", "-n", "2", "-q"], standalone_mode=False, obj={})
+    assert list(tmp_path.glob("runs/*/report.html"))

@@ -1,10 +1,12 @@
 """`harness show`, as a user runs it: a real process that reads an archived run."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from harness.cli.app import app
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block
 
@@ -19,6 +21,20 @@ def four(harness: Harness, tmp_path: Path) -> list[dict[str, object]]:
     done = harness("run", "--queries", "q.jsonl", "-n", "2", "--json")
     assert done.code == 0, done.err
     return done.json["groups"]
+
+
+def test_where_every_verdict_failed_no_rollout_has_a_place_in_any_fit(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    with FakeEndpoint(
+        agent=lambda seen: Say(f"{len(seen.raw)}"), judge=lambda _: Say("Both are fine.")
+    ).serving() as server:
+        argv = ["run", "Why?", "--model", "m", "--base-url", server.base_url, "-n", "2", "--no-report", "-q", "--wide"]
+        assert app.main(argv, standalone_mode=False, obj={}) == 3
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if re.search(r" (anchor|sample) ", line)]
+    assert [row[0] for row in rows] == ["–", "–"]
+    assert [row[7] for row in rows] == ["–", "–"], rows
 
 
 def test_one_query_of_many_has_its_own_table_and_lines(four, harness: Harness):

@@ -106,6 +106,12 @@ def test_objects_are_read_as_such_under_any_ending_but_csv(write: Written, name:
     assert texts_of(write(name, '{"query": "Why?"}\n{"query": "Who?"}\n')) == ["Why?", "Who?"]
 
 
+@pytest.mark.parametrize("text", ['[{"query": "Why?"}]', '[\n  {"query": "Why?"}\n]'])
+def test_an_array_in_a_json_file_is_no_query(write: Written, text: str) -> None:
+    with pytest.raises(UsageError, match=r"q\.json:1: .*(found list|not JSON)"):
+        texts_of(write("q.json", text))
+
+
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
@@ -171,6 +177,7 @@ def test_csv_as_a_spreadsheet_writes_it(write: Written) -> None:
     ("rows", "fault"),
     [
         ("id,query\nq1,Why?\nq2,What is a, or b?\n", r":3: .*more fields"),
+        ("query,query\nWhy?,Who?\n", r":1: two columns are named 'query'"),
         ("id,query\nq1,Why?\nq2,\n", ":3: no text"),
         ("id,words\nq1,Why?\n", ":2: no text under 'query'"),
         ("id,query\nq1,Why?\nq1,Who?\n", ":3: .*twice"),

@@ -145,7 +145,8 @@ def _rollout_columns(
 ) -> dict[Column, Callable[[Rollout, Ranked], str]]:
     """Return the columns of a leaderboard, each with what stands in its cells."""
     places = {p.ranked.index: rollouts.place_of(p, placed) for p in placed}
-    second_fit = rollouts.places_by_secondary_fit((p.ranked for p in placed), ranking.matches if ranking else ())
+    judged = ranking.matches if ranking and (ranking.status == "complete" or ranking.matches) else None
+    second_fit = {} if judged is None else rollouts.places_by_secondary_fit((p.ranked for p in placed), judged)
 
     def number(value: float | None, form: str) -> str:
         return "–" if value is None else f"{value:{form}}"
