@@ -224,7 +224,7 @@ def test_an_old_run_is_shown_measured_and_found_whole_as_it_was(name: str, nurse
     check(name, nursery, tmp_path)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(6)
 @cases("rescored")
 def test_an_old_run_is_rescored_to_the_same_ranks_from_the_same_verdicts(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
@@ -267,7 +267,7 @@ def test_what_was_refused_is_refused_with_the_same_exit_code(name: str, nursery:
     check(name, nursery, tmp_path)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 @cases("alone")
 def test_commands_that_need_no_archive_print_what_they_printed(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)

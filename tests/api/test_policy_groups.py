@@ -321,6 +321,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 async def test_a_trainer_that_is_killed_had_whole_groups_alone_and_gets_no_group_twice(
     settings: dict[str, Any], server: FakeEndpoint, tmp_path: Path

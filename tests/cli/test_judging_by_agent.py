@@ -262,6 +262,7 @@ def test_a_model_with_and_without_flags_and_an_agent_stand_side_by_side(harness:
     assert "the agent's verdict fits" in checks.out
 
 
+@pytest.mark.nightly
 def test_judges_say_how_many_planted_defects_each_finds_and_what_that_cost_once(
     harness: Harness, mark: Path, tmp_path: Path
 ):

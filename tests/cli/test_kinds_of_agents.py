@@ -309,7 +309,7 @@ def checked_run(desk: Desk, name: str) -> Path:
 COMMANDS: list[Callable[[Desk, str, Path], None]] = [resume, replay, rescore, compare, best, export]
 
 
-@pytest.mark.few(22)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", MARKED)
 def test_each_command_works_for_each_kind(

@@ -145,6 +145,7 @@ def test_the_brackets_lines_meet_the_boxes_they_join(pages, visit):
             assert centre == pytest.approx(sum(left[i * step : (i + 1) * step]) / step, abs=1.0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["thirteen", "many", "one of many"])
 def test_print_is_complete_and_no_wider_than_paper(name, pages, visit):
     page = visit(pages[name], 720).page
