@@ -12,6 +12,7 @@ with the marker `few(n)` all but n are `nightly`.
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -180,5 +181,33 @@ def harness(nursery: Nursery, tmp_path: Path) -> Harness:
         room: int | None = None,
     ) -> Done:
         return nursery.wait(nursery.start(args, cwd or tmp_path, env, stdin=stdin, room=room))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def kept() -> dict[tuple[object, ...], tuple[Done, Path]]:
+    """How commands ended that `harness_once` ran, and where, by their words and the files that they found."""
+    return {}
+
+
+@pytest.fixture
+def harness_once(
+    harness: Harness,
+    kept: dict[tuple[object, ...], tuple[Done, Path]],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Harness:
+    """Run a command once for all tests that begin with it; each gets a copy of all that it left, in its own folder."""
+
+    def run(*args: str) -> Done:
+        found = (path for path in sorted(tmp_path.rglob("*")) if path.is_file())
+        key = (args, *((str(path.relative_to(tmp_path)), path.read_bytes()) for path in found))
+        if key not in kept:
+            folder = Path(shutil.copytree(tmp_path, tmp_path_factory.mktemp("kept") / "work"))
+            kept[key] = harness(*args, cwd=folder), folder
+        done, folder = kept[key]
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+        return done
 
     return run

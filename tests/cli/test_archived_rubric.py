@@ -26,9 +26,9 @@ def own(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(harness: Harness, own: Path) -> Path:
+def made(harness_once: Harness, own: Path) -> Path:
     """A run by a rubric of the user's own, whose file is gone."""
-    done = harness(*RULES, "--rubric", "own.md")
+    done = harness_once(*RULES, "--rubric", "own.md")
     assert done.code == 0, done.err
     own.unlink()
     return own.parent / done.json["path"]

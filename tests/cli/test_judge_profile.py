@@ -28,14 +28,14 @@ def numbers_judge(seen: Seen) -> Say:
 
 
 @pytest.fixture
-def taught(harness: Harness, tmp_path: Path) -> Path:
+def taught(harness_once: Harness, tmp_path: Path) -> Path:
     """The file of a profile that a run of three queries taught."""
     lines = [
         json.dumps({"id": f"q{i}", "query": q}) for i, q in enumerate(("Why Lisp?", "Who made C?", "When Prolog?"))
     ]
     (tmp_path / "q.jsonl").write_text("\n".join(lines))
-    assert harness(*"run --offline --queries q.jsonl -n 5 -q --estimator pooled".split()).code == 0
-    done = harness("stats", "--profile", "profile.json")
+    assert harness_once(*"run --offline --queries q.jsonl -n 5 -q --estimator pooled".split()).code == 0
+    done = harness_once("stats", "--profile", "profile.json")
     assert done.code == 0, done.err
     return tmp_path / "profile.json"
 

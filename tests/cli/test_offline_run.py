@@ -13,8 +13,8 @@ QUERY = "Write an essay on the evolution of programming languages."
 
 
 @pytest.fixture
-def first(harness: Harness) -> Done:
-    return harness("run", "--agent", "search", "--json")
+def first(harness_once: Harness) -> Done:
+    return harness_once("run", "--agent", "search", "--json")
 
 
 def test_the_first_command_ranks_eight_distinct_rollouts_and_says_that_it_is_a_self_test(first: Done):

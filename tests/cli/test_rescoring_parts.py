@@ -26,9 +26,9 @@ def ranks(group: dict[str, Any]) -> dict[int, float | None]:
 
 
 @pytest.fixture
-def two(harness: Harness, tmp_path: Path) -> Done:
+def two(harness_once: Harness, tmp_path: Path) -> Done:
     (tmp_path / "q.jsonl").write_text('{"id": "1", "query": "Why Lisp?"}\n{"id": "b", "query": "Why Scheme?"}\n')
-    done = harness(*RUN, "--queries", "q.jsonl", "--topology", "round_robin")
+    done = harness_once(*RUN, "--queries", "q.jsonl", "--topology", "round_robin")
     assert done.code == 0, done.err
     return done
 
