@@ -146,23 +146,19 @@ def test_a_run_with_one_ranking_names_the_command_that_makes_another(command: Co
     assert "round_robin" in command("judges")
 
 
-@pytest.mark.parametrize("labels", ["{", '{"query": "Why?", "a": "x"}', "\x00", '{"query": 1, "a": 2, "label": 4}'])
-def test_a_bad_file_of_labels_is_one_error_that_names_it(command: Command, tmp_path: Path, labels: str):
+def test_a_bad_file_of_labels_is_one_error_that_names_it_and_a_link_in_its_place_is_not_followed(
+    command: Command, tmp_path: Path
+):
     command("run Why? -n 2 --model m -q")
     command("rescore last --topology round_robin -q")
     (run,) = (tmp_path / "runs").iterdir()
-    (run / "labels.jsonl").write_text(labels)
-    with pytest.raises(HarnessError, match=r"labels\.jsonl"):
-        command("judges")
-    (run / "labels.jsonl").rename(tmp_path / "mine.jsonl")
-    with pytest.raises(UsageError, match=r"--labels mine\.jsonl"):
-        command("judges --labels mine.jsonl")
-
-
-def test_a_link_in_the_place_of_the_labels_is_not_followed(command: Command, tmp_path: Path):
-    command("run Why? -n 2 --model m -q")
-    command("rescore last --topology round_robin -q")
-    (run,) = (tmp_path / "runs").iterdir()
+    for labels in ("{", '{"query": "Why?", "a": "x"}', "\x00", '{"query": 1, "a": 2, "label": 4}'):
+        (run / "labels.jsonl").write_text(labels)
+        with pytest.raises(HarnessError, match=r"labels\.jsonl"):
+            command("judges")
+        (run / "labels.jsonl").rename(tmp_path / "mine.jsonl")
+        with pytest.raises(UsageError, match=r"--labels mine\.jsonl"):
+            command("judges --labels mine.jsonl")
     (tmp_path / "secret").write_text("a secret\n")
     (run / "labels.jsonl").symlink_to(tmp_path / "secret")
     with pytest.raises(HarnessError, match="a link stands where a file should be"):

@@ -91,6 +91,7 @@ def test_what_agent_code_prints_stands_above_the_bars_and_totals_stand_still(wid
     assert not any("━" in line for line in shown[-1])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["run", "best", "resume", "rescore"])
 def test_the_first_line_is_there_before_the_sdk_is_loaded(command: str, tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(STOP_AT_SDK, "utf-8")

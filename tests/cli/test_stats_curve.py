@@ -131,20 +131,17 @@ def test_without_a_round_robin_the_command_that_makes_one_is_named(command: Comm
     assert "each pair was judged in one order" in str(curve["notes"])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_options_that_do_not_fit_are_refused(command: Command):
+    command("run Why? -n 2 --model m --topology round_robin -q")
+    for options, message in (
         ("--csv c.csv", "--csv needs --curve"),
         ("--curve --truth ranking", "needs --against"),
         ("--curve --against nope", "no ranking 'nope'"),
         ("--curve --truth labels", "no label"),
         ("--curve --truth reward", r"no reward\(\)"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(command: Command, options: str, message: str):
-    command("run Why? -n 2 --model m --topology round_robin -q")
-    with pytest.raises(HarnessError, match=message):
-        command(f"stats {options}")
+    ):
+        with pytest.raises(HarnessError, match=message):
+            command(f"stats {options}")
 
 
 def test_a_query_of_which_a_verdict_is_missing_is_left_out_and_where_all_are_nothing_can_be_ranked(command: Command):

@@ -2,11 +2,16 @@
 
 import json
 import math
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from harness.cli.app import app
 from harness.core.errors import UsageError
+from tests.cli.conftest import outside_of_tests
 from tests.cli.test_agent_file_and_instructions import Command, command
 from tests.fake_endpoint import FakeEndpoint, Raw, Reaction, Refuse, Seen
 
@@ -23,9 +28,18 @@ def embeddings(vectors: Callable[[int], list[float]]) -> Callable[[Seen], Reacti
     return reply
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, user_folder: Path) -> Path:
+    folder = tmp_path_factory.mktemp("embeddings")
+    with outside_of_tests(folder, user_folder):
+        line = "run --agent search --offline -n 3 -q"
+        assert not app.main(line.split(), standalone_mode=False, obj=dict(os.environ))
+    return folder / "runs"
+
+
 @pytest.fixture
-def run(command: Command) -> Command:
-    command("run --agent search --offline -n 3 -q")
+def run(command: Command, made: Path) -> Command:
+    shutil.copytree(made, "runs")
     return command
 
 
