@@ -6,8 +6,8 @@ The simulated judge, every pair once in one order (`cyclic`). "equal" groups hav
 table is of `margins`, a group at a time. The second is of `pooled`: which share of equal groups is called `ok` in
 a pool of such groups, and scattered among real ones (one in eleven); and which share of the real ones is weak. The
 third is the same of `pooled` as the secondary fit beside `tiers`, on the calls of `arena`, which has another pairing
-in each group and judges each pair in both orders; its last columns are of queries ranked alone. FILE gets the last two
-tables.
+in each group and judges each pair in both orders; its last columns are of queries ranked alone (as many as in a row
+with four rollouts, else a fifth), by no profile and by that of the judge's kind. FILE gets the last two tables.
 """
 
 import argparse
@@ -20,14 +20,12 @@ from designs import Table, designs, play
 from figures import add_json_option, renew
 from simulated_judge import REGIMES, Array, Groups, Regime, draw, mean_spearman
 
-from harness.ranking.comparisons import Comparisons, Fit
+from harness.ranking.comparisons import WEAK, Comparisons, Fit
 from harness.ranking.conclusions import MOST_OF_EQUALS, WEAK_BELOW
 from harness.ranking.fixed_pairs import Cyclic
 from harness.ranking.margins import fit_margins
 from harness.ranking.pooled import fit_alone, fit_pooled
-
-ALONE = 300
-"""So many of a row's groups are ranked alone, too."""
+from harness.ranking.profile import lent_prior, profile_of_kind
 
 
 def fitted(groups: Groups) -> tuple[Array, Array]:
@@ -88,9 +86,10 @@ def pooled_row(regime: Regime, n: int, groups: int, calls_of: Callable[..., list
         fits_of_real = fits[:groups]
         scattered.append(ok(fits[groups:]))
     shares = [ok(fit_pooled(equal)).mean(), np.concatenate(scattered).mean(), 1 - ok(fits_of_real).mean()]
-    if calls_of is arena_calls:
-        shares += [ok([fit_alone(calls) for calls in equal[:ALONE]]).mean()]
-        shares += [1 - ok([fit_alone(calls) for calls in real[:ALONE]]).mean()]
+    alone, kind = groups if n == 4 else groups // 5, lent_prior(profile_of_kind(regime.name, "judge", "rubric", 1))
+    for prior in (WEAK, kind) if calls_of is arena_calls else ():
+        shares += [ok([fit_alone(calls, prior) for calls in equal[:alone]]).mean()]
+        shares += [1 - ok([fit_alone(calls, prior) for calls in real[:alone]]).mean()]
     return [str(n), regime.name, *(f"{share:.3f}" for share in shares)]
 
 
@@ -110,7 +109,7 @@ def main() -> None:
     tables = (("pooled", drawn_calls, (4, 8, 16)), ("beside tiers, on arena's calls", arena_calls, (3, 4, 5, 8, 16)))
     for title, calls_of, sizes in tables:
         print(f"\n{title}, {groups:,} groups a row")
-        alone = f"{'alone: ok':>12}{'alone: weak':>12}" if calls_of is arena_calls else ""
+        alone = f"{'alone: ok':>12}{'weak':>12}{'of kind: ok':>12}{'weak':>12}" if calls_of is arena_calls else ""
         print(f"{'   N judge':24}{'equal: ok':>12}{'scattered':>12}{'real: weak':>12}{alone}")
         for n in sizes:
             for regime in REGIMES:
