@@ -115,9 +115,9 @@ def read_answer(rollout: Rollout) -> Any:
 def _best_first(ok: Sequence[Rollout], ranking: GroupRanking | None) -> list[Rollout]:
     """Return the rollouts that verdicts separate, best first; none where nothing separates them."""
     rows = [(row, r) for r in ok if (row := _row(ranking, r))]
-    placed = [(row.order, r) for row, r in rows if row.rank is not None]
-    likely = [((-row.p_best, r.index), r) for row, r in rows if row.p_best is not None]
-    return [rollout for _, rollout in sorted(placed or likely, key=lambda row: row[0])]
+    placed = [(*row.order, r) for row, r in rows if row.rank is not None]
+    likely = [(-row.p_best, r.index, r) for row, r in rows if row.p_best is not None]
+    return [rollout for *_, rollout in sorted(placed or likely)]
 
 
 def _row(ranking: GroupRanking | None, rollout: Rollout) -> Ranked | None:

@@ -221,6 +221,8 @@ def print_run(
     summary = summary or summarize(reader, ranking)
     console.print(overview(reader, ranking, summary, console.width, table))
     console.print(parts_line(reader.info, ranking, summary))
+    if ranking.head.free and summary.failed_verdicts:
+        console.print(f"{call('rescore', reader.typed_name)} with the same options, but without --free, buys the rest")
     if not ranking.finished:
         ceiling = {} if ranking.head.settings.get("max_cost") is None else {"max_cost": "USD"}
         by_batch = with_provider(reader.folder)

@@ -13,8 +13,8 @@ def test_resume_does_not_buy_what_free_left_unbought(harness: Harness):
     assert harness(*RUN).code == 0
     free = harness("rescore", "--topology", "round_robin", "--free")
     assert free.code == 3
-    assert "not bought, so nothing is ranked; `" in free.out
-    assert "with the same options, but without --free, buys them" in free.out
+    assert "not bought, so nothing is ranked" in free.out
+    assert "` with the same options, but without --free, buys the rest" in free.out
     assert "failed" not in free.out
     assert "an earlier one: --ranking" in free.out
     again = harness("resume")

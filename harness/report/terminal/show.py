@@ -176,11 +176,8 @@ def _rollout_columns(
     }
 
 
-def group_lines(group: Group, ranking: GroupRanking, reader: RunReader, *, free: bool = False) -> list[Text]:
-    """Return what to know first about a group: the deciding match, position bias, signal, what went wrong.
-
-    `free`: the ranking was made with --free.
-    """
+def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[Text]:
+    """Return what to know first about a group: the deciding match, position bias, signal, what went wrong."""
     places, lines = rollouts.first_places(group, ranking, reader.verdict), list[str]()
     if len(places.leaders) > 1:
         first, *others = (rollouts.rollout_label(r) for r in places.leaders)
@@ -201,10 +198,10 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader, *, free:
         lines.append(f"why rollout {ranked.index}: {on_one_line(ranked.explanation or '', 200)}")
     lines += [f"note: {note}" for note in rollouts.notes(group, ranking)]
     lines += [flag.sentence for flag in rollout_flags(ranking, reader.verdict)]
-    return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader, free=free)]))
+    return list(map(visible_text, [*lines, *_failure_lines(group, ranking, reader)]))
 
 
-def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader, *, free: bool) -> Iterator[str]:
+def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
     """Yield which rollouts failed, and what the group waits for: verdicts failed, with a provider, or not bought."""
     for rollout in group.rollouts:
         if failure := rollout.failure:
@@ -223,8 +220,7 @@ def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader, *, fr
         question = f"{counted(len(asked), 'question')} (batch {text.enumeration(sorted({*asked}))})"
         yield f"waiting: the provider has {question}, {so}; {call('resume', reader.typed_name)} collects the replies"
     if (unbought := len(ranking.failed_verdicts) - failed - len(asked)) > 0:
-        buys = f"; {call('rescore', reader.typed_name)} with the same options, but without --free, buys them"
-        yield f"incomplete: {counted(unbought, 'verdict')} not bought, {so}{buys if free else ''}"
+        yield f"incomplete: {counted(unbought, 'verdict')} not bought, {so}"
 
 
 def _judge_line(figures: JudgeFigures, signal: str) -> str:
@@ -251,7 +247,7 @@ def overview(
     else:
         for group, ranked in ranked_groups(reader, ranking):
             parts += [visible_text("")] if parts else []
-            parts += [*group_table(group, ranked, width), *group_lines(group, ranked, reader, free=ranking.head.free)]
+            parts += [*group_table(group, ranked, width), *group_lines(group, ranked, reader)]
     parts += [visible_text(line) for line in judge_lines(summary.tallies, str(ranking.head.settings.get("order")))]
     if not (ranking.finished or ranking.groups):
         return Lines(*parts, visible_text("judge: not begun, no query is ranked yet"))
