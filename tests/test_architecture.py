@@ -48,7 +48,7 @@ def test_the_console_script_names_the_function_that_python_m_harness_calls():
 
 def test_no_module_stands_outside_of_the_rooms():
     loose = {path.name for path in PACKAGE.iterdir() if path.is_file()}
-    assert loose == {"__init__.py", "__main__.py", "py.typed"}
+    assert loose == {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
 
 
 @pytest.mark.process

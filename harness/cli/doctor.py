@@ -18,7 +18,6 @@ from harness.cli.output import Caller, print_json
 from harness.cli.progress_bars import ProgressBars, run_under_bars, silence_logs, stdout_for_results
 from harness.core.errors import ExitCode, Interrupted, UsageError, command, counted, option
 from harness.core.progress import now
-from harness.doctor.asking import calibrate
 from harness.doctor.calibration import (
     Calibration,
     calibration_json,
@@ -27,10 +26,10 @@ from harness.doctor.calibration import (
 )
 from harness.doctor.checks import Check, DoctorRequest, Status
 from harness.doctor.free_checks import run_free_checks
-from harness.doctor.from_python import judges_to_check, pairs_to_ask
-from harness.doctor.judges_compared import agreement_lines, figure_rows, judges_compared_json
+from harness.doctor.from_python import agreement_lines, figure_rows, judges_compared_json, judges_to_check, pairs_to_ask
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
+from harness.doctor.planted import calibrate
 from harness.doctor.probing import judge_probes, plan_probes
 from harness.report.learnt_judges import leaning_words, leanings_json
 from harness.report.terminal.table import Column, TableRow, on_one_line, table_lines, visible_text

@@ -1,4 +1,4 @@
-"""`judges --planted`: the judges of a run are asked about pairs whose defect only the whole record shows."""
+"""Judges are asked about pairs in both orders: those of a calibration, and for `judges --planted` those of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,21 +6,88 @@ from pathlib import Path
 from typing import Any
 
 from harness.archive.reader import RunReader
-from harness.archive.store import RunStore
-from harness.core.errors import UsageError
+from harness.archive.store import MemoryStore, RunStore
+from harness.core.errors import HarnessError, UsageError, first_error
+from harness.core.progress import Progress
 from harness.core.settings import Settings
-from harness.doctor.asking import JudgeToCheck, ask_pairs
-from harness.doctor.calibration import count_calibration_calls
-from harness.doctor.recorded_pairs import planted_pairs
+from harness.doctor.calibration import Calibration, Trial, count_calibration_calls
+from harness.doctor.checks import DoctorRequest, printable
+from harness.doctor.recorded_pairs import AnyPair, RecordedPair, planted_pairs
 from harness.endpoints.costs import Ceiling, CostBounds
+from harness.endpoints.credentials import Credentials
+from harness.judging.judges import PairwiseJudge
+from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.judging.verdict_cache import VerdictCache
+from harness.judging.transcript_form import form_of_rendering
+from harness.judging.verdict_cache import CachedPairJudge, PairLedger, VerdictCache
+from harness.pipeline.open_groups import for_each
 from harness.pipeline.plan import NamedAddresses, as_begun, named_judge
-from harness.pipeline.resolve import judge_cost, make_ceiling, make_redactor
+from harness.pipeline.resolve import JudgeSpec, judge_cost, make_ceiling, make_redactor
 from harness.pipeline.run_environment import RunEnvironment, package_versions
-from harness.pipeline.stages import judge_fault
+from harness.pipeline.stages import judge_fault, open_judge_models
 from harness.pipeline.trust import Trust, attest_judge, one_error, trust_in
 from harness.report.summary.judges import PlantedRight
+from harness.rollouts.loading import LoadedAgent
+from harness.transcripts.tokens import transcript_budget
+
+
+@dataclass(frozen=True)
+class JudgeToCheck:
+    """A judge that is to be calibrated, and what it goes by."""
+
+    spec: JudgeSpec
+    rubric: Rubric
+    credentials: Credentials
+    agents: Mapping[str, LoadedAgent]
+
+    def calibration(self, pairs: Sequence[AnyPair], secrets: tuple[str, ...]) -> Calibration:
+        """Return the calibration that is to be filled."""
+        label = f"{self.rubric.label} with evidence" if self.rubric.evidence else self.rubric.label
+        return Calibration(self.spec.identity, label, pairs=pairs, secrets=secrets)
+
+
+async def calibrate(asked: JudgeToCheck, request: DoctorRequest, calibration: Calibration, progress: Progress) -> None:
+    """Ask the judge about every pair of `calibration`, as `ask_pairs` does; the verdicts are kept in memory alone."""
+    cache, calls = VerdictCache(MemoryStore(), progress), count_calibration_calls(calibration.pairs)
+    progress.total("judging", calls, calls)
+    await ask_pairs(
+        asked, request.settings, calibration, cache, RunEnvironment(request.environ, request.clock, progress)
+    )
+
+
+async def ask_pairs(
+    asked: JudgeToCheck, settings: Settings, calibration: Calibration, cache: VerdictCache, run_env: RunEnvironment
+) -> None:
+    """Ask the judge about every pair of `calibration` in both orders; each trial is added to it when it ends.
+
+    Raises Refused where the first call is refused.
+    """
+    store, trials = cache.store, dict[int, Trial]()
+    budget = transcript_budget(settings.judge_budget, asked.spec.counter)
+    form = form_of_rendering(asked.rubric.rendering, budget, records=asked.spec.agent is not None)
+    try:
+        parts = asked.spec, settings, asked.credentials, store, run_env
+        async with open_judge_models(*parts, agents=asked.agents) as (model,):
+            judge = PairwiseJudge(model, asked.rubric, require_citations=settings.require_citations)
+            cached_judge = CachedPairJudge(judge, cache)
+
+            async def try_pair(numbered: tuple[int, AnyPair]) -> None:
+                number, pair = numbered
+                task, ledger = Task("pair", pair.query), PairLedger()
+                if isinstance(pair, RecordedPair):
+                    task, (a, b) = replace(task, reference=pair.reference), pair.shown(form)
+                    if asked.spec.agent:
+                        pair.keep_files(store)
+                else:
+                    a, b = pair.sides
+                a_first, b_first = [await cached_judge.get(ledger, task, *shown) for shown in ((a, b), (b, a))]
+                trials[number] = Trial(pair, a_first, b_first)
+                calibration.trials = [trials[k] for k in sorted(trials)]
+
+            await for_each(enumerate(calibration.pairs), try_pair, settings.judge_concurrency)
+    except* HarnessError as group:
+        error: HarnessError = first_error(group)
+        raise type(error)(printable(str(error), calibration.secrets)) from None
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,9 @@ from harness.rollouts.graph import connect, servers_to_connect
 from harness.rollouts.maker import FirstCall, RolloutMaker, RolloutsHere
 from harness.rollouts.models import LoopModels, provider_for
 from harness.rollouts.recorder import CallBudget
-from harness.rollouts.run_context import ModelSource, RunContext
+from harness.rollouts.run_context import ModelSource, RunContext, WrittenFiles
 from harness.rollouts.sdk_runner import RUNNER_GUARD
 from harness.rollouts.tool_threads import LoopWatch, tools_in_threads
-from harness.rollouts.written_files import WrittenFiles
 
 OpenMaker = Callable[[AgentSpec, RunContext, RunEnvironment], AbstractAsyncContextManager[RolloutMaker]]
 """Opens what makes a run's rollouts outside of this process."""

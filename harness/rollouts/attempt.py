@@ -37,7 +37,7 @@ from harness.rollouts.recorder import (
     not_whole,
     timed_out,
 )
-from harness.rollouts.run_context import RunContext
+from harness.rollouts.run_context import RunContext, writes_told
 from harness.rollouts.run_options import refuse_two_servers, what_became
 from harness.rollouts.sandboxes import Workspaces, sandboxes_in
 from harness.rollouts.sdk_runner import mcp_errors, runs_taken_over
@@ -46,7 +46,6 @@ from harness.rollouts.states import at_usual_place
 from harness.rollouts.steps import WitnessedCall, read_steps, witnessed_calls
 from harness.rollouts.tool_threads import noting_no_thread
 from harness.rollouts.variation import dealt, refused_words, sampling_for, vary_in, with_variant
-from harness.rollouts.written_files import writes_told
 
 
 @dataclass(frozen=True)

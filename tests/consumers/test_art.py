@@ -10,8 +10,8 @@ from openai.types.chat.chat_completion import Choice
 
 from harness.core.rankings import Ranked
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats.training.art import art_records
 from harness.formats.training.candidates import Candidate, Losses
+from harness.formats.training.registry import art_records
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import Turn, join_turns
 from tests.builders import a_rollout

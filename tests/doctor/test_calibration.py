@@ -6,7 +6,6 @@ from harness.core.progress import Silent, Stage
 from harness.core.rankings import Judged, Unjudged
 from harness.core.records import Failure
 from harness.core.settings import OFFLINE_JUDGE
-from harness.doctor.asking import JudgeToCheck, calibrate
 from harness.doctor.calibration import (
     Calibration,
     Trial,
@@ -15,6 +14,7 @@ from harness.doctor.calibration import (
     calibration_lines,
     count_calibration_calls,
 )
+from harness.doctor.planted import JudgeToCheck, calibrate
 from harness.endpoints.credentials import Credentials
 from harness.formats.labelled_pairs import Label, LabelledPair
 from harness.judging.rubric import load_rubric

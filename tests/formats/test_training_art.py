@@ -1,8 +1,8 @@
 """Groups for ART: Choices with the sampled tokens, the answer's sequence first; what ART cannot train is counted."""
 
 from harness.core.sampled_tokens import SampledTokens
-from harness.formats.training.art import art_records
 from harness.formats.training.candidates import Losses
+from harness.formats.training.registry import art_records
 from tests.formats.test_training import USER, a_candidate, a_turn, ranked_group, rules, said
 
 

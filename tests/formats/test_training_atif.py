@@ -12,10 +12,10 @@ from harness.core.records import Step, Trajectory, Usage
 from harness.core.sampled_tokens import SampledTokens
 from harness.formats.atif import read_atif
 from harness.formats.imported import ImportedRun, pack_turns, unpack_turns
-from harness.formats.training.art import ArtGroup
 from harness.formats.training.atif_trajectory import AtifTrajectory, atif_lines, atif_trajectory
 from harness.formats.training.candidates import Losses
 from harness.formats.training.line_models import faults, line_faults
+from harness.formats.training.registry import ArtGroup
 from harness.formats.turns import Message, NoMessages, Turn
 from tests.builders import a_group, a_rollout
 from tests.formats.test_training import USER, a_turn, ranked_group, result, rules, said
