@@ -11,10 +11,8 @@ from typing import Any, Literal
 
 from harness.core.python_door import of_kind, plain_door
 from harness.core.records import Query, Rollout, Step, Trajectory
-from harness.evidence.claims import ClaimKind, FoundClaim, find_claims
-from harness.evidence.quantities import DATE_IN_WORDS, QUANTITY, Day, Quantity, read_quantity
-from harness.evidence.quotes import MOST_PLACES, fold, holds
-from harness.evidence.units import from_base, in_base
+from harness.evidence.claims import MOST_PLACES, ClaimKind, FoundClaim, find_claims, fold, holds
+from harness.evidence.quantities import DATE_IN_WORDS, QUANTITY, Day, Quantity, from_base, in_base, read_quantity
 
 ClaimState = Literal["supported", "derivable", "unsupported"]
 

@@ -32,7 +32,7 @@ from harness.gateway.calls import PassedCall, UpstreamServer
 from harness.gateway.rollouts import RolloutKeeper
 from harness.gateway.sessions import Closing, Sessions
 from harness.pipeline.judge_inputs import load_named_rubric, rubric_for_run, whole_text
-from harness.pipeline.process_warming import stand_in_reply
+from harness.pipeline.process_server import stand_in_reply
 from harness.pipeline.resolve import make_redactor, resolve_agent
 from harness.pipeline.run_environment import RunEnvironment, package_versions
 from harness.pipeline.trust import attested

@@ -28,7 +28,7 @@ def read_citations(said: Any, first: Transcript, second: Transcript) -> tuple[Ci
     """Return what a reply's `citations` are, each found where it points to or not; what is no citation is not found."""
     if not isinstance(said, list) or not said:
         return ()
-    from harness.evidence.quotes import fold  # noqa: PLC0415 - most judges cite nothing
+    from harness.evidence.claims import fold  # noqa: PLC0415 - most judges cite nothing
 
     places = {
         (side, step): fold(text)
@@ -76,7 +76,7 @@ def _places(transcript: Transcript) -> Iterator[tuple[int | None, str]]:
 
 
 def _read(entry: Any, places: Mapping[tuple[str, int | None], str]) -> Citation:
-    from harness.evidence.quotes import fragments, holds  # noqa: PLC0415 - as above
+    from harness.evidence.claims import fragments, holds  # noqa: PLC0415 - as above
 
     members: Mapping[str, Any] = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
     reason, side, quote = (str(members.get(name, ""))[:_LONGEST] for name in ("reason", "side", "quote"))

@@ -1,6 +1,7 @@
 """`offline-extractive`: an SDK Model that plans searches, calls the search tool, and writes from the results.
 
-Greedy at temperature 0; above it every choice is drawn by softmax from an rng. Pure: no SDK here.
+An embedded proposer beside it writes instructions from what the embedded judge measured. Neither is a language model.
+The model is greedy at temperature 0; above it every choice is drawn by softmax from an rng. Pure: no SDK here.
 """
 
 import json
@@ -8,7 +9,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -248,3 +249,42 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     return " ".join(str(part.get("text", "")) for part in content or [] if isinstance(part, dict))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+
+
+_SEARCH_FIRST = "Search for what you are asked about, before you write."
+_ADVICE = {
+    "understanding": _SEARCH_FIRST,
+    "logic": _SEARCH_FIRST,
+    "richness": "Search for several sides of the subject.",
+    "relevance": "Name the subject in the words of the request.",
+    "content_quality": "Write what the search results say, and nothing else.",
+    "language_style": "Write sentences of ten to thirty words.",
+    "clarity": "Write two to four paragraphs, in the order of time.",
+}
+"""What mends a low mark in each dimension."""
+_LOW = 5.0
+
+
+def rewritten(text: str, marks: Sequence[Mapping[str, float]], count: int) -> list[str]:
+    """Return at most `count` new texts for instructions whose rollouts got these marks, by dimension.
+
+    The lowest marks are mended first: where they are those of the path, a sentence that forbids to search is left out.
+    """
+    names = dict.fromkeys(name for each in marks for name in each if name in _ADVICE)
+    means = {name: sum(each.get(name, 10.0) for each in marks) / len(marks) for name in names}
+    sentences, texts = [line for block in text.split("\n") for line in (split_sentences(block) or [""])], list[str]()
+    for name in sorted(means, key=lambda name: means[name]):
+        searched = _ADVICE[name].startswith("Search") and means[name] < _LOW
+        kept = [line for line in sentences if not (searched and FORBIDS_SEARCH.search(line))]
+        new = "\n".join([*kept, _ADVICE[name]]).strip()
+        if _ADVICE[name] not in text and new not in texts:
+            texts.append(new)
+    return texts[:count]
+
+
+def joined_texts(text: str, other: str) -> str:
+    """Return the sentences of two texts, those of the first one first, each once; none forbids what the other asks."""
+    lines = dict.fromkeys([*text.split("\n"), *other.split("\n")])
+    if not all(FORBIDS_SEARCH.search(each) for each in (text, other)):
+        lines = dict.fromkeys(line for line in lines if not FORBIDS_SEARCH.search(line))
+    return "\n".join(lines).strip()

@@ -15,7 +15,7 @@ from harness.core.improvements import INSTRUCTIONS, CandidateStanding, PairLesso
 from harness.core.records import Bill, Usage
 from harness.core.redaction import Redactor
 from harness.endpoints.costs import Tokens, price_list
-from harness.offline.proposer import joined_texts, rewritten
+from harness.offline.model import joined_texts, rewritten
 from harness.pipeline.judge_inputs import whole_text
 from harness.pipeline.plan import Prepared
 from harness.pipeline.resolve import env_before

@@ -268,7 +268,7 @@ import threading
 from pydantic import SecretStr
 from harness.core.settings_sources import load
 from harness.endpoints.address import Endpoint
-from harness.pipeline.process_warming import warm_up
+from harness.pipeline.process_server import warm_up
 from harness.pipeline.resolve import AgentSpec
 endpoint = {api!r} and Endpoint(base_url="http://nobody.invalid/v1", api={api!r}, key=SecretStr("k"))
 print(warm_up(AgentSpec(None, endpoint, endpoint is None, "m"), load(dict(n=2))), threading.active_count())

@@ -3,8 +3,8 @@
 import pytest
 
 from harness.ranking.judge_stats.agreement import krippendorff_alpha
+from harness.report.summary.judges import raters
 from harness.report.summary.labels import AnswerLabel, PairWinner
-from harness.report.summary.raters import raters
 
 
 def a_label(query: str, by: str | None, label: PairWinner, a: str = "x", b: str = "y") -> AnswerLabel:

@@ -15,8 +15,7 @@ from harness.ranking.judge_stats.side_by_side import QueryFigure
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.curve import MEASURE, JudgingCurve, calls_words, order_words
 from harness.report.summary.group import QualityFigure
-from harness.report.summary.judges import JudgesSideBySide, PlantedRight
-from harness.report.summary.raters import Raters
+from harness.report.summary.judges import JudgesSideBySide, PlantedRight, Raters
 from harness.report.terminal import table
 from harness.report.text import as_sentence, dollars, dollars_interval, fixed, number_interval, percent_interval
 
