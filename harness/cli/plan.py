@@ -10,7 +10,7 @@ from harness.core.errors import option
 from harness.report.summary.diversity import WITHOUT_ADVICE, diversity, diversity_words
 from harness.report.summary.ranking import is_offline, ranked_groups
 from harness.report.terminal.judges import figure_lines
-from harness.report.text import enumeration
+from harness.report.text import SELF_TEST, as_sentence, enumeration
 from harness.rollouts.variation import vary_in, without_recipes
 
 
@@ -27,7 +27,7 @@ def plan(caller: Caller, run: str, ranking: str | None) -> None:
         print_json({**head, "vary": vary and str(vary), "drop": dropped, **numbers})
         return
     if is_offline(reader, chosen):
-        stdout().print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+        stdout().print(as_sentence(SELF_TEST), style="bold yellow")
     options = [option("n", advice.n)] if advice else []
     options += [option("vary", shlex.quote(str(vary)))] if vary and (dropped or advice) else []
     if options:

@@ -41,9 +41,7 @@ from harness.report.summary.ranking import by_signal, is_offline, ranked_groups,
 from harness.report.summary.ranking_figures import ranking_figures, ranking_words
 from harness.report.terminal.judges import curve_lines, figure_lines, quality_lines, side_by_side_lines
 from harness.report.terminal.table import visible_text
-from harness.report.text import money, number_interval
-
-_SELF_TEST = "SELF-TEST on the embedded offline parts: it says nothing of any LLM."
+from harness.report.text import SELF_TEST, as_sentence, money, number_interval
 
 
 def stats(
@@ -137,7 +135,7 @@ def _print_ranking(
     groups = counted(len(ranking.groups), "query", "queries")
     console.print(visible_text(f"ranking {ranking.head.id}: {groups}, signal {signals or 'not told yet'}"))
     if is_offline(reader, ranking):
-        console.print(_SELF_TEST, style="bold yellow")
+        console.print(as_sentence(SELF_TEST), style="bold yellow")
     figures = ranking_words(ranking_figures(reader, ranking), summary.agents, summary.judge) if ranking.groups else ()
     for line in figure_lines((*figures, *_more_words(reader, ranking, embedded)), console.width):
         console.print(line)
@@ -237,7 +235,7 @@ def _show_comparison(reader: ComparisonReader, caller: Caller) -> None:
     console, compared = stdout(), counted(len(newest.queries), "query", "queries")
     console.print(visible_text(f"comparison {reader.info.id}: {compared} compared"))
     if reader.info.offline:
-        console.print(_SELF_TEST, style="bold yellow")
+        console.print(as_sentence(SELF_TEST), style="bold yellow")
     if not qualities:
         console.print("  no verdict: there was nothing to judge")
     for quality in qualities:

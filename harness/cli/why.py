@@ -12,6 +12,7 @@ from harness.core.errors import UsageError, command, quoted
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import explain_pair, find_pair, judged_ranking
 from harness.report.terminal.why import pair_lines
+from harness.report.text import SELF_TEST, as_sentence
 
 _LONGEST_NUMBER = 4
 """Digits: a RUN of so few is a rollout's number. The shortest prefix of a run's id that is of use is longer."""
@@ -48,7 +49,7 @@ def why(
     else:
         console = stdout()
         if is_offline(reader, chosen):
-            console.print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+            console.print(as_sentence(SELF_TEST), style="bold yellow")
         console.print(pair_lines(explanation, console.width))
         if forks := list_forks(reader.info.id, reader.folder.parent):
             say("\nforks of this run tell more of its steps: " + ", ".join(command(f"credit {fork}") for fork in forks))

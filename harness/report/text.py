@@ -22,6 +22,8 @@ _LEAST_P = 0.001
 """Smaller p-values are shown as below it."""
 _LARGEST_CLEAR_P = 0.05
 """Above it no version has called a signal clear but for a failure that ranks below all others."""
+SELF_TEST = "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+"""What has to be known of figures for which no model was asked."""
 EMPTY_ANSWER = "(empty answer)"
 """What stands where people look for the answer of a rollout that ended well without a text."""
 

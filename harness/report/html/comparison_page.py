@@ -165,8 +165,9 @@ def write_comparison_page(
 ) -> Path:
     """Write the page (mode 0600), whole or not at all, by default as report.html of the comparison's folder.
 
-    Above 100 queries a folder beside it, named for it (`report/`), holds a page for each query. Raises CannotWrite, and
-    ArchiveDamaged if something else stands at the place of either, or a text of a transcript is missing.
+    The same archive gives the same text. Above 100 queries a folder beside it, named for it (`report/`), holds a page
+    for each query. Raises CannotWrite, and ArchiveDamaged if something else stands at the place of either, or a text of
+    a transcript is missing.
     """
     target = target or reader.folder / "report.html"
     drawing, folder = _Drawing(reader, comparison), pages_folder(target)
@@ -177,11 +178,6 @@ def write_comparison_page(
             drawing.write_query_pages(pages, target.name)
     write_file(target, drawing.page(folder.name))
     return target
-
-
-def render_comparison_page(reader: ComparisonReader, comparison: comparisons.Comparison, folder: str = "report") -> str:
-    """Return the page: the same archive gives the same text. Above 100 queries it has links to pages in `folder`."""
-    return _Drawing(reader, comparison).page(folder)
 
 
 class _Drawing:

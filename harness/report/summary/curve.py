@@ -13,7 +13,7 @@ from harness.report.summary.labels import AnswerLabel, Truths
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import is_offline, ranked_groups
 from harness.report.summary.rankings import design_of, judge_of, made_by
-from harness.report.text import percent_interval
+from harness.report.text import SELF_TEST, percent_interval
 
 CurveTruth = Literal["ranking", "labels", "reward", "order", "itself"]
 """What ranks are measured by: another ranking, labels, `reward()`, the verdicts of the other order, or nothing else."""
@@ -82,7 +82,7 @@ class JudgingCurve:
     def notes(self) -> Iterator[str]:
         """Yield what has to be known of the curve."""
         if self.offline:
-            yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+            yield SELF_TEST
         if self.shared:
             yield "the ranking of --against rests on some of the same verdicts: part of this is self-agreement"
         if not self.both_orders:

@@ -19,7 +19,7 @@ from harness.report.summary.labels import AnswerLabel, PairWinner, Truths, answe
 from harness.report.summary.match_verdicts import verdict_keys
 from harness.report.summary.ranking import group_of, is_offline
 from harness.report.summary.rankings import design_of, judge_of
-from harness.report.text import beginning, dollars, percent_interval, signed
+from harness.report.text import SELF_TEST, beginning, dollars, percent_interval, signed
 
 _TURNED: Mapping[PairWinner, PairWinner] = {"a": "b", "b": "a", "tie": "tie"}
 
@@ -181,7 +181,7 @@ class JudgesSideBySide:
     def notes(self) -> Iterator[str]:
         """Yield what has to be known of the figures."""
         if any(ranking.offline for ranking in self.rankings):
-            yield "SELF-TEST on the embedded offline parts: it says nothing of any LLM"
+            yield SELF_TEST
         if self.labels:
             used = f"{self.used_labels} of {counted(self.labels, 'label')}"
             yield f"{used} name a query and two answers of the run; two rollouts of one rank are half right"
