@@ -109,6 +109,7 @@ from harness.doctor.checks import Check as Check
 from harness.doctor.from_python import check_judge as check_judge
 from harness.doctor.from_python import check_judge_sync as check_judge_sync
 from harness.doctor.from_python import check_planted as check_planted
+from harness.doctor.from_python import check_planted_sync as check_planted_sync
 from harness.doctor.from_python import check_setup as check_setup
 from harness.doctor.from_python import check_setup_sync as check_setup_sync
 from harness.endpoints.costs import CostBounds as CostBounds

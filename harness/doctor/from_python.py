@@ -159,6 +159,7 @@ async def check_planted(
 
 
 check_judge_sync = in_step(check_judge)
+check_planted_sync = in_step(check_planted)
 check_setup_sync = in_step(check_setup)
 
 

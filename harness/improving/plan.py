@@ -19,9 +19,9 @@ from harness.core.settings import Settings
 from harness.endpoints.costs import CostBounds, total_bounds
 from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.sides import check_apart, hash_content, split_off
-from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare, second_judge
+from harness.pipeline.plan import NamedAddresses, Prepared, as_begun, prepare
 from harness.pipeline.proposing import Proposer, texts_of_parts
-from harness.pipeline.resolve import JudgeSpec, judge_cost, make_redactor
+from harness.pipeline.resolve import JudgeSpec, judge_cost, make_redactor, second_judge
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import agent_of_run, trust_in
 from harness.rollouts.loading import LoadedAgent
@@ -107,9 +107,10 @@ async def plan_improvement(
     train, held_out = split_off(train) if held_out is None else (tuple(train), tuple(held_out))
     _check_queries(train, held_out, split=split)
     prepared = await prepare(loaded, settings, run_env.environ, train[:1])  # refuses a ceiling on what has no price
+    of_run = prepared.judge, prepared.settings, prepared.credentials
+    second = second_judge(*of_run, rules.gate_judge_model) if rules.gate_judge_model else None
     prepared = replace(prepared, settings=replace(prepared.settings, max_cost=None))
     root = await texts_of_parts(prepared, rules.parts)
-    second = second_judge(prepared, rules.gate_judge_model, settings.max_cost) if rules.gate_judge_model else None
     plan = ImprovePlan(prepared, train, held_out, split, rules, root, settings.max_cost, proposer, second)
     if strange := next((q for q in (*train, *held_out) if plan.redact(q.text) != q.text), None):
         raise UsageError(f"query {strange.id!r}: a key, or what {option('redact')} takes out, stands in it")

@@ -147,17 +147,6 @@ async def named_judge(
     return await resolve_jury(settings, credentials, agent_model, offline=offline, loaded=loaded)
 
 
-def second_judge(prepared: Prepared, model: str, max_cost: float | None) -> resolve.JudgeSpec:
-    """Return the model that judges after a run's judge, at its address. Raises UsageError, also for the same one."""
-    changes: dict[str, Any] = {"judge_model": model, "judge_label": None, "judge_agent": None, "max_cost": max_cost}
-    settings = replace(prepared.settings, **changes)  # the label is the first one's
-    second = resolve.resolve_judge(settings, prepared.credentials, None, offline=False)
-    resolve.check_prices(settings, second)
-    if second.places in {member.places for member in prepared.judge.members}:
-        raise UsageError(f"{option('gate_judge_model', model)}: it judges the training, too; name another model")
-    return second
-
-
 def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redactor) -> RunInfo:
     """Describe a run that begins now; `queries` is their number where it is known, `redact` the run's."""
     at, loaded, endpoint = clock(), prepared.agent.loaded, prepared.agent.endpoint

@@ -309,6 +309,16 @@ def _jurors(settings: Settings, judge: JudgeSpec) -> list[costs.Priced]:
     return [costs.Priced(member.asked, member.priced_at, member.offline, prices) for member in judge.members]
 
 
+def second_judge(first: JudgeSpec, settings: Settings, credentials: Credentials, model: str) -> JudgeSpec:
+    """Return the model that judges after a run's judge, at its address. Raises UsageError, also for the same one."""
+    settings = replace(settings, judge_model=model, judge_label=None, judge_agent=None)  # the label is the first one's
+    second = resolve_judge(settings, credentials, None, offline=False)
+    check_prices(settings, second)
+    if second.places in {member.places for member in first.members}:
+        raise UsageError(f"{option('gate_judge_model', model)}: it judges the training, too; name another model")
+    return second
+
+
 def check_prices(settings: Settings, judge: JudgeSpec | None, agent: AgentSpec | None = None) -> None:
     """Refuse a ceiling on what has no price. Raises UsageError."""
     if settings.max_cost is None:
