@@ -96,13 +96,15 @@ class TokenServer:
             reply["usage"]["completion_tokens"] += 1
         if self.kind == "short":
             sampled = sampled[:-1]
-        if self.kind == "sglang" and body.get("return_token_ids"):
-            choice |= {"prompt_token_ids": prompt, "token_ids": sampled}
-        elif self.kind == "sglang" and body.get("return_output_ids"):
-            reply["sglext"] = {"input_ids": prompt, "output_ids": [sampled]}
-        elif self.kind == "old-sglang":
+        if self.kind == "sglang":
+            told = {"input": prompt, "output": [sampled]}
+            extension = {f"{name}_ids": told[name] for name in told if body.get(f"return_{name}_ids_in_sglext")}
+            reply |= {"sglext": extension} if extension else {}
+        if self.kind in {"sglang", "old-sglang"}:
             pairs = [[p, i, None] for p, i in zip(logprobs, sampled, strict=True)]
-            choice |= {"prompt_token_ids": prompt} if body.get("return_prompt_token_ids") else {}
+            all_ids = self.kind == "sglang" and body.get("return_token_ids")
+            choice |= {"prompt_token_ids": prompt} if all_ids or body.get("return_prompt_token_ids") else {}
+            choice |= {"response_token_ids": sampled} if all_ids else {}
             choice |= {"meta_info": {"output_token_logprobs": pairs}} if body.get("return_meta_info") else {}
         elif self.kind in {"miles", "llama.cpp"} and body.get("logprobs"):
             key = "token_id" if self.kind == "miles" else "id"
@@ -110,7 +112,7 @@ class TokenServer:
                 entry[key] = i
             if self.kind == "miles" and body.get("return_prompt_token_ids"):
                 choice["prompt_token_ids"] = prompt
-        elif self.kind not in {"ignoring", "sglang"} and body.get("return_token_ids"):
+        elif self.kind != "ignoring" and body.get("return_token_ids"):
             choice["token_ids"] = sampled
             if self.kind != "no-prompt":
                 reply["prompt_token_ids"] = prompt

@@ -4,8 +4,9 @@ vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_tok
 
 - vLLM: `prompt_token_ids` beside `choices`; `token_ids` and `logprobs.content` in a choice; in a stream, each chunk has
   the new ones, and the first chunk has the prompt's.
-- SGLang: `prompt_token_ids` and `token_ids` in a choice; older: `meta_info.output_token_logprobs`, a list of
-  [logprob, id, text]; in a stream `sglext.input_ids` and `sglext.output_ids` (a list for each choice) at the end.
+- SGLang: `prompt_token_ids` and `response_token_ids` (once `token_ids`) in a choice; older:
+  `meta_info.output_token_logprobs`, a list of [logprob, id, text]; in a stream `sglext.input_ids` and
+  `sglext.output_ids` (a list for each choice) at the end.
 - SGLang for miles: `prompt_token_ids` in a choice, and `token_id` in each entry of `logprobs.content`.
 - llama.cpp: `id` in each such entry, and nothing of the prompt: that trains nothing.
 - tinker's OpenAI endpoint: its documentation names no token ids (tinker-docs.thinkingmachines.ai, November 2026).
@@ -36,7 +37,11 @@ _FIELDS = ("logprobs", "return_token_ids", "return_prompt_token_ids", "return_me
 ASKED: Mapping[str, bool] = dict.fromkeys(_FIELDS, True)
 """Of vLLM and newer SGLang the first two, of older SGLang all but the second; each ignores what it does not know."""
 _IN_A_STREAM: Mapping[str, bool] = {"logprobs": True, "return_token_ids": True}
-_IN_SGLANGS_STREAM: Mapping[str, bool] = {"logprobs": True, "return_input_ids": True, "return_output_ids": True}
+_IN_SGLANGS_STREAM: Mapping[str, bool] = {
+    "logprobs": True,
+    "return_input_ids_in_sglext": True,
+    "return_output_ids_in_sglext": True,
+}
 """SGLang refuses `return_token_ids` in a stream, and says so."""
 NOTHING: Mapping[str, bool] = {}
 
@@ -117,7 +122,9 @@ def asks_for_logprobs(settings: ModelSettings) -> bool:
 
 def asks_for_tokens(settings: ModelSettings) -> bool:
     """Return whether settings ask for token ids."""
-    return not {"return_token_ids", "return_input_ids"}.isdisjoint(cast("dict[str, Any]", settings.extra_body or {}))
+    return not {"return_token_ids", "return_input_ids_in_sglext"}.isdisjoint(
+        cast("dict[str, Any]", settings.extra_body or {})
+    )
 
 
 _Cut = tuple[Any, bytes]
@@ -216,7 +223,8 @@ class ReplyTokens:
             self._ids = cast("list[Any]", whole)
         choice = as_object(_first(body.get("choices")))
         self._note_prompt(choice.pop("prompt_token_ids", None))
-        ids, meta = choice.pop("token_ids", None), as_object(choice.pop("meta_info", None))
+        ids, meta = choice.pop("response_token_ids", None), as_object(choice.pop("meta_info", None))
+        ids = choice.pop("token_ids", None) or ids
         pairs = meta.get("output_token_logprobs")
         logprobs = choice.get("logprobs") if self.keep_logprobs else choice.pop("logprobs", None)
         if isinstance(pairs, list):

@@ -35,7 +35,7 @@ from harness.rollouts.recorder import RecordedCall
 
 _HEADERS = {"content-type", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry"}
 """What comes back of the upstream's headers, beside those of its rate limits."""
-_IDS = {"return_token_ids", "return_output_ids"}
+_IDS = {"return_token_ids", "return_output_ids_in_sglext"}
 _DATA = b"data:"
 _DONE = b"[DONE]"
 _UNREADABLE = (TypeError, ValueError, RuntimeError, LookupError, AttributeError, AssertionError, AgentsException)
