@@ -119,7 +119,7 @@ class SamplingServer:
         return head | {"choices": [choice], "usage": usage, "prompt_token_ids": prompt}
 
 
-def exported(server: SamplingServer, folder: Path) -> list[dict[str, Any]]:
+def exported(server: SamplingServer, folder: Path, *options: str) -> list[dict[str, Any]]:
     """Run, rank and export, and return the exported rollouts."""
     (folder / "agent.py").write_text(AGENT)
     with FakeEndpoint(server, fair_judge()).serving() as endpoint:
@@ -127,7 +127,7 @@ def exported(server: SamplingServer, folder: Path) -> list[dict[str, Any]]:
         line = f"run Why? --agent {folder}/agent.py --model tiny --judge-model j -n 5 --tokens require -q"
         assert not app.main([*line.split(), "--runs-dir", str(folder)], standalone_mode=False, obj=environ)
     line = f"export --format groups -o {folder}/out --runs-dir {folder} -q"
-    assert not app.main(line.split(), standalone_mode=False, obj=dict(os.environ))
+    assert not app.main([*line.split(), *options], standalone_mode=False, obj=dict(os.environ))
     (group,) = [json.loads(text) for text in (folder / "out" / "train.jsonl").read_text("utf-8").splitlines()]
     return group["rollouts"]
 

@@ -1,4 +1,4 @@
-"""Recipes of examples/trainers with the real packages: verl's agent loop, and rLLM's gateway before the policy."""
+"""Recipes of examples/trainers with real packages: of verl, of NeMo Gym, and rLLM's gateway before the policy."""
 
 import asyncio
 import threading
@@ -51,6 +51,26 @@ def test_verls_own_output_takes_what_the_loop_returns(policy: FakeEndpoint, tmp_
         tensors = output.as_dict()
         assert tensors["responses"].shape == tensors["response_mask"].shape == tensors["rollout_log_probs"].shape
         assert float(tensors["rm_scores"].sum()) == output.reward_score
+
+
+def test_nemo_gyms_own_responses_keep_the_tokens_of_the_agents_calls(policy: FakeEndpoint, tmp_path: Path):
+    pytest.importorskip("nemo_gym.base_responses_api_agent")
+    servers: Any = pytest.importorskip("nemo_gym.server_utils")
+    made = recipe("app.py", tmp_path)
+    at = {"agent": f"{tmp_path}/agent.py", "policy_url": policy.base_url, "policy_model": "m", "judge_model": "j"}
+    config = made["HarnessAgentConfig"](host="h", port=1, entrypoint="app.py", name="n", **at, group_size=3)
+    agent = made["HarnessAgent"](config=config, server_client=servers.ServerClient.model_construct())
+    body = {"responses_create_params": {"input": SKY}, "_ng_task_index": 4}
+    requests = [made["RunRequest"](**body, _ng_rollout_index=number) for number in range(3)]
+
+    async def batch() -> list[Any]:
+        return list(await asyncio.gather(*map(agent.run, requests)))
+
+    given = asyncio.run(batch())
+    assert sorted(each.reward for each in given) == [0, 0.5, 1]
+    for item in (item for each in given for item in each.model_dump()["response"]["output"]):
+        assert item["prompt_token_ids"]
+        assert len(item["generation_token_ids"]) == len(item["generation_log_probs"]) > 0
 
 
 @contextmanager
