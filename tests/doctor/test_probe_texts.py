@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.answer_features import leaning_features
+from harness.doctor.probing import MOST_PROBES, AnswerAtHand, padded, probes_from
 from harness.judging.flags import Assignment, find_flags
-from harness.transcripts.probe_texts import MOST_PROBES, AnswerAtHand, padded, probes_from
 
 PLAIN = "The sky scatters blue light. Red light passes. Dust makes it pale. At dusk the way is long."
 MARKED = "## Sky\n\n- It scatters **blue** light.\n- Red passes."
