@@ -143,9 +143,8 @@ def test_gates_that_could_say_nothing_are_refused_before_anything_is_spent(desk:
     few = desk.run("weak", queries="few.txt")
     assert desk("rubric", "new", "other.md").code == 0
     before = set(desk.folders())
-    judged = desk(
-        "run", "--agent", "poet.py", "--model", "weak", "--queries", "q.txt", "-n", "3", "--judge-model", "judge"
-    )
+    judging = ("--judge-model", "judge", "--topology", "anchor", "--order", "single")
+    judged = desk("run", "--agent", "poet.py", "--model", "weak", "--queries", "q.txt", "-n", "3", *judging)
     assert judged.code == 0, judged.err_text
     (baseline,) = set(desk.folders()) - before
     asked, folders = len(desk.endpoint.requests), desk.folders()
