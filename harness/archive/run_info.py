@@ -268,6 +268,8 @@ class RunInfo(Record):
 
     branches: Mapping[str, tuple[BranchPoint, ...]] = Field(default_factory=dict, exclude_if=is_empty)
     """Of a fork, by query: the rollouts that are taken up again. Their indices follow those of all others."""
+    branch_calls: int | None = Field(default=None, exclude_if=is_none)
+    """How many new model calls the branches may make; one that does not fit is not begun. None: as many as they ask."""
 
     _text_has_its_fingerprint = model_validator(mode="after")(check_rubric_text)
 

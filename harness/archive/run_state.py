@@ -1,16 +1,17 @@
 """What became of a run or a comparison, and what is missing of it: rollouts that never ended, a ranking to be made."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from harness.archive.batch_log import with_provider
 from harness.archive.index_file import RolloutPlace, RunCounts
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_files import files_in
-from harness.archive.run_info import LOCK, Archived, Kind, RunInfo, list_archived
+from harness.archive.run_info import LOCK, Archived, Kind, list_archived
 from harness.archive.typed_records import RankingHead
 from harness.core.errors import ArchiveDamaged, HarnessError, NeedsUpgrade, TooOld
 from harness.core.records import InfrastructureFailureKind, Query
@@ -18,7 +19,7 @@ from harness.core.records import InfrastructureFailureKind, Query
 if TYPE_CHECKING:  # a list of runs alone needs nothing of comparisons
     from harness.archive.comparison_reader import ComparisonFile
 
-CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind))
+CUT_SHORT = frozenset[str](get_args(InfrastructureFailureKind)) - {"budget"}
 """A rollout that was stopped, or that the endpoint or the network failed, is still to be run."""
 _Left = Literal["nothing", "work", "what failed again"]
 _STOPPED = {"cancelled", "quota"}
@@ -154,8 +155,35 @@ def find_redacted(reader: RunReader, queries: Iterable[str]) -> Query | None:
     return next((query for name in queries if (query := reader.query(name)) and query.redacted), None)
 
 
+class BranchCalls(NamedTuple):
+    """The new model calls of the branches of a run, by query and index."""
+
+    made: Mapping[tuple[str, int], int]
+    left: Mapping[tuple[str, int], float]
+    """How many more each is expected to make: as many times more than its rollout made as the longest one before it."""
+    longer: float
+    """How many times that is."""
+
+
+def branch_calls(reader: RunReader) -> BranchCalls:
+    """Return how many new model calls the branches of a run have made, and are expected to make."""
+    made, whole, longer = dict[tuple[str, int], int](), dict[tuple[str, int], int](), 1.0
+    for name, branches in reader.info.branches.items():
+        if query := reader.query(name):
+            calls = {one.index: {call.raw for call in one.calls} - {None} for one in reader.group(query).rollouts}
+            for index, branch in enumerate(branches, reader.info.wanted(name) - len(branches)):
+                made[name, index] = max(0, len(calls.get(index, ())) - branch.call)
+                whole[name, index] = 1 if branch.edit else max(1, len(calls.get(branch.rollout, ())) - branch.call)
+                longer = max(longer, made[name, index] / whole[name, index])
+    return BranchCalls(made, {at: longer * max(1, whole[at] - made[at]) for at in made}, longer)
+
+
 def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
     missing: dict[str, list[int]] = {}
+    room, left = math.inf, dict[tuple[str, int], float]()
+    if (most := reader.info.branch_calls) is not None:
+        made, left, _ = branch_calls(reader)
+        room = most - sum(made.values())
 
     def open_(place: RolloutPlace | None, kinds: Collection[str]) -> bool:
         return place is None or place.kind in kinds or (retry_failed and place.status == "failed")
@@ -165,6 +193,9 @@ def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
         indices = [i for i in range(reader.info.wanted(query)) if open_(places.get(i), CUT_SHORT)]
         if indices and find_redacted(reader, [query]):  # nobody can run it: what failed has to stay as it is
             indices = [i for i in indices if open_(places.get(i), _STOPPED)]
+        for at in indices:  # where one does not fit, no other branch is begun
+            room -= left.get((query, at), 0)
+            indices = indices if room >= 0 else [i for i in indices if i < at]
         if indices:
             missing[query] = indices
     return missing
@@ -184,10 +215,10 @@ def find_run_state(reader: RunReader, ranking: RankingFile | None, counts: RunCo
     if ranking and ranking.head.free and ranking.incomplete:  # `resume` goes by no free one that lacks verdicts
         last = reader.newest_ranking(free=False) or ranking
     lacks_ranking = (last is not None or bool(reader.info.judge)) and not (last and last.finished)
-    if lacks_ranking or not _rolled_out(reader.info, counts):
+    if lacks_ranking or not _rolled_out(reader, counts):
         if _is_locked(reader.folder / LOCK):
             return "under way"
-        return "waiting" if _rolled_out(reader.info, counts) and with_provider(reader.folder) else "interrupted"
+        return "waiting" if _rolled_out(reader, counts) and with_provider(reader.folder) else "interrupted"
     if ranking is None or ranking.head.settings.get("topology") == "none":
         return "not judged"
     if counts.failed == counts.rollouts or ranking.incomplete == len(ranking.groups):
@@ -211,10 +242,13 @@ def find_improvement_state(folder: Path, outcome: str | None) -> RunState:
     return "done"
 
 
-def _rolled_out(info: RunInfo, counts: RunCounts) -> bool:
+def _rolled_out(reader: RunReader, counts: RunCounts) -> bool:
     """Tell whether every rollout that was to come has ended; so has each of what was imported."""
+    info = reader.info
     if not info.judge:
         return True
+    if info.branch_calls is not None:
+        return not _rollouts(reader, retry_failed=False)
     wanted = info.settings.get("n")
     n = wanted if isinstance(wanted, int) else 0
     all_wanted = counts.queries * n + sum(map(len, info.branches.values()))

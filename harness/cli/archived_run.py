@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.archive.reader import RunReader
-from harness.archive.run_info import Archived, find_run, list_comparisons, list_runs
+from harness.archive.run_info import Archived, a_kind, find_archived, find_run, list_comparisons, list_runs
 from harness.cli.output import Caller, say
 from harness.core.errors import ArchiveDamaged, UsageError, call, counted, did_you_mean, on_a_line, option, quoted
 from harness.core.records import Query
@@ -25,8 +25,16 @@ def runs_folder(caller: Caller) -> Path:
 
 
 def open_run(run: str, caller: Caller) -> RunReader:
-    """Return a reader of the run that a user named; it is closed when the command ends. Raises UsageError."""
-    return open_folder(find_run(run, runs_folder(caller)))
+    """Return a reader of the run that a user named; it is closed when the command ends. Raises UsageError.
+
+    Says on stderr what `last` passed over.
+    """
+    parent = runs_folder(caller)
+    folder = find_run(run, parent)
+    if run == "last" and (newest := find_archived(run, parent)).folder != folder:
+        newer = f"{on_a_line(newest.folder.name)} is newer, but {a_kind(newest.kind)}"
+        say(f"note: {newer}: {quoted(run)} is the run {on_a_line(folder.name)}", err=True)
+    return open_folder(folder)
 
 
 def open_archived(archived: Archived) -> "RunReader | ComparisonReader":

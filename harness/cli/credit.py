@@ -46,6 +46,7 @@ def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking:
         return
     if offline:
         stdout().print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+    say(f"run {reader.info.id}")
     draw = credit_lines if one else decisive_lines
     for group in of_run.of_all(islice(queries, _MOST)):
         print_lines(lambda width, group=group: draw(group, width))

@@ -62,8 +62,8 @@ def _say_next(
     if reader.info.branches and not _judges_later(ranking):
         *_, query = reader.info.branches
         of_query = f" --query {shlex.quote(query)}" if left.queries > 1 else ""
-        newest = f"show {run} --rollout {reader.info.wanted(query) - 1}{of_query}"
-        lines = [command(f"credit {run}"), command(newest), *lines[:1]]
+        newest = f"show {run} --rollout {max(reader.index.rollouts[query])}{of_query}"
+        lines = [command(f"credit {run}"), *dict.fromkeys([command(newest), *lines[:1]])]
     if goes_on:
         lines.append(command(goes_on))
     elif left.failed and reader.info.judge:  # what was imported nobody can run

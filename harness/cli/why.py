@@ -50,6 +50,7 @@ def why(
         console = stdout()
         if is_offline(reader, chosen):
             console.print(as_sentence(SELF_TEST), style="bold yellow")
+        say(f"run {reader.info.id}")
         console.print(pair_lines(explanation, console.width))
         if forks := list_forks(reader.info.id, reader.folder.parent):
             say("\nforks of this run tell more of its steps: " + ", ".join(command(f"credit {fork}") for fork in forks))

@@ -39,7 +39,7 @@ AgentFailureKind = Literal[
     "approval",
     "agent_code",
 ]
-InfrastructureFailureKind = Literal["api", "quota", "network", "cancelled", "internal"]
+InfrastructureFailureKind = Literal["api", "quota", "network", "cancelled", "internal", "budget"]
 FailureKind = Literal[AgentFailureKind, InfrastructureFailureKind]
 """Why a rollout or a verdict failed, and whose fault that was (docs/architecture.md)."""
 

@@ -295,7 +295,8 @@ def _telling(
     """Yield where the ranked rollouts of a query part, or where a branch tells most."""
     paths = credit.paths(query)
     if isinstance(paths, str):
-        left_out[f"query {query.id!r} has no {option('at', rules.at or rules.places)}: {paths}"] += 1
+        which = f"{'rollout' if len(recorded) == 1 else 'rollouts'} {', '.join(map(str, recorded))}"
+        left_out[f"{which}: the query has no {option('at', rules.places)}: {paths}"] += 1
         return
     place_of = {rollout.index: place for place, rollout in enumerate(paths.rollouts)}
     of = [place_of[index] for index in recorded if index in place_of]

@@ -39,9 +39,9 @@ from harness.pipeline.trust import Trust, attempts_before, attest_judge, atteste
 from harness.pipeline.varying import EqualAnswers
 from harness.pipeline.ways import with_ways
 from harness.report.summary.ranking import RankingSummary
+from harness.rollouts.branches import branch_budget
 from harness.rollouts.engine import Engine, GroupWatch
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.recorder import CallBudget
 
 _MB = 1_000_000
 _UNJUDGED_AT_LEAST = 8
@@ -143,14 +143,13 @@ async def resume_run(
     trust_archive: bool = False,
     queries: Iterable[Query] | None = None,
     new: bool = False,
-    calls: int | None = None,
 ) -> RunResult | None:
     """Do what is missing of a run, under its own settings: rollouts, verdicts, a ranking. None if nothing is missing.
 
     `loaded`, the run's agent or what finds it, is needed only if rollouts are missing; their newest records count.
     `changes` are settings in place of the run's own, `rubric_word` names a rubric that it does not hold, `queries` are
-    those to go on with in place of its own: new ones join. A `new` run that cost nothing is taken away if this fails;
-    branches may make so many `calls`. Raises UsageError also for an agent that is no longer the run's, unless accepted.
+    those to go on with in place of its own: new ones join. A `new` run that cost nothing is taken away if this fails.
+    Raises UsageError also for an agent that is no longer the run's, unless accepted.
     """
     goes_on = queries is not None
     named = named or NamedAddresses()
@@ -172,7 +171,7 @@ async def resume_run(
     if missing.rollouts:
         plan = replace(plan, settings=trust.checked(plan.settings, changes or {}))
     agent = (loaded() if callable(loaded) else loaded) if missing.rollouts or goes_on else None
-    _check_branches(info, agent, plan.settings, trust, calls)
+    _check_branches(info, agent, plan.settings, trust)
     redact = make_redactor(agent, trust.without_patterns(plan.settings), run_env.environ)
     with RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact) as store:
         store.checkpoint_key = trust.attestation.checkpoint_key if trust.attestation else None
@@ -190,8 +189,7 @@ async def resume_run(
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             wanted = [*map(info.wanted, store.reader.index.queries)]
             size = Size(len(wanted), max(wanted, default=plan.settings.n))
-            left = missing.rollouts, CallBudget(calls)
-            async with _open_stages(plan, spec, store, cache, run_env, size, *left) as stages:
+            async with _open_stages(plan, spec, store, cache, run_env, size, missing.rollouts) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 if not missing.rollouts and missing.like and stages.batches and stages.batches.waits_on:
@@ -202,17 +200,15 @@ async def resume_run(
         return stages.result
 
 
-def _check_branches(
-    info: RunInfo, agent: LoadedAgent | None, settings: Settings, trust: Trust, calls: int | None
-) -> None:
+def _check_branches(info: RunInfo, agent: LoadedAgent | None, settings: Settings, trust: Trust) -> None:
     """Raise UsageError where branches cannot be taken up, or their calls could not be counted."""
     if agent:
         trust.check_branches(info.branches, agent)
     if info.branches and settings.engine == "ray":
         raise UsageError(f"{option('engine', 'ray')}: branches are taken up on this machine; leave it out")
-    if calls is not None and settings.isolate == "process":
+    if info.branch_calls is not None and settings.isolate == "process":
         instead = f"{option('max_cost')} holds there"
-        raise UsageError(f"{option('budget', calls)}: model calls in processes are not counted; {instead}")
+        raise UsageError(f"{option('budget', info.branch_calls)}: model calls in processes are not counted; {instead}")
 
 
 @dataclass(frozen=True)
@@ -287,7 +283,6 @@ async def _open_stages(
     run_env: RunEnvironment,
     size: Size,
     missing: Mapping[str, Sequence[int]] | None = None,
-    calls: CallBudget | None = None,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
     settings, ceiling, most_groups = plan.settings, cache.ceiling, math.inf
@@ -312,7 +307,7 @@ async def _open_stages(
                     run_id=run_id,
                     ceiling=ceiling,
                     attempts_before=before,
-                    calls=calls,
+                    calls=branch_budget(store.reader, missing or {}, before),
                 )
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)

@@ -1,7 +1,7 @@
 """Where a branch begins: what of a recorded rollout is given again, and what is expected of the agent then."""
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +9,7 @@ from agents import ModelResponse, ModelSettings
 from agents.tracing import get_trace_provider
 
 from harness.archive.reader import RunReader
+from harness.archive.run_state import branch_calls
 from harness.core.branch_point import BranchPoint
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import ModelCall, Rollout, Step
@@ -18,7 +19,7 @@ from harness.rollouts.capture import WireReply
 from harness.rollouts.checkpoints import Attempted, BranchStart
 from harness.rollouts.model_request import sent_output
 from harness.rollouts.raw import RawCall, unpack, unpack_tokens
-from harness.rollouts.recorder import RecordedCall
+from harness.rollouts.recorder import CallBudget, RecordedCall
 from harness.rollouts.snapshots import NOTHING_KEPT, KeptState, unpack_state
 
 
@@ -48,6 +49,20 @@ def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchSt
         raise ArchiveDamaged(f"{reader.folder}/run.json: a branch restores a state of which there is no snapshot")
     state = KeptState(kept.by_file if branch.restored else (), kept.sandboxes if branch.sandboxes else ())
     return BranchStart(branch, rollout.recipe, calls, outputs, state, next_requests, rollout.temporary_folders)
+
+
+def branch_budget(
+    reader: RunReader, missing: Mapping[str, Sequence[int]], before: Callable[[str, int], Attempted | None]
+) -> CallBudget:
+    """Return how many model calls the branches of a run may make, and made, also where they were cut off."""
+    if reader.info.branch_calls is None:
+        return CallBudget()
+    of_branches = branch_calls(reader)
+    budget = CallBudget(reader.info.branch_calls, longer=of_branches.longer)
+    for (query, index), made in of_branches.made.items():
+        had = before(query, index) if index in missing.get(query, ()) else None
+        budget.made += max(made, had.bought if had else 0)
+    return budget
 
 
 def gone_on(start: BranchStart, had: Attempted) -> Attempted:

@@ -88,9 +88,14 @@ class Attempted:
         return self.start.attempted() if self.start and given < len(self.start.calls) else self
 
     @property
+    def bought(self) -> int:
+        """How many of the calls were bought, and not given from another rollout's record."""
+        return sum(not call.is_prefix for call in self.calls)
+
+    @property
     def is_fresh(self) -> bool:
         """Whether it is a branch of which nothing was bought yet."""
-        return self.start is not None and all(call.is_prefix for call in self.calls)
+        return self.start is not None and not self.bought
 
     @property
     def is_bound(self) -> bool:

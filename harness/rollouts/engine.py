@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from harness.core.cost import Cost
-from harness.core.errors import OutOfQuota, Refused
+from harness.core.errors import OutOfQuota, Refused, option
 from harness.core.records import Failure, Group, Query, Rollout
 from harness.core.sync import start_child
 from harness.core.turns import BEGINNING, my_turn
@@ -20,8 +20,8 @@ from harness.endpoints.gate import Gate
 from harness.rollouts.attempt import Attempt
 from harness.rollouts.capture import SPAN_LOG, check_tracing
 from harness.rollouts.checkpoints import OF_THE_REQUEST, Attempted
-from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, RolloutsHere, record_lost
-from harness.rollouts.recorder import Recorder, failure_from
+from harness.rollouts.maker import BegunRollout, FirstCall, RolloutMaker, RolloutsHere
+from harness.rollouts.recorder import Recorder
 from harness.rollouts.run_context import RunContext
 
 _FIRST_REST_S = 1.0
@@ -157,10 +157,10 @@ class Engine:
         """Run the agent once for each of `indices` on `query`, less those `kept`: 0 is the anchor, the others sample.
 
         None stands for as many as `settings.n`, the anchor among them.
-        All are in the store when this returns. One that --max-cost leaves no room for, or that comes after the endpoint
-        was given up or the user asked to stop, is not begun. With a deadline, those under way are left, as failed, once
-        two thirds of the time are over and two have ended well, or at the deadline. Raises Refused if the very first
-        call was turned down, or a temperature in strict mode; OutOfQuota once the account is empty.
+        All are in the store when this returns. One that --max-cost or --budget leaves no room for, or that comes after
+        the endpoint was given up or the user asked to stop, is not begun. With a deadline, those under way are left, as
+        failed, once two thirds of the time are over and two have ended well, or at the deadline. Raises Refused if the
+        very first call was turned down, or a temperature in strict mode; OutOfQuota once the account is empty.
         """
         check_tracing()
         done, shown = {r.index: r for r in kept}, self.run_context.store.redact.record(query)
@@ -198,20 +198,20 @@ class Engine:
         return deadline.at if ended_well < 2 else deadline.rollouts_at
 
     async def _attempt(self, query: Query, index: int, done: dict[int, Rollout], *, leads: bool) -> None:
-        """Make a rollout, unless the ceiling has no room, the endpoint was given up or the user asked to stop."""
+        """Make a rollout, unless a ceiling has no room, the endpoint was given up or the user asked to stop."""
         ceiling = self.run_context.ceiling
-        cost = Cost()
+        cost, made = Cost(), 0
 
         def is_late() -> bool:
             return anyio.current_time() >= self._waits_until(done)
 
         before, calls = self.run_context.attempts_before(query.id, index), self.run_context.calls
         start = before.start if before else None
-        expected = max(1, len(start.next_requests)) if start else 0
+        had = before.bought if before else 0
+        expected = max(1, len(start.next_requests) - had) if start else 0
         if not await calls.begin(expected):
+            self.run_context.progress.note(f"{option('budget')} has no room for rollout {index}: it is not begun")
             self.first_call.over()
-            failure = failure_from(calls.used_up(), Recorder(state=self.run_context.models.state))
-            done[index] = record_lost(self.run_context, query, index, failure, branch=start and start.branch)
             return
         if self.run_context.stop.asked or self.run_context.given_up or not await ceiling.begin("agent"):
             calls.end(expected)
@@ -226,8 +226,10 @@ class Engine:
                 why = f"the endpoint says that the quota is used up ({failure.message})"
                 raise OutOfQuota(self.run_context.given_up or why)
             cost = done[index].cost
+            if start:
+                made = sum(call.raw is not None for call in done[index].calls) - start.branch.call - had
         finally:
-            calls.end(expected)
+            calls.end(expected, made)
             ceiling.end("agent", cost)
 
     async def fingerprint(self, query: Query, index: int) -> str | None:

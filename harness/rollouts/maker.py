@@ -169,11 +169,12 @@ class RolloutsHere:
 
 
 def record_lost(
-    run_context: RunContext, query: Query, index: int, failure: Failure, calls: Sequence[ModelCall] = (), **told: Any
+    run_context: RunContext, query: Query, index: int, failure: Failure, calls: Sequence[ModelCall] = ()
 ) -> Rollout:
-    """Keep a rollout whose record did not come back, with what was told before: its calls, and other fields."""
+    """Keep a rollout whose record did not come back, with the calls that were told before."""
     recorder = Recorder(state=run_context.models.state, seed=sampling_seed(run_context, query, index))
     attempt = Attempt(run_context, query, index, recorder, run_context.clock())
+    told = dict[str, Any]()
     if calls:
         told |= total_cost([call.cost for call in calls]).named("price_usd")
         told |= {"calls": tuple(calls), "usage": total_usage(calls)}

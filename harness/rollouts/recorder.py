@@ -198,41 +198,48 @@ class OutOfCalls(Exception):
 
 @dataclass
 class CallBudget:
-    """How many model calls branches may make."""
+    """How many model calls branches may make. Those that do not fit are not begun."""
 
     most: int | None = None
     """None: as many as they ask for."""
     made: int = 0
+    longer: float = 1.0
+    """How many times as many calls as expected a branch made, at most."""
+    _is_used_up: bool = False
+    """Whether a branch did not fit: none after it is begun."""
+    _in_line: anyio.Lock = field(default_factory=anyio.Lock)
     _under_way: int = 0
     _ended: anyio.Event = field(default_factory=anyio.Event)
 
     async def begin(self, expected: int) -> bool:
-        """Return whether a branch that is `expected` to make so many calls fits beside those that are under way.
+        """Return whether a branch that is `expected` to make so many calls fits.
 
-        Each of these may make twice as many as expected: a branch waits for what they leave.
+        Each may make as many times more as one before it did. Beside others it may make twice as many, as may they:
+        else it waits for what they leave.
         """
-        while self.most is not None and self.made + 2 * self._under_way + expected > self.most:
-            if not self._under_way:
-                return False
-            await self._ended.wait()
-        self._under_way += expected
-        return True
+        async with self._in_line:
+            while self.most is not None and not self._is_used_up:
+                beside = 2 * (self._under_way + expected) if self._under_way else expected
+                if self.made + self.longer * beside <= self.most:
+                    break
+                self._is_used_up = not self._under_way
+                if not self._is_used_up:
+                    await self._ended.wait()
+            self._under_way += 0 if self._is_used_up else expected
+            return not self._is_used_up
 
-    def end(self, expected: int) -> None:
-        """Note that a branch has ended."""
+    def end(self, expected: int, made: int = 0) -> None:
+        """Note that a branch has ended, which made so many calls."""
         self._under_way -= expected
+        self.longer = max(self.longer, made / max(1, expected))
         self._ended.set()
         self._ended = anyio.Event()
 
     def take(self) -> None:
         """Count a call. Raises OutOfCalls."""
         if self.most is not None and self.made >= self.most:
-            raise self.used_up()
+            raise OutOfCalls(f"{option('budget')} leaves no room for its next model call: all {self.most} are made")
         self.made += 1
-
-    def used_up(self) -> OutOfCalls:
-        """Return what ends a branch that needs more."""
-        return OutOfCalls(f"{option('budget', self.most)} leaves no room for it: {self.made} calls are made")
 
 
 class StoppedBeforeFirstCall(Exception):
@@ -250,7 +257,7 @@ _KINDS: tuple[tuple[type[BaseException], FailureKind], ...] = (
     (agents.ToolTimeoutError, "tool"),
     (agents.ModelTimeoutError, "network"),
     (CannotBranch, "internal"),
-    (OutOfCalls, "cancelled"),
+    (OutOfCalls, "budget"),
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_improvement_commands import an_improvement
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Reaction, Seen
 from tests.nursery import Born, Nursery
@@ -38,6 +39,8 @@ def test_a_run_is_forked_shown_and_credited(harness: Harness, tmp_path: Path):
     file.write_text(json.dumps({"call": 1, "output": "nothing was found"}))
     edited = harness("fork", "--edit", str(file), "-r", "0")
     assert edited.code == 0, edited.err
+    hints = re.findall(r"\nnext: (.*)", edited.out)
+    assert len(hints) == len({*hints})
     assert re.search(r"next: .* credit \S+\nnext: .* show \S+ --rollout 5\n", edited.out)
     assert "branch of 0, edited" in edited.out
     assert "rollout 5 (branch of 0, edited)" in harness("credit").out
@@ -47,6 +50,11 @@ def test_a_run_is_forked_shown_and_credited(harness: Harness, tmp_path: Path):
     assert "with another output there" in harness("show", "--rollout", "5").out
     exported = harness("export", "--format", "csv", "-o", "out", "--allow-offline")
     assert "a person edited a step of it (--include-edited takes it)" in exported.err
+    newer = an_improvement(tmp_path / "runs").rename(tmp_path / "runs" / "20990101T000000-improve-poet-bbbbbb")
+    for command in ("credit", "why"):
+        told_of = harness(command)
+        assert re.search("^run 2", told_of.out, re.MULTILINE)
+        assert f"{newer.name} is newer, but an improvement: 'last' is the run 2" in told_of.err
 
 
 def credited(harness: Harness) -> list[dict[str, Any]]:

@@ -87,7 +87,7 @@ def changed() -> Agent[Any]:
         ({"at": "1", "rollouts": (7,)}, plain, "has no rollout 7; there are: 0"),
         ({"at": "1", "query": "q7"}, plain, "no query 'q7'"),
         ({"at": "-1"}, plain, "expected numbers of model calls with commas, or auto, parted, tools, all"),
-        ({"at": "auto"}, plain, "has no at='auto': of its rollouts fewer than two ended well"),
+        ({"at": "auto"}, plain, "rollout 0: the query has no at='auto': of its rollouts fewer"),
         ({"edit": {"call": 1, "message": "x"}}, plain, "is of one rollout"),
         ({"edit": {"call": 0, "output": "x"}, "rollouts": (0,)}, plain, "`call` is the number of a model call"),
         ({"edit": {"call": 1}, "rollouts": (0,)}, plain, "give `output` .* or `message`"),
@@ -163,23 +163,51 @@ def test_an_edited_step_is_what_the_agent_goes_on_from_and_the_record_says_so(
         assert harness.export_run(made, tmp_path / name, rules).lines == 1 + len(asked)
 
 
-def test_a_budget_of_model_calls_holds_and_resume_goes_on(endpoint: FakeEndpoint, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("longer_by", "budget", "ends", "bought"),
+    [
+        (0, 5, ["ok", "ok"], 5),
+        (3, 9, ["ok"], 6),  # twice as long as expected: so may the next be, which then has no room
+        (3, 5, ["budget"], 5),  # nobody knew that it would take more
+    ],
+)
+def test_branches_are_begun_until_the_next_would_not_fit_and_resume_keeps_to_it(
+    endpoint: FakeEndpoint, tmp_path: Path, longer_by: int, budget: int, ends: list[str], bought: int
+):
     run = run_once(plain(), endpoint, tmp_path)
     endpoint.requests.clear()
-    longer = list[int]()
+    said = list[int]()
 
     def reply(seen: Seen) -> Reaction:
         done = len(seen.tool_outputs)
-        return Say(answers(longer)) if done == 6 else Say(calls=(("note", {"text": f"step {done + 1}"}),))
+        return Say(answers(said)) if done == 3 + longer_by else Say(calls=(("note", {"text": f"step {done + 1}"}),))
 
     endpoint.agent = reply
-    made = fork(run, plain(), endpoint, at="1,2,3", budget=5)
-    assert len(endpoint.requests) == 5
-    assert [rollout.branch.call for rollout in rollouts_of(made) if rollout.branch] == [1, 2]
-    assert {rollout.failure.type for rollout in rollouts_of(made) if rollout.failure} == {"OutOfCalls"}
+    made = fork(run, plain(), endpoint, at="1,2,3", budget=budget)
+    for _ in range(2):
+        branches = [rollout for rollout in rollouts_of(made) if rollout.branch]
+        assert [each.failure.kind if each.failure else each.status for each in branches] == ends
+        assert [each.branch.call for each in branches if each.branch] == [*range(1, 1 + len(ends))]
+        assert len(endpoint.requests) == bought
+        harness.resume_sync(made, plain(), base_url=endpoint.base_url)
+    if longer_by:
+        with pytest.raises(UsageError, match="budget=1 has no room for a branch: branches before"):
+            fork(made, plain(), endpoint, at="3", rollouts=(0,), budget=1)
+    again = fork(made, plain(), endpoint, at="3", rollouts=(0,), budget=1 + longer_by)
+    assert len(endpoint.requests) == bought + 1 + longer_by
+    assert [rollout.branch.call for rollout in rollouts_of(again) if rollout.branch] == [*range(1, 1 + len(ends)), 3]
+
+
+def test_what_a_branch_bought_before_it_was_cut_off_counts_in_its_budget(endpoint: FakeEndpoint, tmp_path: Path):
+    run = run_once(plain(), endpoint, tmp_path)
+    endpoint.requests.clear()
+    answer = endpoint.agent
+    endpoint.agent = lambda seen: Refuse(500) if len(endpoint.requests) == 2 else answer(seen)
+    made = fork(run, plain(), endpoint, at="1", budget=3)
+    assert [rollout.status for rollout in rollouts_of(made)] == ["ok", "failed"]
     harness.resume_sync(made, plain(), base_url=endpoint.base_url)
-    assert [rollout.status for rollout in rollouts_of(made)] == ["ok", "ok", "ok"]
-    assert len(endpoint.requests) == 6 + 5, "what was bought before was not bought again"
+    assert [rollout.status for rollout in rollouts_of(made)] == ["ok", "ok"]
+    assert len(endpoint.requests) == 1 + 1 + 2
 
 
 KEEPERS = "def snapshot(context, call):\n    return call\n\ndef restore(context, state):\n    assert state == 2\n"
