@@ -24,11 +24,15 @@ from harness.ranking.posteriors import probability_above_zero
 
 NAMED_AT, NAMED_ABOVE = 0.9, 0.1
 """A step is named where so probably its credit is the largest of its rollout, and above so many standard deviations."""
-MISFIT, MISFIT_OF_NAMES = 1.6, 1.4
-"""Values change where they do, not evenly, as the field has it. Its variances are made wider by so much: for intervals,
-and for the probability that a step decided.
+MISFIT = 1.6
+"""Values change where they do, not evenly, as the field has it. Its variances are made wider by so much for intervals.
 
-So the 95 % intervals cover 93 to 97 % (benchmarks/credit.py), and 1 in 40 names is wrong (benchmarks/forks.py).
+So the 95 % intervals cover 93 to 97 % (benchmarks/credit.py); more after forks, where most steps change nothing.
+"""
+MISFIT_OF_NAMES = 0.6, 1.4
+"""And for the probability that a step decided: between these, the more the less of the group are branches.
+
+What a rollout did once may be chance. So 1 in 12 names is wrong, as may be of names that are 90 % sure.
 """
 _STEP_DOF = 0.25
 """Degrees of freedom of the t: most changes are small, and few very large."""
@@ -39,8 +43,8 @@ _GROUP_DOF = 4.0
 _REACH = 1.959964
 """Standard deviations to either side of 95 %."""
 _DRAWS = 1024
-_MAY_BE_NAMED = 1.0
-"""Standard deviations of an interval. At 1.1 of a draw's, which are fewer, 86 % lie above the least, hardly ever 90."""
+_MAY_BE_NAMED = 1.07
+"""Standard deviations of draws. At so many 86 % of them lie above the least, hardly ever 90."""
 _LEAST, _CERTAIN = 1e-12, 1e-8
 _SEEN = 0.2
 """So much of what is known of a rollout, at least, was seen of it."""
@@ -154,7 +158,8 @@ def group_credit(graph: PathGraph, margins: GroupMargins, spread: float) -> Grou
     covariance = graph.incidence @ posterior.covariance @ graph.incidence.T * MISFIT
     at = _Changes(graph.incidence @ posterior.values, covariance)
     told = _told(graph, posterior, at)
-    if any(_may_be_named(step, sd) for row in told for step in row):  # draws take longer than all the rest
+    narrower = math.sqrt(_misfit_of_names(graph) / MISFIT)
+    if any(_may_be_named(step, sd, narrower) for row in told for step in row):  # draws take longer than all the rest
         named = (_names(np.diff(path.values, axis=0), sd) for path in _drawn(graph, posterior))
         told = [[s._replace(named=name) for s, name in zip(*row, strict=True)] for row in zip(told, named, strict=True)]
     return GroupCredit(told, list(_siblings(graph, at)))
@@ -238,8 +243,9 @@ def _told(graph: PathGraph, posterior: _Posterior, at: _Changes) -> list[list[St
 
 
 def _drawn(graph: PathGraph, posterior: _Posterior) -> list[PathDraws]:
-    eigenvalues, vectors = np.linalg.eigh(posterior.covariance * MISFIT_OF_NAMES)
-    every_width, used = posterior.widths * MISFIT_OF_NAMES, len(eigenvalues)
+    misfit = _misfit_of_names(graph)
+    eigenvalues, vectors = np.linalg.eigh(posterior.covariance * misfit)
+    every_width, used = posterior.widths * misfit, len(eigenvalues)
     normals = _normals(used + sum(len(branch.shares) for branch in graph.branches))
     root = (vectors * np.sqrt(np.maximum(eigenvalues, 0))).astype(np.float32)
     values = root @ normals[:used] + posterior.values.astype(np.float32)[:, None]
@@ -258,9 +264,14 @@ def _drawn(graph: PathGraph, posterior: _Posterior) -> list[PathDraws]:
     return paths
 
 
-def _may_be_named(step: StepCredit, sd: float) -> bool:
-    """Tell whether a step's credit is so surely above the least that draws might name it."""
-    reach = step.interval[1] - step.credit
+def _misfit_of_names(graph: PathGraph) -> float:
+    least, most = MISFIT_OF_NAMES
+    return least + (most - least) * graph.fresh
+
+
+def _may_be_named(step: StepCredit, sd: float, narrower: float) -> bool:
+    """Tell whether a step's credit is so surely above the least that draws, so much narrower, might name it."""
+    reach = (step.interval[1] - step.credit) * narrower
     return (abs(step.credit) - NAMED_ABOVE * sd) * _REACH >= _MAY_BE_NAMED * reach
 
 

@@ -56,6 +56,8 @@ class PathGraph:
     about 1."""
     steps: tuple[tuple[StepPlace, ...], ...]
     """Of each rollout, in order."""
+    fresh: float = 1.0
+    """The share of rollouts that are no branches of others."""
 
     @cached_property
     def incidence(self) -> Floats:
@@ -108,6 +110,7 @@ def path_graph(paths: Sequence[Sequence[Hashable]], replayed: Sequence[int] = ()
             tuple(StepPlace(*place_of[edge], shared[edge[0]] - 1) for edge in pairwise(walk[not one_start :]))
             for walk in walks
         ),
+        fresh=forced.count(0) / len(walks),
     )
 
 
