@@ -1,6 +1,7 @@
 """Fork points: where siblings part, and where a branch tells most of which step decided, within a budget."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,15 +64,27 @@ def test_calls_taken_from_a_record_do_not_make_their_choices_look_probable() -> 
     assert known.credit > counted.credit + 0.2
 
 
-def test_branches_that_end_alike_from_a_step_on_name_it() -> None:
+@pytest.mark.parametrize(
+    ("times", "size", "variance", "fresh", "named"),
+    [
+        (2, 1.0, 0.02, None, "won"),
+        (1, 0.6, 0.1, None, "won"),
+        (1, 0.6, 0.1, 1.0, None),  # rollouts of their own: what one did once may be chance
+    ],
+)
+def test_branches_that_end_alike_from_a_step_on_name_it(
+    times: int, size: float, variance: float, fresh: float | None, named: str | None
+) -> None:
     """Rollout 0 is good: so is what begins after its second call; what begins before ends in all ways."""
     rollouts = [["a", "b", "c", "d", "e"], *(["a", *(f"{at}/{place}" for place in range(4))] for at in range(7))]
-    replayed = [0, 1, 1, 1, 2, 2, 2, 3] * 2
+    replayed = [0, 1, 1, 1, 2, 2, 2, 3] * times
     forks = [
         [*"abcde"[: calls + 1], *(f"fork {at}/{place}" for place in range(4 - calls))]
         for at, calls in enumerate(replayed)
     ]
-    ends = np.array([2, 1, -1, 0.5, -0.5, 0.8, -0.8, 0, *(-0.7, 0.6, -0.6, 0, 2.05, 1.95, 2, 2) * 2])
-    margins = GroupMargins(ends, 0.02 * (np.eye(24) - 1 / 24))
+    ends = np.array([2, 1, -1, 0.5, -0.5, 0.8, -0.8, 0, *(-0.7, 0.6, -0.6, 0, 2.05, 1.95, 2, 2) * times])
+    n = len(ends)
+    margins = GroupMargins(size * ends, variance * (np.eye(n) - 1 / n))
     graph = path_graph([*rollouts, *forks], [*[0] * 8, *replayed])
-    assert [step.named for step in group_credit(graph, margins, 1.0).steps[0]] == [None, "won", None, None, None]
+    graph = graph if fresh is None else replace(graph, fresh=fresh)
+    assert [step.named for step in group_credit(graph, margins, 1.0).steps[0]] == [None, named, None, None, None]
