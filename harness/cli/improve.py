@@ -143,7 +143,7 @@ def print_improvement(result: Improvement, caller: Caller) -> None:
     lines = ["SELF-TEST on the embedded offline parts: it says nothing of any LLM."] * result.offline
     lines += [result.sentence, ""]
     for one in result.standings:
-        who = f"candidate {one.number} of {' and '.join(map(str, one.parents))}" if one.number else "the original"
+        who = f"candidate {one.number}, from {' and '.join(map(str, one.parents))}" if one.number else "the original"
         marks = ["best on some queries"] * one.front + ["dropped"] * one.dropped
         chance = f"best with probability {probability(one.p_best)}"
         lines.append(f"{who}: wins {rate(one.worth)} in training, {', '.join([chance, *marks])}")

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from improve import BEST, LOVED, accepted, planted, rivals_budget, search
+from improve import BEST, LOVED, LOVES, accepted, planted, refused_by_length, rivals_budget, search
 from simulated_gate import NOISY
 
 
@@ -34,3 +34,11 @@ def test_a_gate_refuses_what_only_the_training_judge_loves():
     rng = np.random.default_rng(0)
     assert sum(accepted(LOVED, rng) for _ in range(20)) >= 10
     assert sum(accepted(0.0, rng) for _ in range(20)) <= 2
+
+
+def test_a_gate_refuses_what_wins_by_length_and_seldom_what_is_better_with_answers_hardly_longer():
+    rng = np.random.default_rng(0)
+    by_length = [refused_by_length(2.0, 30, rng, **LOVES[run % len(LOVES)]) for run in range(24)]
+    better = [refused_by_length(1.3, 30, rng, better=1.2) for _ in range(12)]
+    assert sum(each is False for each in by_length) <= 2
+    assert sum(each is False for each in better) >= 8

@@ -179,7 +179,7 @@ async def test_rounds_whose_texts_are_all_refused_have_no_child_and_end_without_
     assert (result.outcome, len(result.standings)) == ("no candidate", 1)
     assert [len(each.refused) for each in result.rounds] == [4, 4]
     assert result.stopped == "2 rounds in a row brought no better candidate"
-    assert "No change: the proposer wrote nothing usable in 2 rounds; 8 texts were refused: " in result.sentence
+    assert "No change: the proposer wrote nothing usable in 2 rounds; 8 refused: " in result.sentence
     assert "it is what was tried before (2)" in result.sentence
 
 

@@ -33,7 +33,7 @@ def why_no_candidate(best: int, chance: float, rounds: Sequence[RoundResult], *,
         return f"no better candidate was found{' so far' * cut_short}"
     refused = Counter(why for each in rounds for why in each.refused)
     reasons = [f"{why} ({times:,})" for why, times in refused.most_common(_REASONS)]
-    what = f"{counted(refused.total(), 'text was', 'texts were')} refused: {'; '.join(reasons)}"
+    what = f"{refused.total():,} refused: {'; '.join(reasons)}"
     wrote = f"the proposer wrote nothing usable in {counted(len(rounds), 'round')}"
     return f"{wrote}; {what if refused else 'it gave no text'}"
 
