@@ -231,7 +231,7 @@ def _complaints(faults: ValidationError, called: Callable[[str], str]) -> str:
 
 
 def _complaint(error: Any, called: Callable[[str], str]) -> str:
-    message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
+    message = str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ").replace("valid tuple", "list")
     name = str(error["loc"][0])
     if error["type"] == "string_type" and len(error["loc"]) == 1 and (also := SETTINGS[name].also):
         message = f"should be a text, {SETTINGS[name].metavar}, or a {also}"

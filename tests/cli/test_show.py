@@ -37,6 +37,23 @@ def test_where_every_verdict_failed_no_rollout_has_a_place_in_any_fit(
     assert [row[7] for row in rows] == ["–", "–"], rows
 
 
+def test_a_reward_that_raises_is_told_with_the_result_and_later(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    reward = "def reward(rollout, query):\n    raise ValueError('no table')\n"
+    Path("marked.py").write_text(f"from agents import Agent\nagent = Agent(name='marked')\n{reward}")
+    with FakeEndpoint().serving() as server:
+        argv = ["run", "Why?", "--agent", "marked.py", "--model", "m", "--base-url", server.base_url, "-n", "1", "-q"]
+        app.main([*argv, "--no-report"], standalone_mode=False, obj={})
+    told = "rollout 0 has no verifiable reward: reward raised ValueError: no table"
+    assert told in capsys.readouterr().out
+    app.main(["show"], standalone_mode=False, obj={})
+    assert told in capsys.readouterr().out
+    app.main(["show", "--rollout", "0"], standalone_mode=False, obj={})
+    assert "note: reward raised ValueError: no table" in capsys.readouterr().out
+
+
 def test_one_query_of_many_has_its_own_table_and_lines(four, harness: Harness):
     shown = harness("show", "last", "--query", "cobol")
     assert shown.code == 0, shown.err

@@ -413,6 +413,11 @@ def test_a_judge_budget_of_scraps_is_refused_in_a_line(tokens: int) -> None:
 # ---- A jury
 
 
+def test_a_text_where_a_list_is_due_is_refused_in_plain_words() -> None:
+    with pytest.raises(UsageError, match=r"--approve 'send': should be a list "):
+        load({"approve": "send"})
+
+
 def test_one_model_given_as_a_list_is_that_model_and_several_are_kept_in_order() -> None:
     assert load({"judge_model": ["j"]}).judge_model == "j"
     found = load({"judge_model": ["j", "k"], "judge_base_url": [OWN], "jury": "median"})

@@ -33,7 +33,7 @@ def path_lines(group: Group, index: int) -> RenderableType:
     if rollout.failure:
         parts.append(visible_text(f"failed: {rollout.failure.kind}: {rollout.failure.message}", style="red"))
     parts += [visible_text(f"captured in part: {gap}", style="red") for gap in rollout.capture_gaps]
-    said = [rollout.clean_up_error] if rollout.clean_up_error else []
+    said = [error for error in (rollout.clean_up_error, rollout.verify_error) if error]
     said += [f"run_config: {', '.join(rollout.effective.run_config)}"] if rollout.effective.run_config else []
     parts += [visible_text(f"note: {note}") for note in (*said, *rollout.effective.exceptions, *own_models(rollout))]
     answer = rollout.trajectory.answer

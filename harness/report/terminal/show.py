@@ -202,11 +202,13 @@ def group_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> list[
 
 
 def _failure_lines(group: Group, ranking: GroupRanking, reader: RunReader) -> Iterator[str]:
-    """Yield which rollouts failed, and what the group waits for: verdicts failed, with a provider, or not bought."""
+    """Yield which rollouts failed or have no reward, and the verdicts missing: failed, in a batch, not bought."""
     for rollout in group.rollouts:
         if failure := rollout.failure:
             message = on_one_line(failure.message, 160)
             yield f"rollout {rollout.index} failed: {failure.kind} ({failure.type}: {message})"
+        elif rollout.verify_error:
+            yield f"rollout {rollout.index} has no verifiable reward: {on_one_line(rollout.verify_error, 160)}"
     if not ranking.failed_verdicts:
         return
     some_ranked = any(r.rank is not None for r in ranking.rollouts)
