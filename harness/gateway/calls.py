@@ -23,6 +23,7 @@ from harness.core.errors import Refused
 from harness.core.records import BEGUN
 from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
+from harness.core.turns import SENDING, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.client import PlainClient
 from harness.endpoints.credentials import RedirectRefused
@@ -121,6 +122,7 @@ class PassedCall:
             asked = tokens.asked(stream=self._is_stream) if asks else NOTHING
             self._own = _own_fields(asked, self._body, stream=self._is_stream)
             sent = _with(self._raw, self._body, self._own)
+            await my_turn(SENDING)  # requests that came together leave one after another, and so do their replies
             try:
                 response = await self._server.client.send_bytes(f"/{path}", sent, stream=self._is_stream)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as exc:
