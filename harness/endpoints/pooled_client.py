@@ -28,7 +28,6 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
         else:
             pool = openai.DefaultAsyncHttpxClient(**self._options)
             self._pools.append(pool)
-            _send_at_once(pool)
         try:
             response = await pool.send(request, **more)
         finally:
@@ -43,14 +42,3 @@ class PooledClient(openai.DefaultAsyncHttpxClient):
         for pool in pools:
             await pool.aclose()
         await super().aclose()
-
-
-def _send_at_once(pool: httpx2.AsyncClient) -> None:
-    """Let our backend open the connections, for which httpx2 has no option; where it is not as known, it stays."""
-    try:
-        from harness.endpoints.one_send import OneSendBackend  # noqa: PLC0415 - brings what is not needed without a call
-    except ImportError:
-        return
-    for transport in (getattr(pool, "_transport", None), *getattr(pool, "_mounts", {}).values()):
-        if connections := getattr(transport, "_pool", None):
-            connections._network_backend = OneSendBackend()  # noqa: SLF001

@@ -1,6 +1,7 @@
 """What comes back through the gateway is what the upstream sent, but for the fields that the gateway asked for."""
 
 import json
+import socket
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from harness.gateway.serve import listen
 from tests.fake_endpoint import FakeEndpoint, Page, Raw, Reaction, Refuse, Say, Seen
 from tests.gateway.serving import CHAT, KEY, Served, gateway
 from tests.token_server import Kind, TokenServer
@@ -136,3 +138,10 @@ def test_an_openai_client_and_its_streams_notice_nothing(tmp_path: Path):
         assert client.responses.create(model="m", input="Why?").output_text == "It scatters."
         assert [m.id for m in client.models.list()] == []
     assert {seen.key for seen in endpoint.requests} == {KEY}
+
+
+def test_no_part_of_a_reply_waits_for_the_client_to_acknowledge_another():
+    with listen("127.0.0.1", 0, None) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -84,8 +84,8 @@ def test_a_profile_holds_all_that_the_posterior_of_a_single_group_rests_on(monke
         return float(np.mean([np.abs(np.log(fit.sds / of.sds)).max() for fit, of in zip(fits, pool, strict=False)]))
 
     assert apart(alone(kept)) < apart(alone(of_old)), "the calls of one group hardly tell how uneven noise is"
-    monkeypatch.setattr(harness.ranking.profile, "DRIFT", Parameters(*[0.0] * len(DRIFT)))
-    monkeypatch.setattr(harness.ranking.profile, "_DRIFT_OF_WIDTHS", 1e-6)
+    monkeypatch.setattr("harness.ranking.profile.DRIFT", Parameters(*[0.0] * len(DRIFT)))
+    monkeypatch.setattr("harness.ranking.profile._DRIFT_OF_WIDTHS", 1e-6)
     assert apart(alone(kept)) < apart(alone(of_old)) / 4
     for fit, of in zip(alone(kept), pool, strict=False):
         assert fit.sds == pytest.approx(of.sds, rel=0.03)
