@@ -1,5 +1,6 @@
 """`--config` files: YAML with a setting on each line, read within bounds."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,4 +40,10 @@ def read_config(path: Path) -> dict[str, Any]:
     settings = cast("dict[Any, Any]", loaded)
     if strange := [key for key in settings if not isinstance(key, str)]:
         raise UsageError(f"{name}: {quoted(strange[0])} is no name of a setting")
+    # a key that stands twice is one key by now
+    node = cast("yaml.MappingNode", yaml.compose(text, _Loader))  # pyright: ignore[reportUnknownMemberType]
+    pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value if settings else [])
+    keys = [str(cast("object", key.value)).replace("-", "_") for key, _ in pairs]
+    if twice := [key for key, times in Counter(keys).items() if times > 1 and key != "<<"]:
+        raise UsageError(f"{name}: {quoted(twice[0])} is set twice")
     return {key.replace("-", "_"): value for key, value in settings.items()}

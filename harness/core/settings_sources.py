@@ -46,6 +46,7 @@ def merge_sources(flags: Mapping[str, Any], environ: Mapping[str, str], config: 
         from harness.core.config_file import read_config  # noqa: PLC0415 - PyYAML takes as long to import as `ls` to run
 
         of_file = read_config(config)
+        check_names(of_file, SETTINGS, f"--config {errors.on_a_line(str(config))}: ")
     _check_source(of_environment, named, lambda name: f"HARNESS_{name.upper()}")
     _check_source(of_file, of_environment | named, lambda name: f"--config {errors.on_a_line(str(config))}: {name}")
     return of_file | of_environment | named
@@ -108,11 +109,11 @@ def settled(settings: Settings) -> Settings:
     return replace(settings, topology="cyclic", budget=matches * (2 if settings.order in (None, "both") else 1))
 
 
-def check_names(values: Iterable[str], names: Collection[str]) -> None:
-    """Raise UsageError for a name that is none of `names`."""
+def check_names(values: Iterable[str], names: Collection[str], where: str = "") -> None:
+    """Raise UsageError for a name that is none of `names`; `where` it stands begins the message."""
     for name in values:
         if name not in names:
-            raise errors.UsageError(f"no setting {errors.quoted(name)}{errors.did_you_mean(name, names)}")
+            raise errors.UsageError(f"{where}no setting {errors.quoted(name)}{errors.did_you_mean(name, names)}")
 
 
 def check_known(values: Mapping[str, Any]) -> None:

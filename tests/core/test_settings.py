@@ -214,6 +214,9 @@ def test_an_unknown_name_brings_the_nearest_known_one(tmp_path: Path, wrong: str
         (b"seed: 2026-13-45", "is not YAML"),
         (b"\xff\xfe\x00", "is not"),
         (b"n: \x00", "is not YAML"),
+        (b"n: 4\nn: 8", "'n' is set twice"),
+        (b"max-turns: 4\nmax_turns: 8", "'max_turns' is set twice"),
+        (b"temprature: 1", "no setting 'temprature'"),
         (b"n: !!python/object/apply:os.getcwd []", "is not YAML"),
     ],
 )
