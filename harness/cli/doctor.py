@@ -20,13 +20,16 @@ from harness.core.errors import ExitCode, Interrupted, UsageError, command, coun
 from harness.core.progress import now
 from harness.doctor.calibration import (
     Calibration,
+    agreement_lines,
     calibration_json,
     calibration_lines,
     count_calibration_calls,
+    figure_rows,
+    judges_compared_json,
 )
 from harness.doctor.checks import Check, DoctorRequest, Status
 from harness.doctor.free_checks import run_free_checks
-from harness.doctor.from_python import agreement_lines, figure_rows, judges_compared_json, judges_to_check, pairs_to_ask
+from harness.doctor.from_python import judges_to_check, pairs_to_ask
 from harness.doctor.live_checks import count_live_calls, offer_live_checks, run_live_checks
 from harness.doctor.local_servers import parse_ports
 from harness.doctor.planted import calibrate

@@ -12,8 +12,7 @@ from agents import Agent
 import harness
 from harness.core.errors import UsageError
 from harness.core.settings import OFFLINE_JUDGE
-from harness.doctor.calibration import count_calibration_calls
-from harness.doctor.from_python import agreement_lines, figure_rows
+from harness.doctor.calibration import agreement_lines, count_calibration_calls, figure_rows
 from harness.doctor.recorded_pairs import RecordedPair, planted_pairs, read_any_pairs
 from harness.evidence.check import check_trajectory
 from harness.judging.transcript_form import TranscriptForm
