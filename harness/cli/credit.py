@@ -14,6 +14,7 @@ from harness.report.summary.credit import RunCredit, check_credit
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import judged_ranking
 from harness.report.terminal.credit import credit_lines, decisive_lines, graphviz_lines, rollout_credit_lines
+from harness.report.text import SELF_TEST, as_sentence
 from harness.rollouts.states import StateBy
 
 _MOST = 20
@@ -45,7 +46,7 @@ def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking:
         say("]}")
         return
     if offline:
-        stdout().print("SELF-TEST on the embedded offline parts: it says nothing of any LLM.", style="bold yellow")
+        stdout().print(as_sentence(SELF_TEST), style="bold yellow")
     say(f"run {reader.info.id}")
     draw = credit_lines if one else decisive_lines
     for group in of_run.of_all(islice(queries, _MOST)):

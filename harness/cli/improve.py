@@ -27,7 +27,7 @@ from harness.pipeline.comparing.resuming import settings_of_side
 from harness.pipeline.run_environment import RunEnvironment
 from harness.report.html.improvement_page import write_result
 from harness.report.summary.comparison import rate
-from harness.report.text import dollars, probability
+from harness.report.text import SELF_TEST, as_sentence, dollars, probability
 from harness.rollouts.loading import load_agent
 
 
@@ -140,7 +140,7 @@ def print_improvement(result: Improvement, caller: Caller) -> None:
     if caller.as_json:
         print_json(result.model_dump(mode="json"))
         return
-    lines = ["SELF-TEST on the embedded offline parts: it says nothing of any LLM."] * result.offline
+    lines = [as_sentence(SELF_TEST)] * result.offline
     lines += [result.sentence, ""]
     for one in result.standings:
         who = f"candidate {one.number}, from {' and '.join(map(str, one.parents))}" if one.number else "the original"

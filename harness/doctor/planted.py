@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from harness.core.settings import Settings
 from harness.doctor.calibration import Calibration, Trial, count_calibration_calls
 from harness.doctor.checks import DoctorRequest, printable
 from harness.doctor.recorded_pairs import AnyPair, RecordedPair, planted_pairs
-from harness.endpoints.costs import Ceiling, CostBounds
+from harness.endpoints.costs import Ceiling, CostBounds, total_bounds
 from harness.endpoints.credentials import Credentials
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
@@ -100,14 +101,19 @@ class PlantedPlan:
 
     def as_json(self) -> dict[str, Any]:
         """Return who is asked, and the most calls and USD ([least, most] of so many; None: unknown) that it takes."""
-        pairs, costs = planted_pairs(), list[CostBounds | None]()
+        pairs = planted_pairs()
         calls, tokens = count_calibration_calls(pairs), max(pair.budget or 0 for pair in pairs)
-        for judge, settings, _ in self.judges.values():
-            costs.append(judge_cost(replace(settings, judge_budget=tokens), judge.spec, (calls, calls)))
-        known = [cost for cost in costs if cost]
-        cost = [sum(c.low for c in known), sum(c.high for c in known)] if len(known) == len(costs) else None
+        costs = (
+            judge_cost(replace(settings, judge_budget=tokens), judge.spec, (calls, calls))
+            for judge, settings, _ in self.judges.values()
+        )
+        cost = reduce(total_bounds, costs, CostBounds(0.0, 0.0))
         places = list(dict.fromkeys(judge.spec.places for judge, *_ in self.judges.values()))
-        return {"judges_at": places, "judge_calls": calls * len(costs), "cost_usd": cost}
+        return {
+            "judges_at": places,
+            "judge_calls": calls * len(self.judges),
+            "cost_usd": cost and [cost.low, cost.high],
+        }
 
 
 async def plan_planted(
