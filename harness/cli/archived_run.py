@@ -30,9 +30,10 @@ def open_run(run: str, caller: Caller) -> RunReader:
     Says on stderr what `last` passed over.
     """
     parent = runs_folder(caller)
-    folder = find_run(run, parent)
-    if run == "last" and (newest := find_archived(run, parent)).folder != folder:
-        newer = f"{on_a_line(newest.folder.name)} is newer, but {a_kind(newest.kind)}"
+    found = find_archived(run, parent)
+    folder = found.folder if found.kind == "run" else find_run(run, parent)
+    if folder != found.folder:
+        newer = f"{on_a_line(found.folder.name)} is newer, but {a_kind(found.kind)}"
         say(f"note: {newer}: {quoted(run)} is the run {on_a_line(folder.name)}", err=True)
     return open_folder(folder)
 

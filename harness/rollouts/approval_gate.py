@@ -130,8 +130,8 @@ def tools_in_sight(agent: Agent[Any]) -> frozenset[str] | None:
 
 def unasked(names: Iterable[str], paths: Iterable[Sequence[Step]]) -> list[str]:
     """Return those of the values of --approve that name a tool of which no call in any path needed approval."""
-    left = set(names) - {ALL, NONE}
-    for path in paths if left else ():
+    left, paths = set(names) - {ALL, NONE}, iter(paths)
+    while left and (path := next(paths, None)) is not None:  # each is read from the archive when it is asked for
         left -= {step.tool_name for step in approvals(path)}
     return sorted(left)
 
