@@ -13,6 +13,7 @@ from openai.types.shared import Reasoning
 
 from harness.core.errors import Refused, option, switch
 from harness.endpoints.breaker import EndpointDown
+from harness.endpoints.reply_body import error_text
 from harness.endpoints.retries import NO_LIMIT, TimeLimit
 
 _Reply = TypeVar("_Reply")
@@ -171,24 +172,24 @@ class RefusedSettings:
             name = "temperature"  # for whose sake the effort was sent
         if name is None or not isinstance(error, openai.APIError):
             return False
-        limits = self._limits.get(model, {}).get(name) or limits_in(error.message) if name in _LIMITED else None
+        limits = self._limits.get(model, {}).get(name) or limits_in(error_text(error)) if name in _LIMITED else None
         if limits and sent[name] != _nearest(sent[name], limits):  # else the limits do not help
-            self._limit(SettingLesson(model, name, error.message, limits), limits, sent[name])
+            self._limit(SettingLesson(model, name, error_text(error), limits), limits, sent[name])
             return True
         if reasons and name == "temperature" and name not in self.of(model):
             if "reasoning" not in self.of(model):
                 words = f"model {model!r} takes no temperature beside reasoning: trying it without reasoning"
-                self._pass_on(SettingLesson(model, "reasoning", error.message), words)
+                self._pass_on(SettingLesson(model, "reasoning", error_text(error)), words)
             return True
         if self._strict and name == "temperature":
-            why = f"{switch('strict_temperature')} is on ({error.message})"
+            why = f"{switch('strict_temperature')} is on ({error_text(error)})"
             advice = f"leave that off to go on without, or name another {option('model')}"
             raise Refused(f"model {model!r} refuses the setting temperature, and {why}; {advice}")
         if name in self.of(model):
             return True
         greedy = f"; its anchor is not greedy, {other_ways()}" if name == "temperature" else ""
         words = f"model {model!r} refuses the setting {name}: going on without it{greedy}"
-        self._pass_on(SettingLesson(model, name, error.message), words)
+        self._pass_on(SettingLesson(model, name, error_text(error)), words)
         return True
 
     def _limit(self, lesson: SettingLesson, limits: Bounds, sent: float) -> None:
@@ -221,7 +222,7 @@ def refused_setting(error: BaseException | None, sent: Collection[str]) -> str |
         return None
     if error.param:
         return error.param if error.param in sent else None
-    message = error.message.lower()
+    message = error_text(error).lower()
     return next((name for name in sent if name in message), None)
 
 

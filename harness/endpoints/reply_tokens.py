@@ -31,7 +31,7 @@ from harness.core.errors import Refused, option
 from harness.core.sampled_tokens import SampledTokens, TokenPolicy
 from harness.endpoints.pooled_client import PooledClient
 from harness.endpoints.refused_settings import with_body
-from harness.endpoints.reply_body import as_list, as_object, checked_reply, for_sdk, model_reply
+from harness.endpoints.reply_body import as_list, as_object, checked_reply, error_text, for_sdk, model_reply
 
 _FIELDS = ("logprobs", "return_token_ids", "return_prompt_token_ids", "return_meta_info")
 ASKED: Mapping[str, bool] = dict.fromkeys(_FIELDS, True)
@@ -69,8 +69,8 @@ class TokenRequests:
 
     def refused(self, error: openai.APIStatusError, asked: Mapping[str, bool]) -> bool:
         """Ask no more for what was `asked` if an error names it; return whether it does. Raises Refused if required."""
-        named = any(name in f"{getattr(error, 'param', None)} {error.message}" for name in asked)
-        if named and asked is _IN_A_STREAM and "stream" in error.message.lower():
+        named = any(name in f"{getattr(error, 'param', None)} {error_text(error)}" for name in asked)
+        if named and asked is _IN_A_STREAM and "stream" in error_text(error).lower():
             self._streamed = _IN_SGLANGS_STREAM
         elif named:
             self.refuse(error)
@@ -78,7 +78,7 @@ class TokenRequests:
 
     def refuse(self, error: openai.APIStatusError) -> None:
         """Ask no more: a call that was refused with `error` was taken without asking. Raises Refused if required."""
-        self._end(f"the server refuses to tell token ids ({error.message})")
+        self._end(f"the server refuses to tell token ids ({error_text(error)})")
 
     def check(self, tokens: SampledTokens | str | None) -> None:
         """Check the tokens of a reply that was asked for them. Raises Refused where they are required and missing."""

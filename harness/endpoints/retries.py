@@ -30,7 +30,7 @@ from harness.core.redaction import Redactor
 from harness.core.sync import WithoutFrames
 from harness.endpoints.address import secrets_sent
 from harness.endpoints.credentials import RedirectRefused
-from harness.endpoints.reply_body import NoReply
+from harness.endpoints.reply_body import NoReply, as_object, error_text
 
 
 class TimeLimit:
@@ -314,7 +314,7 @@ def is_quota(exc: BaseException | None) -> bool:
         return False
     if exc.status_code == 402:
         return True
-    said = f"{exc.code} {exc.type} {exc.message}"  # the message holds the whole body where that has another form
+    said = f"{exc.code} {exc.type} {error_text(exc)}"
     if _NO_MONEY.search(said):
         return True
     asks_later = _ASK_LATER.search(said) or retry_after_s(exc) is not None
@@ -336,18 +336,17 @@ def shuts_out(exc: BaseException) -> Literal["account", "model"] | None:
 
 def _is_about_content(exc: openai.APIError) -> bool:
     forbidden = isinstance(exc, openai.PermissionDeniedError)
-    return exc.code in _CONTENT_FILTER or (forbidden and _OF_CONTENT.search(exc.message) is not None)
+    return exc.code in _CONTENT_FILTER or (forbidden and _OF_CONTENT.search(error_text(exc)) is not None)
 
 
 def is_too_long(exc: openai.APIError) -> bool:
     """Return whether a request was too long for the model. OpenAI has a code for it; vLLM says it in the message."""
-    return exc.code == _CONTEXT_LENGTH or "maximum context length" in str(exc.message).lower()
+    return exc.code == _CONTEXT_LENGTH or "maximum context length" in error_text(exc).lower()
 
 
 def _message(exc: BaseException) -> str:
-    body = getattr(exc, "body", None)
-    message = body.get("message") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return _without_secrets(exc, str(message or exc))[:300]  # pyright: ignore[reportUnknownArgumentType]
+    said = as_object(exc.body).get("message") or error_text(exc) if isinstance(exc, openai.APIError) else exc
+    return _without_secrets(exc, str(said))[:300]
 
 
 def _root(exc: BaseException) -> str:

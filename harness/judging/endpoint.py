@@ -22,7 +22,7 @@ from harness.endpoints.breaker import EndpointDown, stays
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
-from harness.endpoints.reply_body import NoReply, model_reply
+from harness.endpoints.reply_body import NoReply, error_text, model_reply
 from harness.endpoints.retries import (
     NO_LIMIT,
     TimeLimit,
@@ -74,16 +74,17 @@ class TierChoice:
             raise
         except openai.RateLimitError as exc:
             # that the tier has no room, and not that the caller asks too often
-            self._left -= "resource unavailable" in f"{exc.code} {exc.type} {exc.message}".lower().replace("_", " ")
+            self._left -= "resource unavailable" in f"{exc.code} {exc.type} {error_text(exc)}".lower().replace("_", " ")
             raise
 
 
 def tier_refusal(exc: openai.APIError, model: str, host: str) -> Refused | None:
     """Return the one-line error for a call whose tier is refused; None for a call refused for anything else."""
-    if exc.param != "service_tier" and not ("service_tier" in exc.message or "flex" in exc.message.lower()):
+    said = error_text(exc)
+    if exc.param != "service_tier" and not ("service_tier" in said or "flex" in said.lower()):
         return None
     return Refused(
-        f"{host} has no tier flex for the judge's model {model!r} ({exc.message}); leave {option('judge_tier')} out, "
+        f"{host} has no tier flex for the judge's model {model!r} ({said}); leave {option('judge_tier')} out, "
         f"or name a model that has it with {option('judge_model')}"
     )
 
@@ -207,7 +208,7 @@ class EndpointAsk:
                 raise self._refusal from exc
         if self._refused_settings.learn(self._model, exc, options):
             return True
-        about_form = any(word in f"{exc.param} {exc.message}".lower() for word in ("format", "json", "schema"))
+        about_form = any(word in f"{exc.param} {error_text(exc)}".lower() for word in ("format", "json", "schema"))
         if self._takes_cache_key and not about_form and not answered:  # some endpoints refuse it without naming it
             self._takes_cache_key = False
             return True

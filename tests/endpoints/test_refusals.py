@@ -67,6 +67,13 @@ def test_a_limit_on_the_rate_and_the_refusal_of_one_request_end_nothing(error: o
     assert (read_failure(error).kind == "content_filter") is (error.status_code == 403), "what it asks is the agent's"
 
 
+@pytest.mark.parametrize("body", ["<h1>nginx: no live upstreams</h1>", {"detail": "no live upstreams"}])
+def test_a_refusal_whose_body_has_a_form_of_its_own_is_quoted(body: object) -> None:
+    response = httpx2.Response(502, request=REQUEST)
+    error = openai.InternalServerError("Error code: 502", response=response, body=body)
+    assert read_failure(error).message == f"Error code: 502: {body}"
+
+
 async def ask(gate: Gate, model: str, error: openai.APIStatusError | None = None) -> str:
     """Return what became of a call: ok, refused, or not sent."""
 

@@ -28,12 +28,14 @@ from tests.virtual_time import run_virtually
 SENT = {"temperature": 0.8, "seed": 7}
 
 
-def bad_request(message: str = "no", param: str | None = None, status: int = 400) -> openai.APIStatusError:
+def bad_request(
+    message: str = "no", param: str | None = None, status: int = 400, body: Any = None
+) -> openai.APIStatusError:
     response = httpx2.Response(status, request=httpx2.Request("POST", "http://host/v1"))
     kind: type[openai.APIStatusError] = {400: openai.BadRequestError, 422: openai.UnprocessableEntityError}.get(
         status, openai.APIStatusError
     )
-    return kind(message, response=response, body={"param": param})
+    return kind(message, response=response, body=body or {"message": message, "param": param})
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,9 @@ def bad_request(message: str = "no", param: str | None = None, status: int = 400
         (bad_request("no seed here", status=422), "seed"),
         (bad_request("temperature", param="messages"), None),
         (bad_request("something else"), None),
+        (bad_request(body="seed: no such setting"), "seed"),
+        (bad_request(status=422, body={"detail": [{"loc": ["body", "seed"], "msg": "Extra", "input": 7}]}), "seed"),
+        (bad_request(status=422, body={"detail": [{"loc": ["user"], "msg": "Missing", "input": SENT}]}), None),
         (bad_request("temperature", status=500), None),
         (ValueError("temperature"), None),
         (None, None),
