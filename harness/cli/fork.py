@@ -17,6 +17,7 @@ from harness.pipeline.forking import Fork, fork_run, prepare_fork
 from harness.pipeline.plan import NamedAddresses
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import RunResult
+from harness.report.text import dollars
 from harness.rollouts.loading import load_agent
 
 _REASONS = 5
@@ -85,7 +86,7 @@ def _lines(fork: Fork, *, brief: bool = False) -> list[str]:
     tokens = "" if prefix.input is None else f"; their first requests have {prefix.input:,} tokens"
     cached = "" if prefix.cached is None else f" ({prefix.cached:,} were cached)"
     judged = f"and at most {counted(fork.judge_calls, 'judge call')}, less the verdicts that the run holds"
-    price = "unknown" if cost.usd is None else f"about ${cost.usd:.4f}"
+    price = "unknown" if cost.usd is None else f"about {dollars(cost.usd)}"
     head = f"{counted(len(plan.branches), 'branch', 'branches')}: about {counted(plan.calls, 'new model call')}"
     lines = [f"{head}{tokens}{cached}; cost: {price}; {judged}"]
     several = len({each.query for each in plan.branches}) > 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.core.errors import counted
 from harness.core.progress import Stage
 from harness.core.records import Usage
+from harness.report.text import dollars
 
 _NAMES: dict[Stage, str] = {"rollouts": "rollout", "judging": "verdict"}
 
@@ -143,7 +144,7 @@ class ProgressTally:
             if calls
         ]
         more = " and more (a price is unknown)" if self._unpriced else ""
-        money = f"${self._usd:.4f}{more}" if self._usd or not more else "cost unknown"
+        money = f"{dollars(self._usd)}{more}" if self._usd or not more else "cost unknown"
         retries = [counted(self._retries, "retry", "retries")] if self._retries else []
         tokens = [counted(self._usage.tokens, "token")] if self._usage.tokens is not None else []
         return [*waits, money, *tokens, *retries]

@@ -33,7 +33,7 @@ def test_a_line_tells_how_far_the_work_is_how_fast_what_failed_what_waits_and_wh
     tally = ProgressTally(clock)
     tally.total("rollouts", 24, 24)
     tally.total("judging", 0, 12)
-    assert tally.line() == "progress after 0:00: 0 of 24 rollouts; 0 of at most 12 verdicts; $0.0000"
+    assert tally.line() == "progress after 0:00: 0 of 24 rollouts; 0 of at most 12 verdicts; $0.00"
     tally.expect("rollouts", 24)
     clock.now += 100
     keep(tally, "rollouts", 8)
@@ -47,20 +47,20 @@ def test_a_line_tells_how_far_the_work_is_how_fast_what_failed_what_waits_and_wh
     keep(tally, "judging", 3)
     assert tally.line() == (
         "progress after 2:05: 10 of 24 rollouts (1 failed), 4.8/min; 3 of at most 12 verdicts, 7.2/min; "
-        "about 2:55 left; 5 calls wait for api.example.com; $0.7500; 1,800 tokens; 1 retry"
+        "about 2:55 left; 5 calls wait for api.example.com; $0.75; 1,800 tokens; 1 retry"
     )
     tally.waiting("api.example.com", 1)
     assert "; 1 call waits for api.example.com;" in tally.line()
     tally.waiting("api.example.com", 0)
     tally.kept("judging", Usage(requests=1), None, failed=False)
     assert "wait" not in tally.line()
-    assert "$0.7500 and more (a price is unknown)" in tally.line()
+    assert "$0.75 and more (a price is unknown)" in tally.line()
     tally.done("judging", 1)
     keep(tally, "judging", 4)
     keep(tally, "rollouts", 14)
     tally.total("judging", 8, 8)
     assert "left" not in tally.line()
-    assert tally.summary().startswith("took 2:05: 24 rollouts (1 failed); 8 verdicts; $0.7500")
+    assert tally.summary().startswith("took 2:05: 24 rollouts (1 failed); 8 verdicts; $0.75")
 
 
 def test_a_price_that_nobody_knows_is_no_zero_and_one_verdict_is_singular() -> None:
@@ -73,12 +73,12 @@ def test_a_price_that_nobody_knows_is_no_zero_and_one_verdict_is_singular() -> N
 def test_without_a_total_none_is_shown_and_no_time_is_guessed() -> None:
     clock = Clock()
     tally = ProgressTally(clock)
-    assert tally.line() == "progress after 0:00: nothing yet; $0.0000"
+    assert tally.line() == "progress after 0:00: nothing yet; $0.00"
     tally.total("rollouts", 0, None)
     tally.expect("rollouts", 8)
     clock.now += 4000
     keep(tally, "rollouts", 2)
-    assert tally.line() == "progress after 1:06:40: 2 rollouts, 0.0/min; $0.0000"
+    assert tally.line() == "progress after 1:06:40: 2 rollouts, 0.0/min; $0.00"
     assert tally.share("rollouts") is None
     tally.total("rollouts", 8, 8)
     assert "2 of 8 rollouts" in tally.line()
@@ -108,7 +108,7 @@ def test_what_is_not_begun_any_more_is_not_waited_for_and_not_counted_as_done() 
     tally.done("rollouts", 8)
     assert tally.count("rollouts") == "2 of 10"
     assert tally.left() == ""
-    assert tally.summary() == "took 0:10: 2 of 10 rollouts; $0.0000"
+    assert tally.summary() == "took 0:10: 2 of 10 rollouts; $0.00"
 
 
 @pytest.mark.parametrize("quiet", [False, True])
