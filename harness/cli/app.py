@@ -118,13 +118,21 @@ def main() -> None:
         lines = io.StringIO()
         exc.show(lines)
         usage, label, message = lines.getvalue().rstrip("\n").partition("\nError: ")  # of no command: help alone
-        say(usage + label + short_message(message.replace("\n", " ")), err=True)
+        say(usage + label + short_message(message.replace("\n", " ")) + _several_words(exc), err=True)
         code = exc.exit_code
     except click.Abort:  # Ctrl-C or SIGTERM where nothing was under way
         code = 143 if terminated else ExitCode.INTERRUPTED
     except OSError as exc:
         code = _unprinted(exc)
     sys.exit(code)
+
+
+def _several_words(exc: click.ClickException) -> str:
+    """Return what helps who typed an agent's name, or a query without quotes, before what they typed last."""
+    typed = exc.ctx.params if isinstance(exc, click.UsageError) and exc.ctx else {}
+    if "extra argument" not in exc.message or not {"query", "agent"} <= typed.keys():
+        return ""
+    return ": QUERY is one argument, in quotes, and --agent NAME names the agent"
 
 
 def _unprinted(exc: OSError) -> int:

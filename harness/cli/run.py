@@ -1,5 +1,6 @@
 """The work of `run`, `best`, `resume` and `rescore`, and what they print of a run in the end."""
 
+import re
 import shlex
 import sys
 import time
@@ -47,6 +48,9 @@ from harness.report.summary.rollouts import open_reasons
 from harness.report.terminal.runs import change_lines
 from harness.rollouts.approval_gate import unasked
 from harness.rollouts.loading import LoadedAgent, load_agent, names_of_agents
+
+_A_FILE = r"[\w./~-]+\.(py|txt|csv|jsonl)"
+"""A query that can only be meant as a file."""
 
 
 def _say_next(
@@ -243,8 +247,12 @@ def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard:
         if query is not None:
             raise UsageError("give a QUERY or --queries FILE, not both")
         return PackedQueries(in_shard(read_queries(queries), shard))
-    if query and is_file(Path(query)):
-        raise UsageError(f"QUERY {query!r} is a file: {option('queries', query)} asks what is in it, and - asks stdin")
+    if query and (is_file(Path(query)) or re.fullmatch(_A_FILE, query)):
+        what = "is a file" if is_file(Path(query)) else "names a file that is not there"
+        file, agent = shlex.quote(query), shlex.quote(loaded.name)
+        by_file = f"{command(f'run --agent {agent}')} {option('queries', file)} asks what is in a file, - asks stdin"
+        by_agent = f'{command(f"run --agent {file}")} "..." runs an agent of a file'
+        raise UsageError(f"QUERY {query!r} {what}: {by_agent if query.endswith('.py') else by_file}")
     if query == "-":
         query = "".join(line for _, line in text_lines(None, "QUERY -")).strip()
     if query is None and not loaded.examples:

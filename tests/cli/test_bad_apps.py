@@ -62,7 +62,8 @@ ASKED = {
     "best poet": AN_AGENT.format("best"),
     "run Hi --agent poet --approve nope": r"^--approve nope: .*'poet' has no tool of this .*\(its tools: 'rhymes'\)$",
     "run Hi --agent poet --approve rhyme": r"^--approve rhyme: .*; did you mean 'rhymes'\?$",
-    "run q.txt --agent poet": r"^QUERY 'q\.txt' is a file: --queries q\.txt asks what is in it",
+    "run q.txt --agent poet": r"^QUERY 'q\.txt' is a file: .* run --agent poet --queries q\.txt asks what is in a file",
+    "run sub/poet.py": r"^QUERY 'sub/poet\.py' names a file that is not there: ",
     "best Hi --agent triage --approve x": r"^--approve x: .*\(its tools: .*\)$",
 }
 
