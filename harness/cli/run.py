@@ -49,9 +49,6 @@ from harness.report.terminal.runs import change_lines
 from harness.rollouts.approval_gate import unasked
 from harness.rollouts.loading import LoadedAgent, load_agent, names_of_agents
 
-_A_FILE = r"[\w./~-]+\.(py|txt|csv|jsonl)"
-"""A query that can only be meant as a file."""
-
 
 def _say_next(
     reader: RunReader, ranking: RankingFile, left: Remaining, best: tuple[str, int] | None, goes_on: str | None
@@ -247,12 +244,10 @@ def _queries(loaded: LoadedAgent, query: str | None, queries: str | None, shard:
         if query is not None:
             raise UsageError("give a QUERY or --queries FILE, not both")
         return PackedQueries(in_shard(read_queries(queries), shard))
-    if query and (is_file(Path(query)) or re.fullmatch(_A_FILE, query)):
+    if query and (is_file(Path(query)) or re.fullmatch(r"\S+\.(py|txt|csv|jsonl)", query)):
         what = "is a file" if is_file(Path(query)) else "names a file that is not there"
-        file, agent = shlex.quote(query), shlex.quote(loaded.name)
-        by_file = f"{command(f'run --agent {agent}')} {option('queries', file)} asks what is in a file, - asks stdin"
-        by_agent = f'{command(f"run --agent {file}")} "..." runs an agent of a file'
-        raise UsageError(f"QUERY {query!r} {what}: {by_agent if query.endswith('.py') else by_file}")
+        typed = f"run --agent {shlex.quote(loaded.name)} {option('queries', shlex.quote(query))}"
+        raise UsageError(f"QUERY {query!r} {what}: {command(typed)} asks what is in a file, - asks stdin")
     if query == "-":
         query = "".join(line for _, line in text_lines(None, "QUERY -")).strip()
     if query is None and not loaded.examples:
