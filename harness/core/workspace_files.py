@@ -60,7 +60,7 @@ class FileState:
     size: int
     sha256: str
     stamp: tuple[int, ...] = field(default=(), compare=False)
-    """What is another one when a file was written: times and number of its inode."""
+    """What is another one when a file was written: times and number of its inode. Empty where the bytes alone tell."""
     data: bytes | None = field(default=None, compare=False)
     link: str | None = None
 

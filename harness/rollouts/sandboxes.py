@@ -209,8 +209,13 @@ class Workspaces:
         files = [file for file in self.recorded or () if file.workspace == number]
         if workspace.is_local:
             await asyncio.to_thread(restore, workspace.root, files, self.get)
+        put = {file.path for file in files}
         for packed in self.begin_with[number : number + 1]:
             await workspace.put_back(packed)
+            put |= packed.names
+        if workspace.before:  # within a tick of the clock a file has the times of the one in whose place it comes
+            of_others = {path: replace(state, stamp=()) for path, state in workspace.before.items() if path in put}
+            workspace.before |= of_others
 
     async def _capture(self, workspace: _Workspace) -> None:
         """Take what became of the files, once nothing works on them any more."""

@@ -95,6 +95,12 @@ class PackedFiles(NamedTuple):
     gone: tuple[str, ...]
     """The files that are no longer there."""
 
+    @property
+    def names(self) -> set[str]:
+        """Of all that is in the tar."""
+        with tarfile.open(fileobj=io.BytesIO(self.tar)) as tar:
+            return {valid_unicode(str(PurePosixPath(name))) for name in tar.getnames()}
+
 
 def pack_changes(root: Path, skipped: Collection[str], before: Mapping[str, FileState]) -> PackedFiles:
     """Return what a folder holds that is not as it was `before`, by the times of files, but for the `skipped` paths.

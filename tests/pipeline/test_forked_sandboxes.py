@@ -5,11 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio.lowlevel
 import pytest
+from agents.sandbox import Manifest
+from agents.sandbox.entries import File
+from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
 
 import harness
 from harness.core.errors import UsageError
 from harness.core.records import Rollout
+from harness.rollouts.sandboxes import Workspaces
+from harness.rollouts.workspace_scan import pack_changes
 from tests.agents_config.exchanges import tools_in
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.pipeline.forked_agents import answers, endpoint, fork, keyed, paid_calls, rollouts_of, run_once
@@ -65,6 +71,20 @@ def test_a_branch_finds_the_workspace_as_its_rollout_did_at_its_call(endpoint: F
     assert all(each.divergence is None for each in harness.replay_sync(made, agent=app))
     assert harness.validate_sync(made).findings == ()
     assert nothing_left()
+
+
+@pytest.mark.anyio
+async def test_what_is_put_back_is_kept_again_though_within_a_tick_of_the_clock_its_times_are_as_before(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("one")
+    packed = pack_changes(tmp_path, (), {})
+    client, workspaces = UnixLocalSandboxClient(), Workspaces(begin_with=[packed])
+    manifest = Manifest(root=str(tmp_path / "root"), entries={"a.txt": File(content=b"one")})
+    session = workspaces.add(await client.create(manifest=manifest), client)
+    in_a_tick: Any = lambda _: anyio.lowlevel.checkpoint()  # noqa: E731
+    session.hydrate_workspace = in_a_tick
+    await session.start()
+    assert [kept.names for kept in await workspaces.packed()] == [packed.names]
+    await workspaces.close()
 
 
 def test_where_no_snapshot_is_kept_the_refusal_says_why_and_live_tools_make_the_workspace_anew(
