@@ -118,9 +118,9 @@ def rollouts(run: Path) -> dict[str, list[Rollout]]:
 def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_identically(agent: Path, more: Any):
     async def both() -> tuple[Path, Path, list[Any]]:
         with Deterministic(TokenServer(by_seed)).serving() as server:
-            queries = [f"Question {number}?" for number in range(3)]
+            queries = ["Why?", "How?"]
             apart, here = [
-                await made(agent, server, queries, n=3, topology="anchor", isolate=isolate, **more)
+                await made(agent, server, queries, topology="anchor", isolate=isolate, **more)
                 for isolate in ("process", "none")
             ]
         loaded = load_agent(str(agent), agent.parent)
@@ -129,29 +129,47 @@ def test_a_run_in_processes_is_the_run_of_one_process_but_for_times_and_replays_
     apart, here, replayed = anyio.run(both)
     assert records(apart) == records(here)
     assert all(bool(r.sampled_tokens) == ("tokens" in more) for each in rollouts(apart).values() for r in each)
-    assert [r.divergence for r in replayed] == [None] * 9
+    assert [r.divergence for r in replayed] == [None] * 4
 
 
-def test_no_rollout_sees_the_files_the_module_or_the_sessions_of_another_and_who_writes_one_path_is_named(agent: Path):
-    def tracing(seen: Seen) -> Say:
-        return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(("trace", {}),))
+ENDS = {
+    "os._exit(7)": ("agent_code", "ProcessExit", "exit code 7"),
+    "os._exit(0)": ("agent_code", "ProcessExit", "exit code 0"),
+    "a segfault": ("agent_code", "SIGSEGV", "Segmentation fault"),
+    "abort()": ("agent_code", "SIGABRT", "SIGABRT"),
+    "SIGKILL": ("internal", "SIGKILL", "from outside"),
+}
 
-    heard, shared = Heard(), agent.parent / "shared.txt"
-    agent.write_text(
-        AGENT
-        + f"""
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[Rollout]], list[str]]:
+    """Two rollouts of each query, of which some leave traces and some end their process: run, rollouts, notes."""
+
+    def script(seen: Seen) -> Say:
+        call = ("trace", {}) if seen.user == "Trace." else ("end", {"how": seen.user})
+        return Say(seen.tool_outputs[0]) if seen.tool_outputs else Say(calls=(call,))
+
+    heard, folder = Heard(), tmp_path_factory.mktemp("apart")
+    writing = f"""
 def before_rollout(query, context):
-    for path in ("own.txt", {str(shared)!r}):
-        open(path, "w").close()
+    if query.text == "Trace.":
+        for path in ("own.txt", {str(folder / "shared.txt")!r}):
+            open(path, "w").close()
 """
-    )
-    with FakeEndpoint(agent=tracing).serving() as server:
-        run = anyio.run(lambda: made(agent, server, ["Trace."], n=4, progress=heard))
-    answers = {rollout.trajectory.answer for rollout in rollouts(run)["Trace."]}
-    assert answers == {f"[1, 1, 1, 1] {agent.parent}"}
-    assert not (agent.parent / "scratch.txt").exists()
-    (note,) = (text for text in heard.notes if "both write" in text)
-    assert f"both write {shared}: each has a working folder of its own" in note
+    (folder / "mine.py").write_text(AGENT + writing)
+    with FakeEndpoint(agent=script).serving() as server:
+        asked = ["Trace.", "Go on.", "memory", *ENDS]
+        run = anyio.run(lambda: made(folder / "mine.py", server, asked, progress=heard, memory=500))
+    return run, rollouts(run), heard.notes
+
+
+def test_no_rollout_sees_the_files_the_module_or_the_sessions_of_another_and_who_writes_one_path_is_named(apart: Any):
+    run, found, notes = apart
+    folder = run.parents[1]
+    assert {rollout.trajectory.answer for rollout in found["Trace."]} == {f"[1, 1, 1, 1] {folder}"}
+    assert not (folder / "scratch.txt").exists()
+    (note,) = (text for text in notes if "both write" in text)
+    assert f"both write {folder / 'shared.txt'}: each has a working folder of its own" in note
 
 
 def test_a_process_that_may_be_reused_keeps_the_module_but_no_file_until_a_rollout_fails_in_it(agent: Path):
@@ -168,26 +186,11 @@ def test_a_process_that_may_be_reused_keeps_the_module_but_no_file_until_a_rollo
     assert answers == dict.fromkeys(("Trace.", "Then."), ["[1, 1, 1, 1", "[2, 1, 1, 1"])
 
 
-ENDS = {
-    "os._exit(7)": ("agent_code", "ProcessExit", "exit code 7"),
-    "os._exit(0)": ("agent_code", "ProcessExit", "exit code 0"),
-    "a segfault": ("agent_code", "SIGSEGV", "Segmentation fault"),
-    "abort()": ("agent_code", "SIGABRT", "SIGABRT"),
-    "SIGKILL": ("internal", "SIGKILL", "from outside"),
-}
-
-
-def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(agent: Path):
-    def ending(seen: Seen) -> Say:
-        return Say("Done.") if seen.tool_outputs else Say(calls=(("end", {"how": seen.user}),))
-
-    with FakeEndpoint(agent=ending).serving() as server:
-        run = anyio.run(lambda: made(agent, server, ["Go on.", *ENDS]))
-    found = rollouts(run)
-    whole = found.pop("Go on.")
-    assert [r.trajectory.answer for r in whole] == ["Done.", "Done."]
+def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(apart: Any):
+    run, found, _ = apart
+    assert [r.trajectory.answer for r in found["Go on."]] == ["goes on", "goes on"]
     for how, (kind, type_, words) in ENDS.items():
-        for went_on, rollout in zip(whole, found[how], strict=True):
+        for went_on, rollout in zip(found["Go on."], found[how], strict=True):
             assert rollout.failure
             assert (rollout.failure.kind, rollout.failure.type) == (kind, type_)
             assert words in rollout.failure.message
@@ -197,17 +200,18 @@ def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(agent: 
     assert not validate_run(run, now).remaining
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("limit", "ended"), [(500, "agent_code"), (None, None)])
-def test_a_rollout_that_takes_more_memory_than_it_may_fails(agent: Path, limit: int | None, ended: str | None):
+def test_a_rollout_that_takes_more_memory_than_it_may_fails(apart: Any):
+    assert [(r.failure.kind, len(r.calls)) for r in apart[1]["memory"]] == [("agent_code", 2)] * 2
+
+
+@pytest.mark.nightly
+def test_a_rollout_may_take_as_much_memory_as_it_wants(agent: Path):
     def eating(seen: Seen) -> Say:
         return Say("Done.") if seen.tool_outputs else Say(calls=(("end", {"how": "memory"}),))
 
     with FakeEndpoint(agent=eating).serving() as server:
-        run = anyio.run(lambda: made(agent, server, ["Eat."], memory=limit))
-    for rollout in rollouts(run)["Eat."]:
-        assert (rollout.failure and rollout.failure.kind) == ended
-        assert len(rollout.calls) == 2
+        run = anyio.run(lambda: made(agent, server, ["Eat."], n=1))
+    assert [(r.failure, len(r.calls)) for r in rollouts(run)["Eat."]] == [(None, 2)]
 
 
 @pytest.mark.nightly
@@ -244,11 +248,11 @@ def test_a_call_that_hangs_ends_after_the_request_timeout(agent: Path):
 def test_no_process_outlives_the_run_whatever_ends_it(agent: Path, nursery: Nursery, number: int):
     (agent.parent / "pids").mkdir()
     with FakeEndpoint(agent=lambda _: Say(calls=(("sleep", {}),))).serving() as server:
-        words = f"run Why? --agent {agent} -n 3 --topology none --isolate process -q --grace 0"
+        words = f"run Why? --agent {agent} -n 2 --topology none --isolate process -q --grace 0"
         keys = {"OPENAI_API_KEY": "sk", "OPENAI_BASE_URL": server.base_url, "TMPDIR": str(agent.parent)}
         command = nursery.start(words.split(), agent.parent, keys)
         until = time.monotonic() + 60
-        while len(pids := [int(file.name) for file in (agent.parent / "pids").iterdir()]) < 3:
+        while len(pids := [int(file.name) for file in (agent.parent / "pids").iterdir()]) < 2:
             assert time.monotonic() < until, command.err.read_text()
             time.sleep(0.05)
         os.kill(command.pid, number)

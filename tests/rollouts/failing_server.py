@@ -1,4 +1,4 @@
-"""An MCP server whose tools fail in every way, over stdio, or over HTTP at the port that is its argument."""
+"""An MCP server whose tools fail in every way, over HTTP at the port that is its argument."""
 
 import asyncio
 import os
@@ -42,7 +42,4 @@ def works() -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        server.run("streamable-http", port=int(sys.argv[1]))
-    else:
-        server.run()
+    server.run("streamable-http", port=int(sys.argv[1]))

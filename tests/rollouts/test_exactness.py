@@ -138,39 +138,20 @@ async def test_a_lone_surrogate_in_a_tools_output_is_the_tools_failure(api: str)
         assert "'halved' holds a lone surrogate" in rollout.failure.message
 
 
-SERVER = """
-from mcp.server import MCPServer
-from mcp.shared.exceptions import MCPError
-server = MCPServer("failing")
-
-@server.tool()
-def bad() -> str:
-    raise ValueError("inside the server")
-
-@server.tool()
-def refused() -> str:
-    raise MCPError(code=-32000, message="not today")
-
-@server.tool()
-def good() -> str:
-    return "fine"
-
-server.run()
-"""
+SERVER = Path(__file__).with_name("stdio_server.py")
 
 
 @pytest.mark.few(1)
 @pytest.mark.process
 @BOTH_APIS
 @pytest.mark.parametrize("connected", [False, True])
-async def test_an_mcp_call_that_the_server_failed_or_refused_has_an_error(api: str, connected: bool, tmp_path: Path):
-    (tmp_path / "server.py").write_text(SERVER)
-    params: Any = {"command": sys.executable, "args": [str(tmp_path / "server.py")]}
+async def test_an_mcp_call_that_the_server_failed_or_refused_has_an_error(api: str, connected: bool):
+    params: Any = {"command": sys.executable, "args": [str(SERVER)]}
     server = MCPServerStdio(params, name="failing", client_session_timeout_seconds=60)
     agent = Agent(name="a", mcp_servers=[server])
 
     async def rolled_out() -> Rollout:
-        (rollout,), _ = await roll_out(agent, then_done(("bad", {}), ("good", {}), ("refused", {})), api)
+        (rollout,), _ = await roll_out(agent, then_done(("raises", {}), ("works", {}), ("refuses", {})), api)
         return rollout
 
     if connected:
@@ -179,7 +160,7 @@ async def test_an_mcp_call_that_the_server_failed_or_refused_has_an_error(api: s
     else:
         rollout = await rolled_out()
     bad, good, refused = rollout.trajectory.path
-    assert bad.error == "the MCP server says that the call failed: Error executing tool bad"
+    assert bad.error == "the MCP server says that the call failed: Error executing tool raises"
     assert (good.error, good.server) == (None, "failing")
     assert "not today" in str(refused.error)
 

@@ -21,7 +21,7 @@ from tests.rollouts.test_capture import roll_out
 
 pytestmark = pytest.mark.anyio
 
-SERVER = Path(__file__).with_name("counting_server.py")
+SERVER = Path(__file__).with_name("stdio_server.py")
 SOURCE = f"""
 import sys
 from agents import Agent

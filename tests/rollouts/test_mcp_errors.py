@@ -22,7 +22,7 @@ from tests.fake_endpoint import FakeEndpoint, Say, Seen
 
 pytestmark = pytest.mark.anyio
 
-SERVER = Path(__file__).with_name("failing_server.py")
+SERVER, OVER_HTTP = map(Path(__file__).with_name, ("stdio_server.py", "failing_server.py"))
 CALLS = ("raises", "refuses", "hangs", "dies", "works")
 
 
@@ -97,7 +97,7 @@ def serving(transport: str) -> Generator[MCPServer]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with subprocess.Popen([sys.executable, SERVER, str(port)], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen([sys.executable, OVER_HTTP, str(port)], stderr=subprocess.DEVNULL) as process:
         try:
             while process.poll() is None:
                 with socket.socket() as client:

@@ -20,7 +20,7 @@ from agents import (Agent, GuardrailFunctionOutput, ProgrammaticToolCallingTool,
                     output_guardrail)
 
 """
-SERVER = Path(__file__).with_name("counting_server.py")
+SERVER = Path(__file__).with_name("stdio_server.py")
 PROGRAM = {"type": "program", "id": "p1", "call_id": "prog", "code": "await look_up({word: 'x'})", "fingerprint": "f"}
 RESULT = {"type": "program_output", "id": "o1", "call_id": "prog", "result": "found it", "status": "completed"}
 

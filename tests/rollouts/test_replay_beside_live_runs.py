@@ -23,11 +23,12 @@ from harness.rollouts.recording import Diverged, Recording
 from harness.rollouts.replay import Replayed, ReplayRuns
 from harness.rollouts.sdk_runner import RecordedServers, runs_taken_over, without_servers
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
+from tests.rollouts.stdio_server import NAMES
 from tests.rollouts.test_replay import archived
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
-SERVER = Path(__file__).with_name("counting_server.py")
+SERVER = Path(__file__).with_name("stdio_server.py")
 CLASSES = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
 COUNT = {"name": "recorded_count", "description": "As recorded.", "schema": {"type": "object"}}
 SERVERS = RecordedServers({"counting": ["recorded_count"]}, [{"tools": [COUNT]}])
@@ -66,7 +67,7 @@ async def test_a_live_task_reaches_its_server_while_a_replay_is_under_way():
             async with anyio.create_task_group() as inner:
                 inner.start_soon(of_the_replay)
             await over.wait()
-    assert tools == {"live": ["count"], "replay": ["recorded_count"]}
+    assert tools == {"live": [*NAMES], "replay": ["recorded_count"]}
 
 
 async def test_overlapping_replays_have_their_own_stand_ins_and_leave_the_sdks_classes_as_they_were():
