@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Never, Protocol, Self, TypeVar
+from typing import Any, Never, Self, TypeVar
 
 import anyio
 import httpx2
@@ -108,11 +108,8 @@ class CallOver:
     down: tuple[str, FailureKind] | None = None
 
 
-class Teller(Protocol):
-    """The other end of the line. Any thread may speak, and nobody waits."""
-
-    def __call__(self, news: object, /) -> None:
-        """Tell."""
+Teller = Callable[[object], None]
+"""Tells the other end of the line. Any thread may speak, and nobody waits."""
 
 
 class _ClockElsewhere(TimeLimit):
@@ -209,14 +206,13 @@ class GatesElsewhere(Gates):
         super().__init__(progress)
         self.tell, self.calls, self.numbers = tell, dict[int, _CallHere](), count()
         self._made = dict[str, GateElsewhere]()
-        self._watcher = progress
 
     def of(self, endpoint: Endpoint | None, patience: Patience, rng: Any, tier: str = "") -> Gate:
         """Return what stands for the gate of an endpoint here."""
         del rng, tier
         name = gate_name(endpoint)
         if name not in self._made:
-            self._made[name] = GateElsewhere(name, patience, self._watcher, self)
+            self._made[name] = GateElsewhere(name, patience, self._progress, self)
         return self._made[name]
 
     def receive(self, news: CallGoes | CallOver) -> None:
@@ -237,16 +233,17 @@ class GateElsewhere(Gate):
         self._gates = gates
         self.answered = False
         """Whether any call of the run has had a reply that could be used."""
-        self.note_headers = self._tell_headers
+
+        def tell_headers(headers: Mapping[str, str]) -> None:
+            if said := {name: value for name, value in headers.items() if name.startswith(_HEADERS)}:
+                gates.tell(ReplyHeaders(name, said))
+
+        self.note_headers = tell_headers
 
     @property
     def has_answered(self) -> bool:
         """Whether any call of the run has had a reply that could be used."""
         return self.answered
-
-    def _tell_headers(self, headers: Mapping[str, str]) -> None:
-        if said := {name: value for name, value in headers.items() if name.startswith(_HEADERS)}:
-            self._gates.tell(ReplyHeaders(self.name, said))
 
     async def send(
         self,

@@ -224,11 +224,10 @@ class _RolloutsInProcesses:
     run_context: RunContext
     server: _Server
     relay: Relay
-    numbers: "count[int]" = field(default_factory=count)
     under_way: "set[_RolloutElsewhere]" = field(default_factory=set[Any])
 
     async def make(self, begun: BegunRollout) -> None:
-        rollout = _RolloutElsewhere(self, begun, next(self.numbers), self.server.process())
+        rollout = _RolloutElsewhere(self, begun, self.server.process())
         self.under_way.add(rollout)
         ending = asyncio.ensure_future(rollout.end())
         try:
@@ -270,7 +269,6 @@ class _RolloutsInProcesses:
 class _RolloutElsewhere:
     maker: _RolloutsInProcesses
     begun: BegunRollout
-    number: int
     process: _Process
     is_killed: bool = False
     so_far: list[ModelCall] = field(default_factory=list[ModelCall])
@@ -279,8 +277,8 @@ class _RolloutElsewhere:
         """Return what the process made, or of what it ended."""
         process, server = self.process, self.maker.server
         try:
-            order = self.maker.relay.order(self.number, self.begun)
-            process.tell(worker.ProcessOrder(order, self.maker.gate.has_answered, self.begun.before))
+            order = self.maker.relay.order(self.begun)
+            process.tell(replace(order, answered=self.maker.gate.has_answered, before=self.begun.before))
             if made := await self._listen():
                 if isinstance(made, MadeRollout) and made.goes_on:
                     server.idle.append(process)

@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agents import Agent, Tool, function_tool
+from agents import Agent, function_tool
 from pydantic import SecretStr
 
 from harness.archive.store import MemoryStore
@@ -56,8 +56,12 @@ def warm_up(spec: AgentSpec, settings: Settings) -> bool:
         here = {"base_url": url, "key": SecretStr("none")}
         endpoint = spec.endpoint or Endpoint(base_url=url, api=api, key=SecretStr("none"))
         endpoint = None if spec.offline else endpoint.model_copy(update=here)
-        tools: list[Tool] = [function_tool(_look_up, name_override="look_up")]
-        agent = from_object(Agent(name="stand-in", instructions="Answer.", model="m", tools=tools))
+
+        @function_tool
+        async def look_up(word: str) -> str:
+            return word
+
+        agent = from_object(Agent(name="stand-in", instructions="Answer.", model="m", tools=[look_up]))
         stand_in = AgentSpec(agent, endpoint, spec.offline, "m")
         asked = replace(settings, approve=(), upload_traces=False, redact=(), timeout=10.0, retries=0)
         tokens = "off" if settings.tokens == "off" else "auto"
@@ -65,17 +69,12 @@ def warm_up(spec: AgentSpec, settings: Settings) -> bool:
     return False
 
 
-async def make_once(spec: AgentSpec, settings: Settings) -> None:
+async def _make_once(spec: AgentSpec, settings: Settings) -> None:
     """Make a packaged agent once, which opens its corpus. A user's own may open what processes must not share."""
     if spec.loaded.packaged:
         env = AgentEnv(spec.endpoint.api if spec.endpoint else "chat", spec.offline, settings.corpus, None, Random(0))
         async with spec.loaded.open(env):
             pass
-
-
-async def _look_up(word: str) -> str:
-    """Look a word up."""
-    return word
 
 
 async def _roll_out(spec: AgentSpec, settings: Settings) -> bool:
@@ -175,7 +174,7 @@ def serve_rollouts() -> None:
     warm_up(jobs[0].spec, jobs[0].settings)
     try:
         spec = jobs[0].resolved()
-        asyncio.run(make_once(spec, jobs[0].settings))
+        asyncio.run(_make_once(spec, jobs[0].settings))
     except HarnessError as exc:
         control.sendall(worker.packed(MadeRollout.refused(exc)))
         return
@@ -218,10 +217,6 @@ def _try_limit(megabytes: int | None) -> tuple[str | None, str | None]:
     return (None if end == _KEPT else f"{limit} is less than the process takes with the agent loaded: give more"), None
 
 
-def _wake(_number: int, _frame: object) -> None:
-    """Let the file descriptor say that a process has ended."""
-
-
 class _Server:
     def __init__(self, control: socket.socket, job: worker.ProcessJob, spec: AgentSpec) -> None:
         self._control, self._job, self._spec = control, job, spec
@@ -234,7 +229,7 @@ class _Server:
         for end in (woken, wakes):
             end.setblocking(False)  # noqa: FBT003 - its only parameter
         signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _wake)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # the file descriptor says that a process has ended
         try:
             while True:
                 ready, _, _ = select.select([self._control, woken], [], [])

@@ -40,9 +40,7 @@ from harness.pipeline.process_gate import GateElsewhere, GatesElsewhere
 from harness.pipeline.resolve import AgentSpec, make_redactor
 from harness.pipeline.run_environment import RunEnvironment
 from harness.rollouts.attempt import Attempt
-from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.maker import BegunRollout, RolloutsHere
-from harness.rollouts.recorder import RecordedCall
 from harness.rollouts.run_context import RunContext
 
 CALLERS_FOLDER = "HARNESS_STARTED_IN"
@@ -69,17 +67,6 @@ class ProcessJob:
         place = workers.AgentPlace(named.name, named.word or "", named.here)
         loaded = replace(place.load(), instructions=named.instructions, shared_mcp=False)
         return replace(self.spec, loaded=loaded)
-
-
-@dataclass(frozen=True)
-class ProcessOrder:
-    """A rollout that a process is to make, and what it should know of the run."""
-
-    order: workers.RolloutOrder
-    answered: bool
-    """Whether the endpoint has answered in this run."""
-    before: Attempted | None = None
-    """What an attempt before has had, to go on from."""
 
 
 @dataclass(frozen=True)
@@ -200,10 +187,6 @@ def be_rollout(job: ProcessJob, spec: AgentSpec, number: int, line: socket.socke
         os._exit(code & 0xFF)
 
 
-def _is_over(call: RecordedCall) -> bool:
-    return bool(call.response or call.error)
-
-
 class _Told(workers.AnsweredFirst):
     """Tells the run what the replies so far cost, as each comes in."""
 
@@ -215,7 +198,8 @@ class _Told(workers.AnsweredFirst):
         calls = self._attempt.calls_from(self._over)
         told = tuple(call.model_copy(update={"raw": None, "within_raw": None}) for call in calls)
         self._post(MadeSoFar(self._over, told))
-        self._over += sum(1 for _ in takewhile(_is_over, self._attempt.recorder.calls[self._over :]))
+        made = self._attempt.recorder.calls[self._over :]
+        self._over += sum(1 for _ in takewhile(lambda call: call.response or call.error, made))
 
 
 def _note_lost_files(here: Path, note: Callable[[str], None]) -> None:
@@ -259,7 +243,7 @@ class _Rollouts:
         self._lock, self._unpacker = threading.Lock(), Unpacker()
         self._progress = workers.PassedOn(self._tell)
         self._gates = GatesElsewhere(self._progress, self._tell)
-        self._orders = asyncio.Queue[ProcessOrder | None]()
+        self._orders = asyncio.Queue[workers.RolloutOrder | None]()
         self._stop: StopRollout | None = None
         self._scope: anyio.CancelScope | None = None
         self._is_idle = True
@@ -284,7 +268,7 @@ class _Rollouts:
 
     def _receive(self, news: Any) -> None:
         match news:
-            case ProcessOrder():
+            case workers.RolloutOrder():
                 self._stop, self._is_idle = None, False
                 self._orders.put_nowait(news)
             case StopRollout():
@@ -303,9 +287,9 @@ class _Rollouts:
     async def make(self) -> None:
         """Make the rollouts that are ordered, and tell what became of each."""
         asyncio.get_running_loop().add_reader(self._line, self._read)
-        while asked := await self._orders.get():
+        while order := await self._orders.get():
             try:
-                made: workers.MadeRollout | Failure = await self._made(asked)
+                made: workers.MadeRollout | Failure = await self._made(order)
             except HarnessError as exc:
                 made = workers.MadeRollout.refused(exc)
             except MemoryError:
@@ -331,20 +315,27 @@ class _Rollouts:
         run_context = await self._opened.enter_async_context(opening)
         run_context.models.state.refused.share = self._tell
         _note_lost_files(job.spec.loaded.here or Path(os.environ[CALLERS_FOLDER]), self._progress.note)
-        return replace(run_context, on_write=self._wrote, own_state=_files_here)
 
-    async def _made(self, asked: ProcessOrder) -> workers.MadeRollout:
-        order = asked.order
+        def wrote(path: str, rollout: str) -> None:
+            if not Path(path).is_relative_to(job.folder):
+                self._tell(WrittenPath(path, rollout))
+
+        return replace(run_context, on_write=wrote, own_state=_files_here)
+
+    async def _made(self, order: workers.RolloutOrder) -> workers.MadeRollout:
         shared = self._run_context = self._run_context or await self._open(leads=order.leads)
         state = shared.models.state
         for lesson in (*order.refused, *self._lessons):
             state.refused.note(lesson)
         assert isinstance(state.gate, GateElsewhere), "the gates are elsewhere"  # noqa: S101 - for the type checker
-        state.gate.answered |= asked.answered
+        state.gate.answered |= order.answered
         store, done = _ToldStore(shared.store.redact, self._tell), dict[int, Rollout]()
         first_call = _Told(self._tell, order)
-        begun = BegunRollout(order.query, order.index, first_call, done, self._is_late, leads=order.leads)
-        begun.before = asked.before
+
+        def is_late() -> bool:
+            return self._stop is not None and self._stop.late
+
+        begun = BegunRollout(order.query, order.index, first_call, done, is_late, order.before, leads=order.leads)
         with anyio.CancelScope() as self._scope:
             if self._stop:
                 self._scope.cancel()
@@ -359,9 +350,6 @@ class _Rollouts:
             await self._opened.aclose()
         return workers.MadeRollout(rollout, store.blobs, goes_on=goes_on)
 
-    def _is_late(self) -> bool:
-        return self._stop is not None and self._stop.late
-
     def _clear(self) -> None:
         """Give the next rollout of this process empty folders."""
         os.chdir(self._work)
@@ -370,10 +358,6 @@ class _Rollouts:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-
-    def _wrote(self, path: str, rollout: str) -> None:
-        if not Path(path).is_relative_to(self._job.folder):
-            self._tell(WrittenPath(path, rollout))
 
     def _within_limit(self, rollout: Rollout | None) -> Rollout | None:
         """Let a rollout fail that met its limit on memory, also where the model was told of it as of any error."""

@@ -15,9 +15,8 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -276,11 +275,10 @@ class _RolloutsOnRay:
     run_context: RunContext
     workers: list[_Worker]
     relay: Relay
-    numbers: Iterator[int] = field(default_factory=count)
 
     async def make(self, begun: BegunRollout) -> None:
         worker = min(self.workers, key=lambda one: one.busy)
-        order = self.relay.order(next(self.numbers), begun)
+        order = self.relay.order(begun)
         worker.busy += 1
         try:
             reply = worker.actor.make.remote(order)

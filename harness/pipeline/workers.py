@@ -6,6 +6,7 @@ No key is in any of it.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from harness.core.progress import Progress, Silent
 from harness.core.records import Query, Rollout
 from harness.endpoints.gate import GateLesson, Gates
 from harness.endpoints.refused_settings import SettingLesson
+from harness.rollouts.checkpoints import Attempted
 from harness.rollouts.loading import LoadedAgent, load_agent
 from harness.rollouts.maker import BegunRollout, FirstCall
 from harness.rollouts.run_context import RunContext
@@ -46,6 +48,10 @@ class RolloutOrder:
     leads: bool
     """Whether the other rollouts of the run wait for its first reply."""
     refused: tuple[SettingLesson, ...] = ()
+    answered: bool = False
+    """Whether the endpoint has answered in this run."""
+    before: Attempted | None = None
+    """What an attempt before has had, to go on from."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +171,13 @@ class Relay:
     leading: dict[int, FirstCall] = field(default_factory=dict[int, FirstCall])
     refused: tuple[SettingLesson, ...] = ()
     """What models have refused in any worker: a rollout that begins later does not ask again."""
+    _numbers: "count[int]" = field(default_factory=count)
     _noted: set[str] = field(default_factory=set[str])
     _waiting: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
 
-    def order(self, number: int, begun: BegunRollout) -> RolloutOrder:
+    def order(self, begun: BegunRollout) -> RolloutOrder:
         """Return the order of a rollout that begins."""
+        number = next(self._numbers)
         if begun.leads:
             self.leading[number] = begun.first_call
         return RolloutOrder(number, begun.query, begun.index, begun.leads, self.refused)
