@@ -94,14 +94,10 @@ async def check_app(spec: AgentSpec, settings: Settings, queries: Iterable[Query
     await _made(loaded, "hooks", first[0])
     if loaded.session:
         await _check_sessions(loaded, settings, first)
-    if spec.sandboxed:
-        await _check_sandboxes(spec, settings, theirs)
-
-
-async def _check_sandboxes(spec: AgentSpec, settings: Settings, theirs: RunConfig | None) -> None:
-    """Make the sandbox of each agent once, and refuse what its capabilities need and its API does not know."""
-    async with spec.loaded.open(env_before(settings, spec.endpoint, offline=spec.offline)) as agent:
-        for each in sandbox_agents(agent):
+    if not spec.sandboxed:
+        return
+    async with loaded.open(env_before(settings, spec.endpoint, offline=spec.offline)) as agent:
+        for each in sandbox_agents(agent):  # what its capabilities need may be unknown to its API
             trial = await try_sandbox(each, theirs)
             beside = "the capability Compaction" if "context_management" in trial.extra_args else None
             if not spec.offline:

@@ -43,12 +43,6 @@ def endpoint_gate(endpoint: Endpoint | None, settings: Settings, gates: Gates) -
     return gates.of(endpoint, patience, random.Random(f"{settings.seed}/gate"))
 
 
-def _advice(settings: Settings) -> str:
-    if settings.isolate == "process":
-        return "each has a working folder of its own, and this path is in none of them"
-    return f"rollouts share a process and its files ({option('isolate', 'process')} gives each its own)"
-
-
 @asynccontextmanager
 async def open_run_context(
     spec: AgentSpec,
@@ -61,6 +55,9 @@ async def open_run_context(
 ) -> AsyncGenerator[RunContext]:
     """Open what all rollouts of a run share that are made in this process: models, tool threads, shared MCP servers."""
     tokens = TokenRequests(settings.tokens, run_env.progress.note)  # one for all event loops
+    advice = f"rollouts share a process and its files ({option('isolate', 'process')} gives each its own)"
+    if settings.isolate == "process":
+        advice = "each has a working folder of its own, and this path is in none of them"
 
     def models_of_loop(endpoint: Endpoint | None, refused: RefusedSettings) -> LoopModels:
         gate = endpoint_gate(endpoint, settings, run_env.gates)  # one for all event loops
@@ -92,7 +89,7 @@ async def open_run_context(
             stop=run_env.stop,
             deadline=run_env.deadline,
             policy_version=run_env.policy_version,
-            on_write=WrittenFiles(run_env.progress.note, _advice(settings)).wrote,
+            on_write=WrittenFiles(run_env.progress.note, advice).wrote,
             alternatives=sources if spec.servers else (),
         )
         run_env.gates.together.append([endpoint_gate(server, settings, run_env.gates) for server in spec.servers])

@@ -40,14 +40,7 @@ from harness.tournament.ranker import METHODS
 
 _MAY_DIFFER = {
     *("shard", "runs_dir", "concurrency", "judge_concurrency", "max_unjudged", "grace", "give_up", "max_cost"),
-    *(
-        "max_failures",
-        "engine",
-        "ray_address",
-        "ship",
-        "isolate",
-        "memory",
-    ),  # which part, where, how: no record differs
+    *("max_failures", "engine", "ray_address", "ship", "isolate", "memory"),  # which part, where, how: not what
     *("instructions", "rubric"),  # files that each machine may have elsewhere: what was in them is compared
 }
 """Settings in which runs may differ."""

@@ -202,7 +202,8 @@ async def rescoring(
         changes = {"judge_model": None, "judge_agent_when": "always", **changes}
     elif "judge_model" in changes:
         changes |= {"judge_agent": None}
-    settings, credentials, judge = changed_settings(reader, changes), trust.credentials, _recorded_in(reader)
+    settings, credentials, info = changed_settings(reader, changes), trust.credentials, reader.info
+    judge = recorded_judge(info.judge, reader.folder / "run.json") if info.judge else None  # none: it was imported
     agents: Mapping[str, LoadedAgent] = {}
     if judge is None or _JUDGING & changes.keys() or named:
         aimed, model = (_aimed(settings, judge, changes), judge.model) if judge else (settings, None)
@@ -216,7 +217,7 @@ async def rescoring(
     settings = trust.priced(settings, changes)
     if not options.free:
         resolve.check_prices(settings, judge)
-    rubric = rescoring_rubric(reader.info, settings, changes)
+    rubric = rescoring_rubric(info, settings, changes)
     settings = with_profile(settings, judge, rubric)
     if options.free:
         credentials = credentials.without_calls()
@@ -232,11 +233,6 @@ async def with_agents(plan: JudgingPlan, reader: RunReader | ComparisonReader, t
     from harness.pipeline.judge_agents import agents_made_here  # noqa: PLC0415 - only where an agent judges
 
     return replace(plan, judge_agents=await agents_made_here(plan.judge, reader, trust, plan.settings))
-
-
-def _recorded_in(reader: RunReader) -> resolve.JudgeSpec | None:
-    """Return the judge of a run; None for an imported one, of which nothing was judged yet."""
-    return recorded_judge(reader.info.judge, reader.folder / "run.json") if reader.info.judge else None
 
 
 def places_of_begun(reader: RunReader, like: RankingHead | None) -> str:

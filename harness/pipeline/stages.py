@@ -81,7 +81,12 @@ async def open_judge_models(
         for member, endpoint in judge_endpoints(spec, settings, credentials, agents):
             patience, more = JudgePatience(settings.judge_timeout, settings.repairs), extra or {}
             if member.agent:
-                ask = await _ask_agent(member, endpoint, settings, store, run_env, connections, agents or {})
+                ask = EmbeddedAsk()  # never asked without the agent: whoever may ask has it
+                if loaded := (agents or {}).get(member.identity):
+                    from harness.pipeline.judge_agents import open_judge_agent  # noqa: PLC0415 - where an agent judges
+
+                    opening = open_judge_agent(member, loaded, endpoint, settings, store, run_env)
+                    ask = await connections.enter_async_context(opening)
                 pricing = Priced(member.asked, member.priced_at, prices=price_list(settings))
                 # a reply off its form ends the agent's own run: what is left to mend is what it cites
                 patience = JudgePatience(math.inf, settings.repairs)
@@ -105,22 +110,6 @@ async def open_judge_models(
                 )
             )
         yield models
-
-
-async def _ask_agent(
-    member: JudgeSpec,
-    endpoint: Endpoint | None,
-    settings: Settings,
-    store: VerdictStore,
-    run_env: RunEnvironment,
-    connections: AsyncExitStack,
-    agents: Mapping[str, LoadedAgent],
-) -> Ask:
-    if (loaded := agents.get(member.identity)) is None:
-        return EmbeddedAsk()  # never asked: whoever may ask has the agent
-    from harness.pipeline.judge_agents import open_judge_agent  # noqa: PLC0415 - only where an agent judges
-
-    return await connections.enter_async_context(open_judge_agent(member, loaded, endpoint, settings, store, run_env))
 
 
 def judge_endpoints(

@@ -22,7 +22,7 @@ from harness.core.comparisons import ComparedQuery, CrossMatch
 from harness.core.errors import UsageError, did_you_mean, quoted
 from harness.core.progress import Clock
 from harness.core.rankings import FIT_VERSION, GroupRanking, Judged, Unjudged
-from harness.core.records import GATEWAY, Failure, Group, Query, Rollout
+from harness.core.records import GATEWAY, Failure, Query, Rollout
 from harness.core.settings import Api, Settings
 from harness.judging.prompt import Task
 from harness.judging.verdict_cache import PairJuror, PairJury, PairLedger
@@ -117,8 +117,8 @@ def validate_parts(archived: Archived, clock: Clock, *, repair: bool = False) ->
     """Validate a run or a comparison; of an improvement all of its own. Raises ArchiveDamaged for its other files."""
     improvement = ImproveFolder(archived.folder) if archived.kind == "improvement" else None
     parts = improvement.whole_parts() if improvement else [archived]
-    checks = {"comparison": validate_comparison, "run": validate_run}
-    return {folder: checks[kind](folder, clock, repair=repair) for folder, kind in parts}
+    stores = {"comparison": ComparisonStore, "run": RunStore}
+    return {folder: _validated(folder, clock, stores[kind], repair=repair) for folder, kind in parts}
 
 
 def _validated(folder: Path, clock: Clock, store: type[RunStore | ComparisonStore], *, repair: bool) -> Validation:
@@ -197,9 +197,13 @@ def _incomparable(ranking: RankingFile, counter: str) -> str | None:
 
 def _played_again(reader: RunReader, stored: GroupRanking, settings: Settings, rules: Rules) -> GroupRanking | None:
     """Return what follows from a group's verdicts; None where there is nothing to compare."""
-    group = _ranked_group(reader, stored)
-    if group is None or (stored.origin and not stored.matches):  # imported places follow from no match
+    unranked = all(r.rank is None for r in stored.rollouts)  # it claims nothing
+    if not stored.matches and (unranked or stored.origin):  # imported places follow from no match
         return None
+    query = reader.query(stored.query)
+    group = query and reader.group(query)
+    if group is None or stored.basis != group.basis:
+        return None  # a newer record of a rollout: the one that it rests on is no longer read
     verdicts = [v for match in stored.matches for key in match.verdicts if (v := reader.verdict(key))]
     of_jury = [match for match in stored.matches if match.jurors]
     named = (pair for match in of_jury for pair in zip(match.verdicts, match.jurors, strict=True))
@@ -222,22 +226,6 @@ def _same_places(again: GroupRanking, stored: GroupRanking, tolerance: float) ->
         for pair in zip(places, stored_places, strict=True)
         for a, b in zip(*pair, strict=True)
     )
-
-
-def _ranked_group(reader: RunReader, stored: GroupRanking) -> Group | None:
-    """Return the group that a stored ranking claims something of; None where there is nothing to compare."""
-    if not stored.matches and all(r.rank is None for r in stored.rollouts):
-        return None  # left unranked: it claims nothing
-    query = reader.query(stored.query)
-    group = query and reader.group(query)
-    if group is None or stored.basis != group.basis:
-        return None  # a newer record of a rollout: the one that it rests on is no longer read
-    return group
-
-
-def validate_comparison(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
-    """Look at everything in a comparison's archive, and play its matches again; with `repair` as `validate_run`."""
-    return _validated(folder, clock, ComparisonStore, repair=repair)
 
 
 def _look_at_comparison(folder: Path) -> tuple[Finding, ...]:

@@ -171,7 +171,9 @@ class AskedModel:
     async def temperature_fault(self, samples: float) -> str | None:
         """Return why samples do not differ by a temperature; None where they do."""
         cold = [await self.say(_RANDOM, 0.0) for _ in range(ZERO_TRIES)]
-        warm = [await self.say(_RANDOM, samples) for _ in range(TRIES)] if self._takes_it(cold) else []
+        beginnings = {tuple((answer or "").split()[:_FIRST_WORDS]) for answer in cold}
+        takes_it = len(beginnings) == 1 and not self._refuses_temperature()
+        warm = [await self.say(_RANDOM, samples) for _ in range(TRIES)] if takes_it else []
         last = self.recorder.calls[-1]
         if self._refuses_temperature():
             return "refuses the setting temperature"
@@ -181,11 +183,6 @@ class AskedModel:
         if len(set(warm)) == 1 or (echoed is not None and echoed != sent):
             return f"ignores a temperature of {samples:g}"
         return None
-
-    def _takes_it(self, answers: list[str | None]) -> bool:
-        """Return whether answers at temperature 0 begin alike, as far as a model took that."""
-        beginnings = {tuple((answer or "").split()[:_FIRST_WORDS]) for answer in answers}
-        return len(beginnings) == 1 and not self._refuses_temperature()
 
     def _refuses_temperature(self) -> bool:
         """Return whether the model that was asked last has refused a temperature."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.archive.comparison_reader import ComparisonReader
 from harness.comparison.next_labels import pairs_to_label
 from harness.comparison.outcomes import PairLabel, PairLabels, PairPlace, paired_rollouts
-from harness.core.comparisons import ComparedQuery, ComparedRollout, CrossMatch
+from harness.core.comparisons import ComparedQuery, ComparedRollout
 from harness.formats.labelled_pairs import LabelledPair, read_pairs
 from harness.judging.transcript_form import form_of_rendering, split_checked
 from harness.pipeline.comparing.plan import clusters_by_key
@@ -91,7 +91,8 @@ def cross_labels(
     found, asked = set[tuple[str, str, str]](), {query for query, _, _ in by_texts}
     for query in queries:
         for match in query.matches if query.text.strip() in asked else ():
-            texts = (query.text.strip(), *_answers(reader, query, match))
+            first, second = (answer_key(_answer(reader, rollout)) for rollout in paired_rollouts(query, match))
+            texts = query.text.strip(), first, second
             said = by_texts.get(texts)
             if said and match.role == "sample":
                 found.add(texts)
@@ -105,8 +106,3 @@ def _keys(label: LabelledPair) -> tuple[tuple[str, str, str], tuple[str, str, st
     """Return the query and both answers of a label, `a` first and `b` first."""
     query, (a, b) = label.query.strip(), (answer_key(side.answer) for side in label.sides)
     return (query, a, b), (query, b, a)
-
-
-def _answers(reader: ComparisonReader, query: ComparedQuery, match: CrossMatch) -> tuple[str, str]:
-    first, second = (answer_key(_answer(reader, rollout)) for rollout in paired_rollouts(query, match))
-    return first, second

@@ -52,28 +52,6 @@ _WITH_FILES = "groups", "atif"
 """The formats whose lines have a place for what became of files."""
 
 
-def ranking_to_export(
-    reader: RunReader, ranking_id: str | None, *, unranked: bool, allow_offline: bool
-) -> RankingFile | None:
-    """Return the ranking to export; None of a run without one, if `unranked`. Raises NothingRankable, UsageError."""
-    is_ranked, name = reader.newest_head() is not None, reader.typed_name
-    if not (is_ranked or unranked):
-        how = call("resume", name) if reader.info.judge else call("rescore", name, judge_model="MODEL")
-        raise NothingRankable(f"run {reader.info.id} has no ranking to export; make one with {how}")
-    ranking = reader.ranking(ranking_id) if is_ranked or ranking_id else None
-    if ranking and ranking.head.settings.get("topology") == "none":
-        if not unranked:
-            how = call("rescore", name, topology="arena")
-            raise NothingRankable(f"run {reader.info.id} was not judged (--topology none); judge it with {how}")
-        ranking = None
-    if not allow_offline and (is_offline(reader, ranking) if ranking else reader.info.agent_offline):
-        raise UsageError(
-            f"run {reader.info.id} is a self-test on the embedded offline parts, and teaches nothing; "
-            "--allow-offline exports it all the same"
-        )
-    return ranking
-
-
 def described_run(reader: RunReader, ranking: RankingFile | None) -> card.ExportedRun:
     """Return what the card says of a run."""
     info = reader.info
@@ -261,8 +239,23 @@ def _copies(folders: Sequence[Path], options: ExportOptions) -> dict[tuple[Path,
 
 
 def _ranking(reader: RunReader, options: ExportOptions) -> RankingFile | None:
-    unranked, allow_offline = options.with_unranked, options.allow_offline
-    return ranking_to_export(reader, options.ranking, unranked=unranked, allow_offline=allow_offline)
+    """Return the ranking to export; None of a run without one, where groups may be unranked."""
+    is_ranked, name, unranked = reader.newest_head() is not None, reader.typed_name, options.with_unranked
+    if not (is_ranked or unranked):
+        how = call("resume", name) if reader.info.judge else call("rescore", name, judge_model="MODEL")
+        raise NothingRankable(f"run {reader.info.id} has no ranking to export; make one with {how}")
+    ranking = reader.ranking(options.ranking) if is_ranked or options.ranking else None
+    if ranking and ranking.head.settings.get("topology") == "none":
+        if not unranked:
+            how = call("rescore", name, topology="arena")
+            raise NothingRankable(f"run {reader.info.id} was not judged (--topology none); judge it with {how}")
+        ranking = None
+    if not options.allow_offline and (is_offline(reader, ranking) if ranking else reader.info.agent_offline):
+        raise UsageError(
+            f"run {reader.info.id} is a self-test on the embedded offline parts, and teaches nothing; "
+            "--allow-offline exports it all the same"
+        )
+    return ranking
 
 
 @dataclass
