@@ -51,21 +51,11 @@ class GivenPart:
         return self.value
 
 
-@dataclass(frozen=True)
-class _AskedWithout:
-    """A function that takes no query."""
-
-    function: Callable[[], Any]
-
-    def __call__(self, _: Any) -> Any:
-        return self.function()
-
-
 def part_maker(part: Any) -> Callable[[Any], Any] | None:
     """Return what gives a part for a query, None for no part. A function, or a class, may take a query or nothing."""
     if part is None or not callable(part):
         return None if part is None else GivenPart(part)
-    return part if _takes_query(part) else _AskedWithout(part)
+    return part if _takes_query(part) else lambda _: part()
 
 
 def part_fault(name: str, part: Any) -> str | None:

@@ -15,7 +15,7 @@ from agents.tracing import Span, gen_trace_id, trace
 from harness.core.cost import UNKNOWN, Cost
 from harness.core.errors import Refused, option
 from harness.core.recipes import Recipe
-from harness.core.records import Bill, Effective, ModelCall, Query, Role, Rollout, Sampling, Trajectory
+from harness.core.records import Bill, ModelCall, Query, Role, Rollout, Sampling, Trajectory
 from harness.endpoints.costs import UNKNOWN_ADDRESS
 from harness.endpoints.retries import agent_retries
 from harness.offline.model import OfflineModel
@@ -136,11 +136,9 @@ class Attempt:
             own, context = self.run_context.own_state(), self.scope.context
             return context if own is None else (context, own)
 
-        def acts() -> bool:
-            return bool(self.workspaces or (start and start.snapshot.by_file))
-
-        whose = self.query.id, self.index, self.trace_id
-        keeper = Keeper(recorder, self.run_context.store, *whose, state, self.packed, acts)
+        whose = {"query": self.query.id, "index": self.index, "attempt": self.trace_id}
+        due, spaces = bool(start and start.snapshot.by_file), self.workspaces
+        keeper = Keeper(recorder, self.run_context.store, whose, state, self.packed, lambda: due or bool(spaces))
         recorder.kept, hooks.began, hooks.ended = keeper.replied, keeper.began, keeper.ended
         if before:
             keeper.had.start = before.start
@@ -234,7 +232,7 @@ class Attempt:
             status="failed" if outcome.failure else "ok",
             failure=outcome.failure,
             trajectory=trajectory,
-            effective=self._effective(calls),
+            effective=calls.effective.model_copy(update={"run_config": self.scope.merged}),
             calls=calls.calls,
             mcp_tools=calls.mcp_tools,
             raw_calls=raw_calls,
@@ -262,10 +260,6 @@ class Attempt:
         replied = [reply.recorded for reply in replies if reply.recorded and reply.recorded.response]
         changed = self.recorder.state_changed
         return next((at for at, call in enumerate(replied, 1) if call is changed), None)
-
-    def _effective(self, calls: CallTotals) -> Effective:
-        merged = self.scope.merged
-        return calls.effective.model_copy(update={"run_config": merged}) if merged else calls.effective
 
     def _keep(self, rollout: Rollout) -> Rollout:
         rollout = self.run_context.store.add_rollout(rollout)  # what is judged is what is kept

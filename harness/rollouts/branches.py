@@ -41,7 +41,8 @@ def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchSt
         if edit.message is not None:
             calls[-1].response, calls[-1].wire.sampled = _saying(edit.message, calls[-1].response), None
         else:
-            outputs[len(calls) - 1, str(edit.call_id)] = _just_now(edit.output)
+            now = get_trace_provider().time_iso()
+            outputs[len(calls) - 1, str(edit.call_id)] = ToolOutput(edit.output or "", None, now, now)
     next_requests = () if branch.edit else [call.request for call in raw[branch.call :]]
     name = made[branch.call].snapshot if branch.call in made else None
     kept = unpack_state(texts.get(name), texts.place(name)) if name else NOTHING_KEPT
@@ -125,11 +126,6 @@ def _as_it_was(output: Any, step: Step | None, decided: Step | None) -> ToolOutp
         decision = TimedDecision(Decision.from_words(decided.tool_output or ""), decided.started_at, over)
     times = (began.isoformat(), ended.isoformat()) if began and ended else (now, now)
     return ToolOutput(output, step.error if step else None, *times, decision)
-
-
-def _just_now(output: str | None) -> ToolOutput:
-    now = get_trace_provider().time_iso()
-    return ToolOutput(output or "", None, now, now)
 
 
 def _saying(text: str, reply: ModelResponse | None) -> ModelResponse | None:

@@ -116,9 +116,8 @@ class Keeper:
 
     recorder: Recorder
     store: Store
-    query: str
-    index: int
-    attempt: str
+    whose: Mapping[str, Any]
+    """The query, the index and the attempt, as each kept line names them."""
     state: Callable[[], Any]
     """Returns what tools may change that no request shows: the rollout's context, files of its own."""
     packed: PackedCalls
@@ -178,7 +177,7 @@ class Keeper:
             again = hooks.given_again.get(span.span_id)
             kept = again or ToolOutput(sent, hooks.errors.get(span.span_id), span.started_at or now, now)
             self.had.outputs[place, call_id] = kept
-            self._write(KeptOutput(**self._whose(), call=place, call_id=call_id, **vars(kept)))
+            self._write(KeptOutput(**self.whose, call=place, call_id=call_id, **vars(kept)))
 
     def _has_asked(self, span: Span[Any]) -> bool:
         calls = self.recorder.calls[self._calls_at_start.pop(span.span_id, 0) :]
@@ -195,12 +194,10 @@ class Keeper:
         told = {"finish": call.wire.finish, "model": call.wire.model, "temperature": call.wire.temperature}
         wire: dict[str, Any] = told | ({"policy": list(call.wire.policy)} if call.wire.policy else {})
         wire["bill"] = _BILL.dump_python(call.wire.bill, mode="json")
-        self._is_kept = (
-            not self.packed.is_redacted
-        )  # else the next attempt would be given another text than this one was
+        self._is_kept = not self.packed.is_redacted  # else the next attempt would be given another text
         self._write(
             KeptReply(
-                **self._whose(),
+                **self.whose,
                 call=packed,
                 model=call.model,
                 temperature=call.settings.temperature,
@@ -217,9 +214,6 @@ class Keeper:
                 snapshot=call.snapshot,
             )
         )
-
-    def _whose(self) -> dict[str, Any]:
-        return {"query": self.query, "index": self.index, "attempt": self.attempt}
 
     def _write(self, record: KeptReply | KeptOutput) -> None:
         self._is_kept = self._is_kept and self.store.add_checkpoint(record)

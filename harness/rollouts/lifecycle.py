@@ -74,6 +74,31 @@ class ProcessGuard:
                     self._undo = None
 
 
+WrappedMethod = tuple[type[Any], str, Callable[[Callable[..., Any]], Callable[..., Any]]]
+"""A class, the name of a method of it, and what makes of that method the one in its place."""
+
+
+def guard_methods(methods: Callable[[], list[WrappedMethod]]) -> ProcessGuard:
+    """Return the guard of a change that puts other methods in the place of a class's own, or of those it inherits."""
+
+    def install() -> Callable[[], None]:
+        before = list[tuple[type[Any], str, Any]]()
+        for kind, name, wrapper in methods():
+            before.append((kind, name, vars(kind).get(name)))
+            setattr(kind, name, wrapper(getattr(kind, name)))
+
+        def undo() -> None:
+            for kind, name, method in before:
+                if method is None:
+                    delattr(kind, name)  # the method was inherited
+                else:
+                    setattr(kind, name, method)
+
+        return undo
+
+    return ProcessGuard(install)
+
+
 REWARD_S = 120.0
 """How long the agent's own `reward` may take over one rollout: it may run a test suite."""
 _CLEAN_UP_S = 30.0

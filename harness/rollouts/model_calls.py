@@ -11,6 +11,7 @@ from agents.tracing import Span
 
 from harness.archive.store import Store
 from harness.core.cost import Cost, total_cost
+from harness.core.errors import counted
 from harness.core.records import Bill, Effective, ModelCall, Usage
 from harness.core.sampled_tokens import SampledTokens
 from harness.endpoints.refused_settings import sampling_in, seed_in
@@ -27,25 +28,21 @@ def capture_gaps(
     gaps: list[str] = []
     unrecorded = sum(r.recorded is None for r in replies)
     if unrecorded:
-        on = _number_of(unrecorded, "model call")
+        on = counted(unrecorded, "model call")
         gaps.append(f"{on} on a model that was not recorded: the request and the whole reply are missing")
     if stray_replies:
-        on = _number_of(len(stray_replies), "model call")
+        on = counted(len(stray_replies), "model call")
         gaps.append(f"{on} on the run's client past the recorded models: nothing of it is kept")
     by_id, called = {s.span_id: s for s in spans}, {r.parent for r in replies}
     untraced = sum(r.span is None and r.parent not in by_id for r in replies)
     if untraced:
-        off = _number_of(untraced, "model call")
+        off = counted(untraced, "model call")
         gaps.append(f"{off} while tracing was off: times, guardrails and the errors of tools are missing")
     turns = [s for s in spans if s.span_data.type == "turn" and s.span_id not in called] if ended_well else []
     silent = sum(s.error is None and span_around(s.span_id, by_id) is None for s in turns)
     if silent:
-        gaps.append(f"{_number_of(silent, 'turn')} of the agent of whose model call there is no record")
+        gaps.append(f"{counted(silent, 'turn')} of the agent of whose model call there is no record")
     return tuple(gaps)
-
-
-def _number_of(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class PackedCalls:
@@ -70,14 +67,8 @@ class PackedCalls:
 
     def keep(self, calls: Sequence[RawCall]) -> str:
         """Keep all calls of the rollout and return the blob's name; those that were added first need no packing."""
-        if self._calls != list(
-            calls[: len(self._calls)]
-        ):  # runs side by side may have had their replies in another order
-            self._calls, self._parts, self._packer = (
-                [],
-                [],
-                Packer(self._put, partial(self._watched, self._store.redact)),
-            )
+        if self._calls != [*calls[: len(self._calls)]]:  # runs side by side may have had replies in another order
+            self._begin()
         for call in calls[len(self._calls) :]:
             self.add(call)
         return self._put(f"[{','.join(self._parts)}]")

@@ -145,17 +145,14 @@ class RecordedModel(Model):
         if self._wants_tokens and not self._own and isinstance(self._inner, agents.OpenAIChatCompletionsModel):
             stream = streamed
         elif self._wants_tokens:
-            self._state.tokens.skip(
-                f"only Chat Completions of the run's own endpoint tell them ({option('api', 'chat')})"
-            )
+            where = f"Chat Completions of the run's own endpoint tell them ({option('api', 'chat')})"
+            self._state.tokens.skip(f"only {where}")
         try:
             recorder = self._recorder
             return await self._state.call(self.model, settings, send, recorder.limit, stream, recorder.goes_elsewhere)
         except (Refused, EndpointDown) as exc:
-            if (
-                isinstance(exc, Refused) or self._recorder.goes_elsewhere()
-            ):  # else a tool could make it a message to the model
-                self._recorder.fatal = exc
+            if isinstance(exc, Refused) or self._recorder.goes_elsewhere():
+                self._recorder.fatal = exc  # else a tool could make it a message to the model
             raise
 
     @contextmanager

@@ -35,6 +35,7 @@ from harness.endpoints.usage import completed
 from harness.rollouts import model_request
 from harness.rollouts.approval_gate import Decision, approvals, gated
 from harness.rollouts.graph import is_agent
+from harness.rollouts.model_request import Divergence
 from harness.rollouts.raw import RawCall
 
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
@@ -61,7 +62,7 @@ class Recording:
     scrub: model_request.Scrub
     drives_nested: bool
     live_tools: bool
-    divergence: model_request.Divergence | None = None
+    divergence: Divergence | None = None
     ended: bool = False
     """The rollout was cut off here; nothing is known of what would have come."""
     used: set[int] = field(default_factory=set[int])
@@ -95,14 +96,9 @@ class Recording:
                 raise self.end()
             if self.rollout.failure and self.rollout.failure.kind == "guardrail":
                 await anyio.sleep(_GUARDRAIL_S)  # it had no reply before the guardrail beside it tripped
-            change, ends = (
-                model_request.diff(None, model_request.input_items(now)[-1:]),
-                f"ends after {counted(len(self.calls), 'model call')}",
-            )
-            more = model_request.Divergence(
-                what="more calls", call=len(self.calls) + 1, diff=change, detail=f"the recording {ends}"
-            )
-            raise self.diverge(more)
+            change = model_request.diff(None, model_request.input_items(now)[-1:])
+            ends = f"the recording ends after {counted(len(self.calls), 'model call')}"
+            raise self.diverge(Divergence(what="more calls", call=len(self.calls) + 1, diff=change, detail=ends))
         nearest = max(unused, key=lambda i: (*model_request.likeness(self._requests[i], now), -i))
         change = model_request.first_change(self._requests[nearest], now)
         number = self._step_before(nearest)
@@ -134,9 +130,7 @@ class Recording:
             raise RuntimeError(step.error)
         if self.rollout.failure is None:
             unknown = "the recording holds no output of this call"
-            raise self.diverge(
-                model_request.Divergence(what="tool output changed", call=call + 1, tool=name, detail=unknown)
-            )
+            raise self.diverge(Divergence(what="tool output changed", call=call + 1, tool=name, detail=unknown))
         with anyio.move_on_after(_OTHERS_S):
             await self._all_used.wait()  # calls beside this one may still have come to their end
         raise self.end()
@@ -155,7 +149,7 @@ class Recording:
         self.ended = True
         return EndOfRecording()
 
-    def diverge(self, divergence: model_request.Divergence) -> Diverged:
+    def diverge(self, divergence: Divergence) -> Diverged:
         """Keep the first divergence, and return what to raise."""
         self.divergence = self.divergence or divergence
         return Diverged()
@@ -171,7 +165,7 @@ class Recording:
         """Whether a guardrail of a tool's output ended the rollout: nothing holds that output, so nothing trips now."""
         return self.rollout.failure is not None and self.rollout.failure.type == _TRIPPED
 
-    def missing(self) -> model_request.Divergence | None:
+    def missing(self) -> Divergence | None:
         """Return the divergence of a run that ended although there were more recorded calls."""
         unused = self._unused()
         if not unused:
@@ -179,9 +173,7 @@ class Recording:
         first, detail = unused[0], f"{len(unused)} of {counted(len(self.calls), 'recorded model call')} not made"
         agent, step = self._agents.get(first), self._step_before(first)
         change = model_request.diff(model_request.input_items(self._requests[first])[-1:], None)
-        return model_request.Divergence(
-            what="fewer calls", call=first + 1, agent=agent, step=step, detail=detail, diff=change
-        )
+        return Divergence(what="fewer calls", call=first + 1, agent=agent, step=step, detail=detail, diff=change)
 
     def _unused(self) -> list[int]:
         return [i for i in range(len(self.calls)) if i not in self.used]
@@ -226,9 +218,7 @@ class _RecordedDecisions:
         decisions = [step.tool_output for step in self._steps if (step.call_id, step.tool_name) == call]
         if self._asked[call] >= len(decisions):
             detail = "the call needs approval now, and the recording holds no decision on it"
-            raise self._recording.diverge(
-                model_request.Divergence(what="ended otherwise", tool=item.name, detail=detail)
-            )
+            raise self._recording.diverge(Divergence(what="ended otherwise", tool=item.name, detail=detail))
         self._asked[call] += 1  # ids of calls may repeat in a rollout
         return Decision.from_words(decisions[self._asked[call] - 1] or "")
 

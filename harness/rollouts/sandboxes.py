@@ -21,7 +21,7 @@ import anyio
 from agents import Agent, RunConfig
 from agents.run_config import SandboxRunConfig
 from agents.sandbox import LocalSnapshotSpec, Manifest, SandboxAgent
-from agents.sandbox.capabilities import Capability, Memory
+from agents.sandbox.capabilities import Memory
 from agents.sandbox.session import BaseSandboxClient, SandboxSession, SandboxSessionState
 
 from harness.archive.store import Store
@@ -30,7 +30,7 @@ from harness.core.records import Failure, Step
 from harness.core.workspace_files import ChangedFile, FileChange, FileState, changes
 from harness.rollouts import sandbox_watcher
 from harness.rollouts.graph import in_sight
-from harness.rollouts.lifecycle import ProcessGuard, set_within
+from harness.rollouts.lifecycle import WrappedMethod, guard_methods, set_within
 from harness.rollouts.states import PLACE, SANDBOXES, at_usual_place
 from harness.rollouts.workspace_scan import PackedFiles, WorkspaceTooLarge, pack_changes, restore, scan_folder, scan_tar
 
@@ -49,13 +49,10 @@ def unguarded(agent: Agent[Any]) -> dict[str, Any]:
     """Return in what a copy of an agent differs, so that the SDK lets it run beside others of the same object."""
     if not isinstance(agent, SandboxAgent):
         return {}
-    return {"_sandbox_concurrency_guard": None, "capabilities": _that_write_no_memories(agent)}
-
-
-def _that_write_no_memories(agent: SandboxAgent[Any]) -> list[Capability]:
-    """Return an agent's capabilities: the SDK asks a model for memories at a workspace's end, and they end with it."""
+    # the SDK asks a model for memories at a workspace's end, and they end with it: none are made
     kept = [each for each in agent.capabilities if not (isinstance(each, Memory) and each.read is None)]
-    return [each.model_copy(update={"generate": None}) if isinstance(each, Memory) else each for each in kept]
+    without = [each.model_copy(update={"generate": None}) if isinstance(each, Memory) else each for each in kept]
+    return {"_sandbox_concurrency_guard": None, "capabilities": without}
 
 
 class _NoGuard:
@@ -361,22 +358,15 @@ def _captured_first(original: Callable[..., Any]) -> Callable[..., Any]:
     return delete
 
 
-def _install() -> Callable[[], None]:
-    changes: list[tuple[Any, str, Callable[..., Any]]] = [(BaseSandboxClient, "_wrap_session", _noted)]
+def _wrapped_methods() -> list[WrappedMethod]:
+    methods: list[WrappedMethod] = [(BaseSandboxClient, "_wrap_session", _noted)]
     with suppress(UsageError):
-        changes += [(type(_local_client()), "create", _placed), (type(_local_client()), "delete", _captured_first)]
-    before = [(kind, name, getattr(kind, name)) for kind, name, _ in changes]
-    for kind, name, change in changes:
-        setattr(kind, name, change(getattr(kind, name)))
-
-    def undo() -> None:
-        for kind, name, method in before:
-            setattr(kind, name, method)
-
-    return undo
+        local = type(_local_client())
+        methods += [(local, "create", _placed), (local, "delete", _captured_first)]
+    return methods
 
 
-_CLIENTS_GUARD = ProcessGuard(_install)
+_CLIENTS_GUARD = guard_methods(_wrapped_methods)
 
 
 _made: dict[int, Path] = {}

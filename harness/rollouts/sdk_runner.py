@@ -17,7 +17,7 @@ from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_
 from mcp.types import Tool
 
 from harness.rollouts.agent_code import AgentRaised, contained, tasks_contained
-from harness.rollouts.lifecycle import ProcessGuard, set_within
+from harness.rollouts.lifecycle import ProcessGuard, guard_methods, set_within
 from harness.rollouts.prompt_parts import in_place_of
 
 Options = dict[str, Any]
@@ -164,25 +164,6 @@ NoteError = Callable[[BaseException | str], None]
 _KINDS: Sequence[type[MCPServer]] = (MCPServerStdio, MCPServerSse, MCPServerStreamableHttp)
 
 
-def _guard_methods(wrappers: Mapping[str, Callable[[Method], Method]]) -> ProcessGuard:
-
-    def install() -> Callable[[], None]:
-        before = [(kind, name, kind.__dict__.get(name)) for kind in _KINDS for name in wrappers]
-        for kind, name, _ in before:
-            setattr(kind, name, wrappers[name](getattr(kind, name)))
-
-        def undo() -> None:
-            for kind, name, method in before:
-                if method is None:
-                    delattr(kind, name)  # the method was inherited
-                else:
-                    setattr(kind, name, method)
-
-        return undo
-
-    return ProcessGuard(install)
-
-
 _note: ContextVar[NoteError | None] = ContextVar("harness_mcp_errors", default=None)
 
 
@@ -212,7 +193,7 @@ def _noting(original: Method) -> Method:
     return call_tool
 
 
-_CALLS_GUARD = _guard_methods({"call_tool": _noting})
+_CALLS_GUARD = guard_methods(lambda: [(kind, "call_tool", _noting) for kind in _KINDS])
 
 
 class RecordedServers:
@@ -255,4 +236,5 @@ def _replayed(original: Method) -> Method:
     return method
 
 
-_REPLAY_GUARD = _guard_methods(dict.fromkeys(("connect", "cleanup", "list_tools"), _replayed))
+_REPLAYED = "connect", "cleanup", "list_tools"
+_REPLAY_GUARD = guard_methods(lambda: [(kind, name, _replayed) for kind in _KINDS for name in _REPLAYED])
