@@ -38,24 +38,21 @@ _EXAMPLE = "expected something like http://localhost:8000/v1"
 def checked_base_url(url: str, flag: str) -> str:
     """Return an address without spaces around it and slashes at its end. Raises UsageError, which names `flag`."""
     url = url.strip()
-    if fault := _fault(url):
+    fault: str | None = f"is not an http(s) address; {_EXAMPLE}"
+    if len(url) > _LONGEST:
+        fault = f"is not an http(s) address: it has {len(url):,} characters; {_EXAMPLE}"
+    elif "\\" in url or any(character.isspace() or not character.isprintable() for character in url):
+        fault = f"is not an http(s) address: it holds a space, a backslash or an unseen character; {_EXAMPLE}"
+    else:
+        with suppress(ValueError, httpx2.InvalidURL):  # half a bracket, or a port that is no number
+            parts, called = urlsplit(url), httpx2.URL(url)
+            if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+                fault = _fault_of_host(url, parts, parts.hostname, called)
+    if fault:
         secret = any(character in url for character in "@?#%")
         shown = "" if secret or len(url) > _LONGEST_SHOWN else repr(url)
         raise UsageError(f"{joined(flag, shown)} {fault}")
     return url.rstrip("/")
-
-
-def _fault(url: str) -> str | None:
-    if len(url) > _LONGEST:
-        return f"is not an http(s) address: it has {len(url):,} characters; {_EXAMPLE}"
-    if "\\" in url or any(character.isspace() or not character.isprintable() for character in url):
-        return f"is not an http(s) address: it holds a space, a backslash or an unseen character; {_EXAMPLE}"
-    fault: str | None = f"is not an http(s) address; {_EXAMPLE}"
-    with suppress(ValueError, httpx2.InvalidURL):  # half a bracket, or a port that is no number
-        parts, called = urlsplit(url), httpx2.URL(url)
-        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
-            fault = _fault_of_host(url, parts, parts.hostname, called)
-    return fault
 
 
 def _fault_of_host(url: str, parts: SplitResult, host: str, called: httpx2.URL) -> str | None:

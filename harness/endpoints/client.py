@@ -4,21 +4,24 @@ Before each call the openai client looks at every part of every message and tool
 another name on the wire. There is none among them, and the search takes a fifth of the CPU that a rollout takes.
 """
 
+import gc
+import json
 import ssl
-from collections.abc import Awaitable, Callable
-from functools import cache, cached_property, wraps
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache, cached_property, partial, wraps
+from typing import Any, cast
 
 import anyio
 import httpx2
 import openai
 from openai._models import FinalRequestOptions
+from pydantic_core import from_json, to_json
 
 from harness.core.turns import UNDER_WAY, my_turn
 from harness.endpoints.address import Endpoint
 from harness.endpoints.credentials import only_to_origin
-from harness.endpoints.pooled_client import PooledClient
-from harness.endpoints.reply_tokens import ReplyTokens
+from harness.endpoints.reply_body import checked_reply, for_sdk, model_reply
+from harness.endpoints.reply_tokens import ReplyTokens, read_body
 
 _READ_BY_THE_MODEL = ("messages", "input", "tools")
 
@@ -95,6 +98,114 @@ def _plain(create: Callable[..., Any]) -> Callable[..., Any]:
     return plain
 
 
+class PooledClient(openai.DefaultAsyncHttpxClient):
+    """Sends each request through a pool that has none under way; all pools share the options and the cookies.
+
+    A pool looks at each of its connections whenever a request begins or ends, whether it is free and still alive. With
+    256 requests in flight on one pool that takes a fifth of the CPU of a call, with 16 still a twentieth. The openai
+    client's own pool also closes all free connections but 100, so that most calls would begin with a new one.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._options = options
+        self._pools: list[httpx2.AsyncClient] = []
+        self._free: list[httpx2.AsyncClient] = []
+        """The pool that was used last comes first: its connection is the least likely to be closed by now."""
+
+    async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
+        """Send a request."""
+        if self._free:
+            pool = self._free.pop()
+        else:
+            pool = openai.DefaultAsyncHttpxClient(**self._options)
+            self._pools.append(pool)
+        try:
+            response = await pool.send(request, **more)
+        finally:
+            self._free.append(pool)
+        for answer in (*response.history, response):
+            self.cookies.extract_cookies(answer)
+        return response
+
+    async def aclose(self) -> None:
+        """Close all connections, and let the pools go: the client of a call that was cut off is in a cycle."""
+        pools, self._pools, self._free = self._pools, [], []
+        for pool in pools:
+            await pool.aclose()
+        await super().aclose()
+
+
+_OF_THE_BODY = {"content-length", "content-encoding", "transfer-encoding"}
+_DATA = b"data:"
+
+
+class TokenClient(PooledClient):
+    """Gives the tokens of each reply to what `collector` returns while the call is made; None: to nobody."""
+
+    def __init__(self, collector: Callable[[], ReplyTokens | None], **options: Any) -> None:
+        super().__init__(**options)
+        self._collector = collector
+
+    async def send(self, request: Any, *, stream: bool = False, **more: Any) -> httpx2.Response:
+        """Send a request. A reply comes without what was taken out of it."""
+        response = await super().send(request, stream=stream, **more)
+        tokens = self._collector()
+        kind = response.headers.get("content-type", "")
+        if tokens is None or response.is_error:
+            return response
+        if stream and "event-stream" in kind:
+            return _with(response, stream=_Stripped(response, tokens))
+        response.headers["content-type"] = "application/json"  # which some servers do not call it
+        content = await response.aread()
+        kept = tokens.keep_logprobs  # else they are taken out, and nobody minds what else they are
+        body: Any = read_body(content, logprobs=not kept)
+        make, source = (model_reply, content) if body is None else (checked_reply, body)
+        was_enabled = gc.isenabled()
+        gc.disable()  # a reply of a thousand logprobs is a thousand objects, and has no cycles
+        try:
+            reply = make(source, request, logprobs=kept)
+        finally:
+            if was_enabled:
+                gc.enable()
+        tokens.take(reply)
+        tokens.on_body(reply)
+        return _with(response, content=json.dumps(for_sdk(reply)).encode())
+
+
+def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+    of_both: dict[str, Any] = {name: getattr(response, name) for name in ("request", "extensions", "history")}
+    return httpx2.Response(response.status_code, headers=headers, **of_both, **body)
+
+
+class _Stripped(httpx2.AsyncByteStream):
+    """The events of a stream, line by line, without the tokens in them."""
+
+    def __init__(self, response: httpx2.Response, tokens: ReplyTokens) -> None:
+        self._response, self._tokens = response, tokens
+        self.aclose = response.aclose
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = b""
+        async for part in self._response.aiter_bytes():
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                yield self._without_tokens(line + b"\n")
+        if rest:
+            yield self._without_tokens(rest)
+
+    def _without_tokens(self, line: bytes) -> bytes:
+        try:
+            chunk: Any = from_json(line.removeprefix(_DATA).strip()) if line.startswith(_DATA) else None
+        except ValueError:  # [DONE], or an event that goes over several lines
+            return line
+        if not isinstance(chunk, dict):
+            return line
+        self._tokens.take(cast("dict[str, Any]", chunk))
+        return b"data: " + to_json(chunk) + b"\n"
+
+
 _NOBODYS: Any = {name: openai.Omit() for name in ("OpenAI-Organization", "OpenAI-Project")}
 """Leaves out what the client takes from OPENAI_ORG_ID and OPENAI_PROJECT_ID."""
 
@@ -121,19 +232,14 @@ def openai_client(
     on_replies = [wait, on_response] if on_response else [wait]
     hooks: dict[str, Any] = {"request": [only_to_origin(endpoint.url)], "response": on_replies}
     verify = _context(endpoint.certificates.file, endpoint.certificates.folder)
-    if collector is None:
-        client = PooledClient(verify=verify, event_hooks=hooks)
-    else:
-        from harness.endpoints.reply_tokens import TokenClient  # noqa: PLC0415 - a class that most runs do not need
-
-        client = TokenClient(collector, verify=verify, event_hooks=hooks)
+    own = PooledClient if collector is None else partial(TokenClient, collector)
     return PlainClient(
         base_url=endpoint.url,
         api_key=endpoint.key.get_secret_value(),
         max_retries=0,
         default_headers=None if endpoint.named else _NOBODYS,
         timeout=openai.NOT_GIVEN if timeout_s is None else timeout_s,
-        http_client=client,
+        http_client=own(verify=verify, event_hooks=hooks),
     )
 
 

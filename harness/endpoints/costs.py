@@ -232,7 +232,11 @@ class Ceiling:
 
     async def begin(self, kind: Purchase) -> bool:
         """Return whether a purchase may begin; waits while that depends on purchases under way."""
-        while self._usd is not None and not self.stopped and not self._fits(kind, self._usd):
+        while self._usd is not None and not self.stopped:
+            under_way = sum(n * self._dearest.get(k, 0.0) for k, n in self._under_way.items())
+            price = self._dearest.get(kind)
+            if self.spent + under_way + (price or 0.0) <= self._usd and (price is not None or self.spent < self._usd):
+                break
             if any(self._under_way.values()):
                 await self._ended.wait()
                 continue
@@ -274,8 +278,3 @@ class Ceiling:
             self._seen.add(kind)
         self._ended.set()
         self._ended = anyio.Event()
-
-    def _fits(self, kind: Purchase, usd: float) -> bool:
-        under_way = sum(n * self._dearest.get(k, 0.0) for k, n in self._under_way.items())
-        price = self._dearest.get(kind)
-        return self.spent + under_way + (price or 0.0) <= usd and (price is not None or self.spent < usd)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, cast
 
 import anyio
 import httpx2
@@ -17,6 +16,7 @@ from pydantic_core import from_json
 
 from harness.core.errors import did_you_mean
 from harness.endpoints.client import PlainClient
+from harness.endpoints.reply_body import as_list, as_object
 
 LIST_PATIENCE_S = 5.0
 """For so long a list is waited for."""
@@ -78,22 +78,14 @@ async def read_list(response: httpx2.Response) -> ModelList | None:
         if len(body) > _MOST_BYTES:
             return None
     try:
-        told: Any = from_json(bytes(body))
+        listed = as_object(from_json(bytes(body))).get("data")
     except ValueError:
         return None
-    entries: Any = cast("dict[Any, Any]", told).get("data") if isinstance(told, dict) else None
-    if not isinstance(entries, list):
-        return None
-    models = dict(filter(None, map(_entry, cast("list[Any]", entries)[:_MOST_MODELS])))
-    return ModelList(models) if models or not entries else None
-
-
-def _entry(entry: Any) -> tuple[str, date | None] | None:
-    """Return a model's name and the day of its shutdown; None for what no name of a model can be."""
-    told: Mapping[Any, Any] = cast("dict[Any, Any]", entry) if isinstance(entry, dict) else {}
-    name, day = told.get("id"), told.get("shutdown_date")
-    if not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()):
-        return None
-    with suppress(ValueError):  # no day of the calendar
-        return name, date.fromisoformat(day) if isinstance(day, str) and _DATE.fullmatch(day) else None
-    return name, None
+    models = dict[str, date | None]()
+    for entry in map(as_object, as_list(listed)[:_MOST_MODELS]):
+        name, day = entry.get("id"), entry.get("shutdown_date")
+        if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable():
+            models[name] = None
+            with suppress(ValueError):  # no day of the calendar
+                models[name] = date.fromisoformat(day) if isinstance(day, str) and _DATE.fullmatch(day) else None
+    return ModelList(models) if models or listed == [] else None

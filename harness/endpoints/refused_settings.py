@@ -73,32 +73,28 @@ def without(settings: ModelSettings, names: Collection[str]) -> ModelSettings:
     fields = {"temperature": "temperature", "top_p": "top_p", "stream_options": "include_usage"}
     changes: dict[str, Any] = {field: None for name, field in fields.items() if name in names}
     if "seed" in names and seed_in(settings) is not None:
-        changes["extra_body"] = {k: v for k, v in _extra_body(settings).items() if k != "seed"} or None
+        changes["extra_body"] = {k: v for k, v in extra_body(settings).items() if k != "seed"} or None
     return dataclasses.replace(settings, **changes) if changes else settings
 
 
 def seed_in(settings: ModelSettings) -> int | None:
     """Return the seed that settings carry in the request's extra body."""
-    return _extra_body(settings).get("seed")
+    return extra_body(settings).get("seed")
 
 
 def sampling_in(settings: ModelSettings) -> tuple[float | None, float | None]:
     """Return the temperature and top_p of a request; those in its extra body win, as they do on the wire."""
-    body = {name: value for name, value in _extra_body(settings).items() if isinstance(value, int | float)}
+    body = {name: value for name, value in extra_body(settings).items() if isinstance(value, int | float)}
     return body.get("temperature", settings.temperature), body.get("top_p", settings.top_p)
 
 
 def with_seed(settings: ModelSettings, seed: int | None) -> ModelSettings:
     """Return settings that carry a seed beside whatever else the agent puts into its requests' extra body."""
-    return settings if seed is None else with_body(settings, {**_extra_body(settings), "seed": seed})
+    return settings if seed is None else with_changes(settings, extra_body={**extra_body(settings), "seed": seed})
 
 
-def with_body(settings: ModelSettings, body: dict[str, Any]) -> ModelSettings:
-    """Return settings with another extra body of their requests."""
-    return _with(settings, extra_body=body)
-
-
-def _with(settings: ModelSettings, **changes: Any) -> ModelSettings:
+def with_changes(settings: ModelSettings, **changes: Any) -> ModelSettings:
+    """Return settings of which some are others."""
     # Not dataclasses.replace(), which validates all the settings anew, nor copy(), which goes the way of pickling.
     changed = object.__new__(type(settings))
     changed.__dict__.update(settings.__dict__, **changes)
@@ -113,7 +109,8 @@ def leaves_reasoning(settings: ModelSettings) -> bool:
     return settings.reasoning is not None and not settings.reasoning.model_fields_set
 
 
-def _extra_body(settings: ModelSettings) -> dict[str, Any]:
+def extra_body(settings: ModelSettings) -> dict[str, Any]:
+    """Return what settings put into the body of each request beside the SDK's own members."""
     return cast("dict[str, Any]", settings.extra_body or {})
 
 
@@ -149,7 +146,7 @@ class RefusedSettings:
         refused = self.of(model)
         if leaves_reasoning(settings):
             off = Reasoning(effort="none") if "reasoning" in refused and "temperature" not in refused else None
-            settings = _with(settings, reasoning=off)
+            settings = with_changes(settings, reasoning=off)
         return without(within(settings, self._limits.get(model, {})), refused)
 
     def learn_from_call(

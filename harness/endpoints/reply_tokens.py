@@ -14,24 +14,20 @@ vLLM and newer SGLang answer `return_token_ids`, older SGLang `return_prompt_tok
 Only what looks as servers write it is cut. All else stays in the body and is read with it.
 """
 
-import gc
-import json
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
-import httpx2
 import openai
 from agents import ModelSettings
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from harness.core.errors import Refused, option
 from harness.core.sampled_tokens import SampledTokens, TokenPolicy
-from harness.endpoints.pooled_client import PooledClient
-from harness.endpoints.refused_settings import with_body
-from harness.endpoints.reply_body import as_list, as_object, checked_reply, error_text, for_sdk, model_reply
+from harness.endpoints.refused_settings import extra_body, with_changes
+from harness.endpoints.reply_body import as_list, as_object, error_text
 
 _FIELDS = ("logprobs", "return_token_ids", "return_prompt_token_ids", "return_meta_info")
 ASKED: Mapping[str, bool] = dict.fromkeys(_FIELDS, True)
@@ -111,20 +107,17 @@ class TokenRequests:
 
 def asking_for(settings: ModelSettings, fields: Mapping[str, bool]) -> ModelSettings:
     """Return settings that put `fields` into the request's body, beside what is there and wins."""
-    return with_body(settings, {**fields, **cast("dict[str, Any]", settings.extra_body or {})}) if fields else settings
+    return with_changes(settings, extra_body={**fields, **extra_body(settings)}) if fields else settings
 
 
 def asks_for_logprobs(settings: ModelSettings) -> bool:
     """Return whether the agent's own settings ask for logprobs, which then stay in the reply."""
-    more = {**(settings.extra_args or {}), **cast("dict[str, Any]", settings.extra_body or {})}
-    return settings.top_logprobs is not None or "logprobs" in more
+    return settings.top_logprobs is not None or "logprobs" in {**(settings.extra_args or {}), **extra_body(settings)}
 
 
 def asks_for_tokens(settings: ModelSettings) -> bool:
     """Return whether settings ask for token ids."""
-    return not {"return_token_ids", "return_input_ids_in_sglext"}.isdisjoint(
-        cast("dict[str, Any]", settings.extra_body or {})
-    )
+    return not {"return_token_ids", "return_input_ids_in_sglext"}.isdisjoint(extra_body(settings))
 
 
 _Cut = tuple[Any, bytes]
@@ -280,73 +273,3 @@ def _are_ids(listed: list[Any]) -> bool:
     if isinstance(listed, TokenIds) or not listed:
         return True
     return set(map(type, listed)) == {int} and min(listed) >= 0 and max(listed) < ID_LIMIT
-
-
-_OF_THE_BODY = {"content-length", "content-encoding", "transfer-encoding"}
-_DATA = b"data:"
-
-
-class TokenClient(PooledClient):
-    """Gives the tokens of each reply to what `collector` returns while the call is made; None: to nobody."""
-
-    def __init__(self, collector: Callable[[], ReplyTokens | None], **options: Any) -> None:
-        super().__init__(**options)
-        self._collector = collector
-
-    async def send(self, request: Any, *, stream: bool = False, **more: Any) -> httpx2.Response:
-        """Send a request. A reply comes without what was taken out of it."""
-        response = await super().send(request, stream=stream, **more)
-        tokens = self._collector()
-        kind = response.headers.get("content-type", "")
-        if tokens is None or response.is_error:
-            return response
-        if stream and "event-stream" in kind:
-            return _with(response, stream=_Stripped(response, tokens))
-        response.headers["content-type"] = "application/json"  # which some servers do not call it
-        content = await response.aread()
-        kept = tokens.keep_logprobs  # else they are taken out, and nobody minds what else they are
-        body: Any = read_body(content, logprobs=not kept)
-        make, source = (model_reply, content) if body is None else (checked_reply, body)
-        was_enabled = gc.isenabled()
-        gc.disable()  # a reply of a thousand logprobs is a thousand objects, and has no cycles
-        try:
-            reply = make(source, request, logprobs=kept)
-        finally:
-            if was_enabled:
-                gc.enable()
-        tokens.take(reply)
-        tokens.on_body(reply)
-        return _with(response, content=json.dumps(for_sdk(reply)).encode())
-
-
-def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
-    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
-    of_both: dict[str, Any] = {name: getattr(response, name) for name in ("request", "extensions", "history")}
-    return httpx2.Response(response.status_code, headers=headers, **of_both, **body)
-
-
-class _Stripped(httpx2.AsyncByteStream):
-    """The events of a stream, line by line, without the tokens in them."""
-
-    def __init__(self, response: httpx2.Response, tokens: ReplyTokens) -> None:
-        self._response, self._tokens = response, tokens
-        self.aclose = response.aclose
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        rest = b""
-        async for part in self._response.aiter_bytes():
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                yield self._without_tokens(line + b"\n")
-        if rest:
-            yield self._without_tokens(rest)
-
-    def _without_tokens(self, line: bytes) -> bytes:
-        try:
-            chunk: Any = from_json(line.removeprefix(_DATA).strip()) if line.startswith(_DATA) else None
-        except ValueError:  # [DONE], or an event that goes over several lines
-            return line
-        if not isinstance(chunk, dict):
-            return line
-        self._tokens.take(cast("dict[str, Any]", chunk))
-        return b"data: " + to_json(chunk) + b"\n"

@@ -52,7 +52,8 @@ def _member(value: Any, name: str) -> Any:
 
 def _searches(reply: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
     """Return the web searches behind a chat reply, and whether there may be more: citations tell that there was one."""
-    told = _count(_mapping(_mapping(reply.get("usage")).get("server_tool_use")), "web_search_requests")
+    of_server = _mapping(_mapping(reply.get("usage")).get("server_tool_use"))
+    told = _believed(_whole(of_server.get("web_search_requests")))
     if told is not None:
         return {"web_search": told} if told else {}, False
     choices = reply["choices"]
@@ -86,10 +87,6 @@ def _usage(counts: object) -> tuple[Usage, bool]:
 
 def _details(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return _mapping(counts.get(f"{name}_details"))
-
-
-def _count(counts: Mapping[str, Any], name: str) -> int | None:
-    return _believed(_whole(counts.get(name)))
 
 
 def _whole(count: object) -> int | None:

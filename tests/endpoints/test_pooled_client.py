@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-from harness.endpoints.pooled_client import PooledClient
+from harness.endpoints.client import PooledClient
 
 AT_A_TIME = 128
 """More than the 100 free connections that the openai client would keep."""
