@@ -165,7 +165,9 @@ class PolicyGroups:
             self._is_waited_for = True
             try:
                 while True:
-                    self._note_version()
+                    if (version := self._version.check()) != self._at:
+                        self._at, self._taken = version, 0
+                    self._wake()
                     if self._ready:
                         if group := self._handed(self._ready.popleft()):
                             return group
@@ -173,7 +175,7 @@ class PolicyGroups:
                         self._task.result()
                         raise StopAsyncIteration
                     else:
-                        await self._wait()
+                        await self._changed.wait()
             except ExceptionGroup as errors:
                 raise first_error(errors) from None
             finally:
@@ -199,12 +201,11 @@ class PolicyGroups:
 
     async def room(self) -> None:
         """Wait until another group may begin: the trainer has to take it while it is fresh enough."""
-        while not (self._room() or (self._is_waited_for and not self._open)):
-            await self._wait()
+        while self._open or not self._is_waited_for:
+            if self._open + (0 if self._version.is_fixed else self._taken) < self._rules.ahead:
+                break
+            await self._changed.wait()
         self._open += 1
-
-    def _room(self) -> bool:
-        return self._open + (0 if self._version.is_fixed else self._taken) < self._rules.ahead
 
     async def take(self, group: Group, ranking: OpenRanking) -> None:
         """Judge a group, and wait until the trainer has taken it; or skip it. Raises what is to end the run."""
@@ -287,17 +288,9 @@ class PolicyGroups:
             reasons = ", ".join(f"{times} x {reason}" for reason, times in self.skipped.most_common())
             raise NothingRankable(f"{self._in_a_row} groups one after another teach nothing: {reasons}")
 
-    def _note_version(self) -> None:
-        if (version := self._version.check()) != self._at:
-            self._at, self._taken = version, 0
-        self._wake()
-
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-    async def _wait(self) -> None:
-        await self._changed.wait()
 
 
 @door_at_once

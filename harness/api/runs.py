@@ -30,12 +30,7 @@ from harness.pipeline.merging import merge_runs
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import Quote, quote_rescoring
 from harness.pipeline.resolve import check_approved
-from harness.pipeline.runs import (
-    RunResult,
-    rescore_run,
-    resume_run,
-    run_queries,
-)
+from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, replay_run, validate_parts
 from harness.pipeline.waiting import refuse_idle_wait, refuse_idle_wait_for, stay_until_judged
@@ -360,8 +355,7 @@ def merge(
         run_env.progress.note(note)
     made = Run(merged.path)
     if merged.rankings:
-        with RunReader(merged.path) as reader:
-            write_page(reader, reader.ranking(), made.page)
+        made.write_page()
     return made
 
 

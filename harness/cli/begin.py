@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.archive.run_info import find_archived, find_run
+from harness.archive.run_info import find_archived, find_run, list_archived
 from harness.archive.run_state import find_missing_work, last_unfinished
 from harness.cli.archived_run import open_comparison_folder, open_folder, refuse_parts_of_runs, runs_folder
 from harness.cli.compare_options import GateAsked, ImproveAsked, SidesAsked
 from harness.cli.look_options import ComparisonFiles
 from harness.cli.output import Caller, say, while_loading
-from harness.cli.show import say_finished, say_nothing_unfinished
+from harness.cli.show import say_finished
 from harness.core.errors import ExitCode, on_a_line, option, quoted
 from harness.core.fork_rules import ForkRules
 from harness.core.settings_sources import load, merge_sources
@@ -69,7 +69,9 @@ def begin_resume(
         find_archived(run, parent) if run else last_unfinished(parent, lambda exc: say(f"passed over: {exc}", err=True))
     )
     if archived is None:
-        return say_nothing_unfinished(parent, caller)
+        here = "every run is finished" if list_archived(parent) else f"there is no run in {on_a_line(parent)}/ yet"
+        say(f"nothing to do: {here}", err=caller.as_json)
+        return ExitCode.DONE
     folder = archived.folder
     of_runs = {option("retry_failed"): retry_failed, option("accept_changed_agent"): accept_changed_agent}
     if archived.kind == "improvement":

@@ -3,19 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from harness.archive.batch_log import with_provider
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.run_info import find_archived, list_archived
+from harness.archive.run_info import find_archived
 from harness.archive.typed_records import RankingHead
 from harness.cli.archived_run import find_query, open_archived, refuse_parts_of_runs, runs_folder
 from harness.cli.console import print_lines, stderr, stdout
 from harness.cli.look_options import ShownPart
 from harness.cli.output import Caller, print_json, say
-from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted, on_a_line
+from harness.core.errors import ArchiveDamaged, ExitCode, UsageError, call, counted
 from harness.core.records import Query, Rollout
 from harness.judging.transcript_form import recorded_form
 from harness.report.summary.pair_table import pair_table
@@ -253,11 +252,4 @@ def say_finished(reader: RunReader, caller: Caller) -> ExitCode:
         say(f"nothing to do: run {reader.info.id} was stopped before its first query, and cost nothing")
     else:
         say(f"nothing to do: run {reader.info.id} is finished")
-    return ExitCode.DONE
-
-
-def say_nothing_unfinished(runs_dir: Path, caller: Caller) -> ExitCode:
-    """Say that no run in a folder is left to resume."""
-    here = "every run is finished" if list_archived(runs_dir) else f"there is no run in {on_a_line(runs_dir)}/ yet"
-    say(f"nothing to do: {here}", err=caller.as_json)
     return ExitCode.DONE

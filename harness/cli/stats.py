@@ -122,7 +122,7 @@ def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDis
         **({"citations": asdict(cited)} if (cited := citation_figures(ranking.groups, reader.verdict)) else {}),
         **({"evidence": asdict(_evidence(reader, ranking))} if _has_evidence(ranking) else {}),
         **({"diversity": asdict(diversity(ranked_groups(reader, ranking)))} if _varies(reader) else {}),
-        **(_embedded_json(embedded) if embedded else {}),
+        **({"embedded": _embedded_json(embedded)} if embedded else {}),
         "jury": voices and {"shares": voices.shares, "shared": voices.shared},
     }
 
@@ -165,20 +165,15 @@ def _more_words(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDista
     if _varies(reader):
         yield from diversity_words(diversity(ranked_groups(reader, ranking)))
     if embedded:
-        yield from _embedded_words(embedded)
+        meaning = f"one less the cosine of two answers of a query, by {embedded.model}"
+        paid = f"{counted(embedded.tokens, 'token')}, {money(embedded.cost)}"
+        value = number_interval(embedded.distance) if embedded.distance else "no query has two answers"
+        yield QualityFigure("embedded", "Distance of meanings", value, f"{meaning}; {paid}")
 
 
 def _embedded_json(embedded: EmbeddedDistance) -> dict[str, Any]:
-    distance = figure_record(embedded.distance)
     paid = {"tokens": embedded.tokens, **embedded.cost.named("usd")}
-    return {"embedded": {"model": embedded.model, "distance": distance, **paid}}
-
-
-def _embedded_words(embedded: EmbeddedDistance) -> Iterator[QualityFigure]:
-    meaning = f"one less the cosine of two answers of a query, by {embedded.model}"
-    paid = f"{counted(embedded.tokens, 'token')}, {money(embedded.cost)}"
-    value = number_interval(embedded.distance) if embedded.distance else "no query has two answers"
-    yield QualityFigure("embedded", "Distance of meanings", value, f"{meaning}; {paid}")
+    return {"model": embedded.model, "distance": figure_record(embedded.distance), **paid}
 
 
 def _has_evidence(ranking: RankingFile) -> bool:

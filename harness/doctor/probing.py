@@ -240,10 +240,13 @@ async def judge_probes(plan: ProbePlan, run_env: RunEnvironment) -> ProbeOutcome
 
                 async def ask(numbered: tuple[int, Probe]) -> None:
                     number, probe = numbered
-                    verdicts = await _both_orders(judge, ledger, probe, plan.groups[probe.of.query], rules)
-                    if all(isinstance(verdict, Judged) for verdict in verdicts):
-                        leads[number] = ProbeResult(probe.differences, _lead(verdicts))
-                        keys.extend(verdict.key for verdict in verdicts)
+                    match await _both_orders(judge, ledger, probe, plan.groups[probe.of.query], rules):
+                        case [Judged() as one, Judged() as other]:  # what the first text got more, the mean of both
+                            lead = (one.a.combined - one.b.combined + other.b.combined - other.a.combined) / 2
+                            leads[number] = ProbeResult(probe.differences, lead)
+                            keys.extend((one.key, other.key))
+                        case _:
+                            pass
 
                 await for_each(enumerate(plan.probes), ask, settings.judge_concurrency)
         failed = [verdict for verdict in ledger.bought.values() if isinstance(verdict, Unjudged)]
@@ -272,9 +275,3 @@ async def _both_orders(
     texts = [rules.form(trajectory, group.query.reference) for trajectory in probed]
     task = brief_task(group, rules)
     return [await judge.get(ledger, task, *shown) for shown in (texts, texts[::-1])]
-
-
-def _lead(verdicts: list[Any]) -> float:
-    """Return what the first text got more than the second, the mean over both orders."""
-    in_order, turned = verdicts
-    return (in_order.a.combined - in_order.b.combined + turned.b.combined - turned.a.combined) / 2

@@ -1,7 +1,7 @@
 """Pairs of whole records: those whose defect no transcript shows, and two rollouts of a run."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
@@ -79,16 +79,11 @@ def planted_pairs() -> list[RecordedPair]:
 
 def _record(query: str, answer: str, line: str, files: Sequence[tuple[str, str]]) -> Trajectory:
     """Return a record whose tool gave so much that a transcript leaves its middle out, where `line` stands."""
-    lines = list(islice(_filler(), 600))
+    lines = [f"{who} {did}." for who, did in islice(zip(cycle(_WHO), cycle(_DID), strict=False), 600)]
     output = "\n".join([*lines[:300], line, *lines[300:]])
     step = Step(kind="tool", tool_name="look_up", tool_input=json.dumps({"text": query}), tool_output=output)
     made = tuple(ChangedFile(path=n, change="added", size=len(t), blob=blob_name(t)) for n, t in files)
     return Trajectory(query=query, path=(step,), answer=answer, files=made)
-
-
-def _filler() -> Iterator[str]:
-    for who, did in zip(cycle(_WHO), cycle(_DID), strict=False):
-        yield f"{who} {did}."
 
 
 def read_any_pairs(path: Path, runs_dir: Path) -> list[AnyPair]:

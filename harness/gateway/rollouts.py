@@ -34,7 +34,13 @@ class RolloutKeeper:
 
         Sessions with one `group`, else those with one query text, are rollouts of one query.
         """
-        query = query_from(closing.query, id=closing.group) if closing else query_from(_first_asked(session))
+        if closing:
+            query = query_from(closing.query, id=closing.group)
+        else:  # what the first call asked: the user's first message, as far as it says anything
+            items = input_items(session.calls[0].request)
+            asked = next((i for i in items if isinstance(i, str) or as_object(i).get("role") == "user"), "")
+            text = asked if isinstance(asked, str) else items_text([asked])
+            query = query_from(text if text.strip() else f"(session {session.name} told no query)")
         index = self.next_index.get(query.id, 0)
         rollout = self.make(session, query, index, closing, self.store)
         self.next_index[query.id] = index + 1
@@ -88,14 +94,6 @@ class RolloutKeeper:
             tool_names=tuple(tool["name"] for tool in first.request["tools"]),
             given_reward=closing.reward if closing else None,
         )
-
-
-def _first_asked(session: Session) -> str:
-    """Return what the first call asked: the user's first message, as far as it says anything."""
-    items = input_items(session.calls[0].request)
-    asked = next((item for item in items if isinstance(item, str) or as_object(item).get("role") == "user"), "")
-    text = asked if isinstance(asked, str) else items_text([asked])
-    return text if text.strip() else f"(session {session.name} told no query)"
 
 
 def _failure(session: Session, closing: Closing | None) -> Failure | None:

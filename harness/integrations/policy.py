@@ -143,7 +143,10 @@ class Siblings:
         if len(members) == self._size:
             del self._groups[key]
             try:
-                rewards.set_result(await self._judged(members))
+                there = [each for each in members if isinstance(each, Group)]
+                judged = await self.judge.judge([as_one_group(there)] if there else [])
+                given = iter(judged[0].rewards or () if judged else ())
+                rewards.set_result([next(given, None) if isinstance(each, Group) else None for each in members])
             except Exception as exc:  # noqa: BLE001 - the siblings wait for it
                 rewards.set_exception(exc)
         try:
@@ -151,9 +154,3 @@ class Siblings:
         except TimeoutError:
             self._groups.pop(key, None)
             return None
-
-    async def _judged(self, members: Sequence[Group | str]) -> list[float | None]:
-        there = [member for member in members if isinstance(member, Group)]
-        judged = await self.judge.judge([as_one_group(there)] if there else [])
-        rewards = iter(judged[0].rewards or () if judged else ())
-        return [next(rewards, None) if isinstance(member, Group) else None for member in members]

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.errors import NothingRankable, UsageError
 from harness.core.records import Group
-from harness.integrations.group_judge import Chat, GroupJudge, JudgedGroup, chat_of, figures_of
+from harness.integrations.group_judge import Chat, GroupJudge, chat_of, figures_of
 from harness.integrations.policy import as_one_group
 from harness.integrations.ranks import Ranks
 
@@ -77,12 +77,12 @@ class TournamentReward:
         figures |= figures_of(judged)
         if "judge/usd" in figures:
             figures["judge/usd_total"] = self.judge.spent
-        outcomes = iter(judged)
-        places: list[_Place] = []
-        for group, present in zip(groups, there, strict=True):
-            told = iter(_places_of(next(outcomes)) if present else ())
-            places += [(None, member) if isinstance(member, str) else next(told) for member in group]
-        return places
+        told = (  # by group of whom any member was judged, by member
+            place
+            for each in judged
+            for place in zip(each.rewards or (None,) * len(each.explanations), each.explanations, strict=True)
+        )
+        return [(None, member) if isinstance(member, str) else next(told) for member in members]
 
 
 def _completed(prompt: Any, completion: Any) -> Chat | str:
@@ -105,11 +105,6 @@ def _as_one(group: Sequence[Chat | Group]) -> Sequence[Chat] | Group:
     """Return chats as they are, and the rollouts of one query as its group."""
     rollouts = [one for one in group if isinstance(one, Group)]
     return as_one_group(rollouts) if rollouts else [chat for chat in group if not isinstance(chat, Group)]
-
-
-def _places_of(judged: JudgedGroup) -> list[_Place]:
-    rewards = judged.rewards or (None,) * len(judged.explanations)
-    return list(zip(rewards, judged.explanations, strict=True))
 
 
 def _check_version() -> None:
