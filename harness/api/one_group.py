@@ -144,10 +144,8 @@ async def rank(
     judging: JudgingPlan | Judge
     if judge is None or isinstance(judge, str):  # the model named, else the one that the group was rolled out on
         models = [model for rollout in group.rollouts for model in rollout.effective.models]
-        named, credentials = (
-            replace(chosen, judge_model=judge or chosen.judge_model),
-            named_credentials(chosen, run_env),
-        )
+        named = replace(chosen, judge_model=judge or chosen.judge_model)
+        credentials = named_credentials(chosen, run_env)
         asked, offline = next(iter(models), None), OFFLINE_MODEL in models
         spec, judges = await named_judge(named, credentials, agents, asked, offline=offline)
         rubric = load_named_rubric(chosen)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from harness.core.errors import CeilingReached, JudgeFailed, Refused, UsageError, on_a_line, quoted
 from harness.core.records import Failure
+from harness.endpoints.pace import duration_s
 
 _T = TypeVar("_T")
 
@@ -17,8 +18,7 @@ OUTAGE = "wait 5m, then skip, then stop after 30m"
 """The usual rule."""
 JUDGE_BUSY_S = 5.0
 """A judge that answers with 429 alone, and names no time, is out after so long: other faults take as long to retry."""
-_LENGTH = r"(\d+(?:\.\d+)?)(ms|s|m|h)"
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LENGTH = r"(\d+(?:\.\d+)?(?:ms|s|m|h))"
 _RULE = re.compile(rf"(?:wait {_LENGTH})?(?:(?:^|, then )(skip))?(?:(?:^|, then )(stop)(?: after {_LENGTH})?)?")
 _OF_ONE_REQUEST = {"content_filter", "context_length", "output", "refusal", "truncated"}
 """Kinds of failures that say nothing of whether other requests are answered."""
@@ -40,9 +40,11 @@ class OutageRule:
         found = _RULE.fullmatch(text) if isinstance(text, str) and text else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if found is None:
             raise UsageError(f"outage={quoted(text)}: give a rule such as '{OUTAGE}'; each of its parts may be missing")
-        waits, unit, skips, stops, until, until_unit = found.groups()
-        wait_s = float(waits) * _SECONDS[unit] if waits else 0.0
-        stop_s = float(until) * _SECONDS[until_unit] if until else (math.inf if skips or not stops else wait_s)
+        waits, skips, stops, until = found.groups()
+        wait_s = duration_s(waits or "") or 0.0
+        stop_s = duration_s(until or "")
+        if stop_s is None:
+            stop_s = math.inf if skips or not stops else wait_s
         return cls(wait_s, bool(skips) or not stops, max(wait_s, stop_s))
 
     def now(self, waited_s: float, out_s: float) -> Literal["wait", "skip", "stop"]:

@@ -3,13 +3,13 @@
 import logging
 import random
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar, cast, get_args
+from typing import Any, cast, get_args
 
 import anyio
 from agents import Agent
@@ -212,20 +212,6 @@ def share_judging(settings: Settings, folder: Path | None = None) -> SharedJudgi
         return SharedJudging(verdicts, ceiling, redact)
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def door(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Make a function of the pipeline's a function of the API."""
-    return awaited_door(function, _RULES)
-
-
-def door_at_once(function: Callable[P, T]) -> Callable[P, T]:
-    """Make a function that is not awaited one of the API."""
-    return plain_door(function, _RULES)
-
-
 _LIKE_JUDGE = like(Judge, "a model's name, or an object with the methods of")
 
 
@@ -286,3 +272,8 @@ _RULES: ArgumentRules = {
     **dict.fromkeys(("debug", "swallow_exceptions", "first_is_anchor", "free", "repair", "live_tools"), _YES_NO),
     **dict.fromkeys(("retry_failed", "accept_changed_agent", "trust_archive", "allow_offline"), _YES_NO),
 }
+
+door = partial(awaited_door, rules=_RULES)
+"""Makes a function of the pipeline's a function of the API."""
+door_at_once = partial(plain_door, rules=_RULES)
+"""Makes a function that is not awaited one of the API."""

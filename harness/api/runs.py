@@ -87,7 +87,10 @@ async def run(
     if wait:
         refuse_idle_wait(by_batch=chosen.judge_batch)
     loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
-    first, asked = _looked_ahead(loaded, _asked(loaded, queries, chosen))
+    first = asked = _asked(loaded, queries, chosen)
+    if isinstance(asked, Iterator):  # the first alone is looked at, and only where the agent's app needs it
+        first = list(islice(asked, 1)) if loaded.has_run_parts else []
+        asked = chain(first, asked)
     prepared = await prepare(loaded, chosen, run_env.environ, first, judge_objects(settings))
     check_approved(prepared.agent, chosen)
     if prepared.offline and not prepared.settings.offline:
@@ -301,16 +304,6 @@ def _asked(
     if not isinstance(asked, Iterator) and not asked:
         raise UsageError(f"no query falls into {option('shard', settings.shard)}: there is nothing to run")
     return asked
-
-
-def _looked_ahead(
-    loaded: LoadedAgent, asked: Sequence[Query] | Iterator[Query]
-) -> tuple[Sequence[Query], Sequence[Query] | Iterator[Query]]:
-    """Return the queries that come first, of an iterator the first alone and only where the agent's app needs it."""
-    if not isinstance(asked, Iterator):
-        return asked, asked
-    first = list(islice(asked, 1)) if loaded.has_run_parts else []
-    return first, chain(first, asked)
 
 
 def delivered(result: RunResult, *, report: bool) -> Run:

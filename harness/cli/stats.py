@@ -26,7 +26,7 @@ from harness.report.html.curve_svg import curve_svg
 from harness.report.json import agreement_json, curve_json, figure_record, figures_json, judges_json, quality_json
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
 from harness.report.summary.curve import judging_curve, round_robin_of
-from harness.report.summary.diversity import EmbeddedDistance, diversity, diversity_words
+from harness.report.summary.diversity import Diversity, EmbeddedDistance, diversity, diversity_words
 from harness.report.summary.evidence import (
     EvidenceFigures,
     citation_figures,
@@ -120,8 +120,8 @@ def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDis
             for quality in judge_qualities(reader, ranking, summary)
         ],
         **({"citations": asdict(cited)} if (cited := citation_figures(ranking.groups, reader.verdict)) else {}),
-        **({"evidence": asdict(_evidence(reader, ranking))} if _has_evidence(ranking) else {}),
-        **({"diversity": asdict(diversity(ranked_groups(reader, ranking)))} if _varies(reader) else {}),
+        **({"evidence": asdict(checked)} if (checked := _evidence(reader, ranking)) else {}),
+        **({"diversity": asdict(varied)} if (varied := _diversity(reader, ranking)) else {}),
         **({"embedded": _embedded_json(embedded)} if embedded else {}),
         "jury": voices and {"shares": voices.shares, "shared": voices.shared},
     }
@@ -160,10 +160,10 @@ def _print_ranking(
 def _more_words(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDistance | None) -> Iterator[QualityFigure]:
     if cited := citation_figures(ranking.groups, reader.verdict):
         yield citation_words(cited)
-    if _has_evidence(ranking):
-        yield from evidence_words(_evidence(reader, ranking))
-    if _varies(reader):
-        yield from diversity_words(diversity(ranked_groups(reader, ranking)))
+    if checked := _evidence(reader, ranking):
+        yield from evidence_words(checked)
+    if varied := _diversity(reader, ranking):
+        yield from diversity_words(varied)
     if embedded:
         meaning = f"one less the cosine of two answers of a query, by {embedded.model}"
         paid = f"{counted(embedded.tokens, 'token')}, {money(embedded.cost)}"
@@ -176,16 +176,13 @@ def _embedded_json(embedded: EmbeddedDistance) -> dict[str, Any]:
     return {"model": embedded.model, "distance": figure_record(embedded.distance), **paid}
 
 
-def _has_evidence(ranking: RankingFile) -> bool:
-    return form_of_rendering(ranking.head.rendering).evidence
+def _evidence(reader: RunReader, ranking: RankingFile) -> EvidenceFigures | None:
+    checked = form_of_rendering(ranking.head.rendering).evidence
+    return evidence_figures(group for group, _ in ranked_groups(reader, ranking)) if checked else None
 
 
-def _evidence(reader: RunReader, ranking: RankingFile) -> EvidenceFigures:
-    return evidence_figures(group for group, _ in ranked_groups(reader, ranking))
-
-
-def _varies(reader: RunReader) -> bool:
-    return reader.info.settings.get("vary") is not None
+def _diversity(reader: RunReader, ranking: RankingFile) -> Diversity | None:
+    return None if reader.info.settings.get("vary") is None else diversity(ranked_groups(reader, ranking))
 
 
 def _print_judge(console: Console, quality: JudgeQuality, remarks: Iterable[str] = ()) -> None:

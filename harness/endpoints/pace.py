@@ -17,7 +17,7 @@ from contextlib import suppress
 import anyio
 
 from harness.endpoints.breaker import LoopsEvent, LoopsQueue
-from harness.endpoints.retries import read_number
+from harness.endpoints.retries import LONGEST_WAIT_S, read_number
 
 _CALLS = 50
 """The latest calls, which count. Those without a reply yet count as let in: a refusal comes at once."""
@@ -42,8 +42,6 @@ class _RefusedShare:
         return lately >= _AT_LEAST + _PART * min(self.sent, _CALLS)
 
 
-LONGEST_PAUSE_S = 60.0
-"""A server that asks for more is asked again after this long."""
 _FIRST_PAUSE_S = 0.5
 _FIRST_REST_S = 0.1
 """For so long a refused call rests, unless the server wishes otherwise; twice as long after each further 429."""
@@ -132,16 +130,14 @@ class Pace:
             self._lowered = 0
             self._replies += 1
 
-    def refused(
-        self, sent_at: float, wished_s: float | None, before: int = 0, most_s: float = LONGEST_PAUSE_S
-    ) -> float:
+    def refused(self, sent_at: float, wished_s: float | None, before: int = 0, most_s: float = LONGEST_WAIT_S) -> float:
         """Note a 429 to a call that was sent at `sent_at`; return for how many seconds that call rests.
 
         `wished_s` is the pause that the server wishes, if it says so, `before` how often it has refused this call.
         Nobody pauses for more than `most_s`. The 429s to calls that were under way together lower the rate once, and
         then all calls pause.
         """
-        now, most_s = anyio.current_time(), min(most_s, LONGEST_PAUSE_S)
+        now, most_s = anyio.current_time(), min(most_s, LONGEST_WAIT_S)
         with self._lock:
             with suppress(ValueError):  # so long ago that it is no longer counted
                 self._let_in.remove(sent_at)
@@ -177,7 +173,7 @@ class Pace:
         room = room_left(headers)
         if room is not None and room > 0:
             with self._lock:
-                self._put_off(anyio.current_time(), min(room, LONGEST_PAUSE_S))
+                self._put_off(anyio.current_time(), min(room, LONGEST_WAIT_S))
 
     def pause(self, pause_s: float) -> None:
         """Let no call go for so long: a server asked another process to wait."""

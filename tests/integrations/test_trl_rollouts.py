@@ -14,7 +14,7 @@ from agents import Agent, ModelSettings, function_tool
 
 import harness
 from harness.integrations import trl
-from harness.integrations.ranks import Ranks
+from harness.integrations.tournament_reward import Ranks
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen
 from tests.integrations.conftest import TrlTrainer
 from tests.integrations.test_ranks import Distributed, World
