@@ -43,10 +43,15 @@ def begin_best(caller: Caller, query: str | None, agent: str, flags: Mapping[str
     values = merge_sources(flags, caller.environ, caller.config)
     n = load(values).n
     with while_loading(f"loading agent {quoted(agent)}, for the best of {n} rollouts", quiet=caller.quiet):
+        from harness.api.one_group import for_best
         from harness.cli import run as work
         from harness.cli.announce import announce_run
 
-        settings = work.best_settings(values, n, flags.get("confidence"), hurried=deadline is not None)
+        confidence = flags.get("confidence")
+        design = for_best(n, confidence, hurried=deadline is not None)  # in place of any that is set for runs
+        if confidence is not None and design["topology"] == "cyclic":
+            design["confidence"] = confidence
+        settings = load(values | {"order": None, "budget": None, "confidence": None} | design)
         queries, prepared = work.prepare_run(caller, agent, query, None, settings)
     announce_run(caller, prepared, 1, {}, flags)
     if not caller.dry_run:

@@ -137,7 +137,6 @@ def play_found(caller: Caller, found: FoundSides) -> ComparisonResult:
     return run_under_bars(
         lambda run_env: compare_sides(found.sides, found.queries, run_env, found.options),
         caller,
-        stderr(quiet=caller.quiet),
         grace_s=found.settings.grace,
         rolls_out=True,
     )
@@ -162,9 +161,8 @@ def resume_compared(
     if agent is not None and len({side.agent for side in to_run}) > 1:
         runs = " and ".join(side.run for side in to_run)
         raise UsageError(f"--agent {agent} names one agent, and the sides have several: resume first {runs}")
-    agents = (
-        {side.run: load_agent(agent, Path.cwd()) for side in to_run} if agent is not None else None
-    )  # the runs tell theirs
+    # without an agent the runs tell theirs
+    agents = {side.run: load_agent(agent, Path.cwd()) for side in to_run} if agent is not None else None
     named, changes = NamedAddresses.split(flags)
     work = partial(
         resume_comparison,
@@ -176,7 +174,7 @@ def resume_compared(
         rubric_word=rubric,
         trust_archive=caller.trust_archive,
     )
-    result = run_under_bars(work, caller, console, grace_s=settings.grace)
+    result = run_under_bars(work, caller, grace_s=settings.grace)
     if result is None:  # another process has just finished the comparison
         return _say_finished(reader, caller)
     return deliver_comparison(result, caller, max_failures=settings.max_failures)

@@ -132,7 +132,7 @@ def _probe(caller: Caller, run: str, flags: Mapping[str, Any]) -> ExitCode:
         f"each in both orders (rubric: {plan.rubric.name}); what the run holds is not asked again",
         soft_wrap=not console.is_terminal,
     )
-    outcome = run_under_bars(partial(judge_probes, plan), caller, console)
+    outcome = run_under_bars(partial(judge_probes, plan), caller)
     if caller.as_json:
         shown = outcome.leanings and leanings_json(outcome.leanings)
         named = {"run": folder.name, "judge": outcome.judge, "rubric": outcome.rubric}
@@ -166,7 +166,7 @@ def _report_calibration(request: DoctorRequest, pairs: Path | None, caller: Call
         console.print("SELF-TEST: the embedded judge measures, and says nothing of any LLM.", style="bold yellow")
     try:
         for judge, calibration in zip(asked, calibrations, strict=True):
-            with ProgressBars(console, quiet=False) as bars:
+            with ProgressBars(console) as bars:
                 anyio.run(calibrate, judge, request, calibration, bars)
     except KeyboardInterrupt:
         _print_calibrations(calibrations, caller)

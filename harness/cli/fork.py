@@ -63,7 +63,7 @@ def fork_found(
     async def work(run_env: RunEnvironment) -> RunResult:
         return await fork_run(fork, run_env, runs_dir)
 
-    result = run_under_bars(work, caller, console, grace_s=30.0, rolls_out=True)
+    result = run_under_bars(work, caller, grace_s=30.0, rolls_out=True)
     return deliver(result, caller, max_failures=0)
 
 

@@ -84,7 +84,6 @@ def resume_improvement(caller: Caller, folder: Path, agent: str | None, flags: M
     )
     with stdout_for_results():
         plan = run_silently(resumed, caller)
-
     return _deliver(caller, plan, lambda _: ImproveFolder(folder), None)
 
 
@@ -97,7 +96,7 @@ def _deliver(
         except Unfinished as exc:  # after Ctrl-C the caller says what is kept
             return exc
 
-    result = run_under_bars(work, caller, stderr(quiet=caller.quiet), grace_s=plan.settings.grace, rolls_out=True)
+    result = run_under_bars(work, caller, grace_s=plan.settings.grace, rolls_out=True)
     if isinstance(result, Unfinished):
         say(f"stopped: {result}", err=True)
         return ExitCode.FAILURES

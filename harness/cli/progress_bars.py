@@ -122,12 +122,11 @@ class ProgressBars(ProgressTally):
     At the end a line stays that says what was done. What others print meanwhile goes above the bars.
     """
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
+    def __init__(self, console: Console) -> None:
         """Draw on `console`, or in its place on the terminal that it writes to."""
         super().__init__()
         self.folder: Path | None = None
-        self._console, self._quiet = console, quiet or console.quiet
-        self._drawn = not self._quiet and console.is_terminal
+        self._console, self._drawn = console, not console.quiet and console.is_terminal
         self._open = ExitStack()
         self._above: Callable[[RenderableType], None] = console.print
 
@@ -144,7 +143,7 @@ class ProgressBars(ProgressTally):
                 await asyncio.sleep(LINE_EVERY_S)
                 self._console.print(self.line(), markup=False, soft_wrap=True)
 
-        printing = None if self._quiet or self._drawn else asyncio.create_task(print_lines())
+        printing = None if self._console.quiet or self._drawn else asyncio.create_task(print_lines())
         try:
             return await work()
         finally:
@@ -153,8 +152,7 @@ class ProgressBars(ProgressTally):
 
     def note(self, text: str) -> None:
         """Print a line above the bars."""
-        if not self._quiet:
-            self._above(f"note: {text}")
+        self._above(f"note: {text}")
 
     def __enter__(self) -> Self:
         """Begin to draw."""
@@ -183,7 +181,7 @@ class ProgressBars(ProgressTally):
         """Take the bars away, and leave a line that says what was done."""
         self._open.close()
         self._above = self._console.print
-        if self.any_done and not self._quiet:
+        if self.any_done:
             self._console.print(self.summary(), soft_wrap=not self._console.is_terminal)
 
 
@@ -230,13 +228,12 @@ _TURNS = 3
 
 
 def run_interruptible(
-    work: Callable[[], Awaitable[_T]], bars: ProgressBars, stop: StopSign | None = None, grace_s: float = 0.0
+    work: Callable[[], Awaitable[_T]], bars: ProgressBars, stop: StopSign, grace_s: float = 0.0
 ) -> _T:
     """Run `work`. The first Ctrl-C sets `stop` and lets what is under way end for `grace_s`; a second cancels it.
 
     Raises Interrupted, saying what is kept.
     """
-    stop = stop or StopSign()
     try:
         with stdout_for_results():
             result = anyio.run(until_stopped, partial(bars.around, work), stop, grace_s)
@@ -250,22 +247,22 @@ def run_interruptible(
 def run_under_bars(
     work: Callable[[RunEnvironment], Awaitable[_T]],
     caller: Caller,
-    console: Console,
     *,
     grace_s: float = 0.0,
     deadline: Deadline = NO_DEADLINE,
     rolls_out: bool = False,
 ) -> _T:
-    """Run `work` as `run_interruptible` does, with its progress on `console`. Raises Interrupted."""
-    with ProgressBars(console, quiet=caller.quiet) as bars, little_garbage() if rolls_out else nullcontext():
+    """Run `work` as `run_interruptible` does, with its progress on stderr. Raises Interrupted."""
+    with ProgressBars(stderr(quiet=caller.quiet)) as bars, little_garbage() if rolls_out else nullcontext():
         run_env = RunEnvironment(caller.environ, progress=bars, deadline=deadline)
         return run_interruptible(partial(work, run_env), bars, run_env.stop, grace_s)
 
 
 def run_silently(work: Callable[[RunEnvironment], Awaitable[_T]], caller: Caller) -> _T:
     """Run what is over soon, such as a quote, without progress. Raises Interrupted."""
-    with ProgressBars(stderr(quiet=True), quiet=True) as bars:
-        return run_interruptible(partial(work, RunEnvironment(caller.environ)), bars)
+    run_env = RunEnvironment(caller.environ)
+    with ProgressBars(stderr(quiet=True)) as bars:
+        return run_interruptible(partial(work, run_env), bars, run_env.stop)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import click
 from click.core import ParameterSource
 
 from harness.api.best_answer import best_from
-from harness.api.one_group import for_best
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.archive.run_state import MissingWork, Remaining, count_remaining, find_missing_work, find_redacted
@@ -30,7 +29,6 @@ from harness.core.errors import ExitCode, UsageError, call, command, counted, op
 from harness.core.progress import NO_DEADLINE, Deadline
 from harness.core.records import Query
 from harness.core.settings import SETTINGS, Settings
-from harness.core.settings_sources import load
 from harness.core.unicode import with_placeholder
 from harness.core.user_files import is_file, text_lines
 from harness.formats.queries import PackedQueries, in_shard, query_from, read_queries
@@ -267,17 +265,8 @@ def run_prepared(
         result = await runs.run_queries(prepared, queries, run_env, reuse=reuse_sources)
         return await waiting.stay_until_judged(result, prepared.agent.loaded, run_env) if caller.wait else result
 
-    console = stderr(quiet=caller.quiet)
-    result = run_under_bars(work, caller, console, grace_s=settings.grace, rolls_out=True)
+    result = run_under_bars(work, caller, grace_s=settings.grace, rolls_out=True)
     return deliver(result, caller, max_failures=settings.max_failures, reused=bool(reuse_sources))
-
-
-def best_settings(values: dict[str, Any], n: int, confidence: float | None, *, hurried: bool) -> Settings:
-    """Return a run's settings, with the design that picks the best rollout in place of any design set for runs."""
-    design = for_best(n, confidence, hurried=hurried)
-    if confidence is not None and design["topology"] == "cyclic":
-        design["confidence"] = confidence
-    return load(values | {"order": None, "budget": None, "confidence": None} | design)
 
 
 def run_best(
@@ -291,7 +280,7 @@ def run_best(
         return result, run_env.lateness if time.monotonic() >= ends.at else None
 
     console = stderr(quiet=caller.quiet)
-    result, late = run_under_bars(work, caller, console, grace_s=prepared.settings.grace, deadline=ends)
+    result, late = run_under_bars(work, caller, grace_s=prepared.settings.grace, deadline=ends)
     reader = open_folder(result.path)
     group, ranking = reader.group(queries[0]), reader.ranking(result.ranking_id)
     reasons = open_reasons(reader.verdicts(), ranking.groups)  # why verdicts are missing, where any is
@@ -334,9 +323,7 @@ def resume_found(
     console.print(f"resuming {reader.info.id}: {to_run} to run, then what is missing of the judging ({places})")
 
     def loaded() -> LoadedAgent:
-        if agent:
-            return load_agent(agent, Path.cwd())
-        return agent_of_run(reader, caller.environ, "resume")
+        return load_agent(agent, Path.cwd()) if agent else agent_of_run(reader, caller.environ, "resume")
 
     named, changes = NamedAddresses.split(flags)
 
@@ -354,7 +341,7 @@ def resume_found(
         )
         return await waiting.stay_until_judged(result, loaded, run_env) if result and caller.wait else result
 
-    result = run_under_bars(work, caller, console, grace_s=reader.settings.grace, rolls_out=True)
+    result = run_under_bars(work, caller, grace_s=reader.settings.grace, rolls_out=True)
     if result is None:  # another process has just finished the run
         return say_finished(open_folder(reader.folder), caller)
     return deliver(result, caller, max_failures=reader.settings.max_failures)
@@ -392,9 +379,9 @@ def rescore_found(
             result = await runs.rescore_run(folder, changes, run_env, options)
             return await waiting.stay_until_judged(result, None, run_env) if caller.wait else result
 
-        result = run_under_bars(work, caller, console, grace_s=settings[folder].grace)
+        result = run_under_bars(work, caller, grace_s=settings[folder].grace)
         if changes.get("max_cost") is not None:  # what is left of it is for the runs that are left
             changes = {**changes, "max_cost": max(0.0, float(changes["max_cost"]) - result.spent)}
-        most = settings[folder].max_failures
-        codes.append(deliver(result, caller, max_failures=most, rescored=True, several=several))
+        of_run = settings[folder]
+        codes.append(deliver(result, caller, max_failures=of_run.max_failures, rescored=True, several=several))
     return max(codes)

@@ -333,4 +333,4 @@ def _ask_about_planted(
     if caller.dry_run:
         return say(line)
     console.print(line, soft_wrap=not console.is_terminal)
-    return run_under_bars(partial(judge_planted, plan), caller, console)
+    return run_under_bars(partial(judge_planted, plan), caller)

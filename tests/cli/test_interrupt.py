@@ -115,7 +115,7 @@ def test_an_interrupt_while_the_end_of_the_work_holds_the_loop_up_is_heard(
     handler = signal.getsignal(signal.SIGINT)
     try:
         with pytest.raises(Interrupted, match="interrupted"):
-            run_interruptible(work, ProgressBars(stderr(quiet=True), quiet=True), StopSign(), grace_s)
+            run_interruptible(work, ProgressBars(stderr(quiet=True)), StopSign(), grace_s)
     finally:
         signal.signal(signal.SIGINT, handler)
     assert ("stopping: " in capsys.readouterr().err) == (grace_s > 0)

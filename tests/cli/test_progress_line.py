@@ -121,7 +121,7 @@ def test_the_lines_come_while_the_work_goes_on_and_not_with_q(
         await anyio.sleep(0.2)
         return "done"
 
-    with ProgressBars(Console(stderr=True, quiet=quiet), quiet=quiet) as bars:
+    with ProgressBars(Console(stderr=True, quiet=quiet)) as bars:
         assert anyio.run(bars.around, work) == "done"
     lines = capsys.readouterr().err.splitlines()
     assert bool(lines) is not quiet
