@@ -18,14 +18,12 @@ from harness.archive.record_faults import HIGHEST, LONGEST_S, MOST, head_faults,
 from harness.archive.result_files import ResultType, heads_in, read_results
 from harness.archive.run_info import COMPARISON_FILE, COMPARISON_SEGMENTS, read_info_file
 from harness.archive.typed_records import RecordType, check_rubric_text, recorded_settings
-from harness.core.comparisons import ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
+from harness.core.comparisons import WINNERS, ComparedQuery, ComparedRollout, ComparedSide, CrossMatch
 from harness.core.gates import InterimRule
 from harness.core.records import Record
 from harness.core.settings import Settings
 
 _SHA256 = re.compile("[0-9a-f]{64}")
-_WINNERS = {"first": "second", "second": "first", "both": "tie"}
-"""By who forfeited."""
 _LETTERS = string.ascii_uppercase
 
 
@@ -179,7 +177,7 @@ def _match_faults(match: CrossMatch, rollouts: Sequence[Sequence[ComparedRollout
         yield "a score that no judge gives"
     if len(means) == 1:
         yield "score_first, score_second: both or none are expected"
-    if match.forfeit and (match.verdicts or match.winner != _WINNERS[match.forfeit]):
+    if match.forfeit and (match.verdicts or match.winner != WINNERS[match.forfeit]):
         yield "a match that was lost by a failure has its winner, and no verdicts"
     if not match.forfeit and match.winner and not means:
         yield "a match without scores has no winner"
@@ -193,7 +191,7 @@ COMPARISON_FOOTER = RecordType("footer", ComparisonFooter.model_validate)
 
 def read_comparison_info(folder: Path) -> tuple[ComparisonInfo, str]:
     """Return `compare.json` and the sha256 (hex) of its bytes. Raises ArchiveDamaged, NeedsUpgrade."""
-    return read_info_file(folder / COMPARISON_FILE, ComparisonInfo.model_validate, info_faults, "comparison")
+    return read_info_file(folder / COMPARISON_FILE, "comparison", ComparisonInfo.model_validate, info_faults)
 
 
 _COMPARISON = ResultType(COMPARISON_HEAD, COMPARED_QUERY, COMPARED_MARK, attrgetter("is_open"), COMPARISON_FOOTER)

@@ -4,14 +4,14 @@
 by the runs and comparisons, which are ordinary ones: what a kill leaves behind is gone on with.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.lines import LONGEST, parse
-from harness.archive.reader import FolderReader, RunReader
+from harness.archive.reader import RunReader
 from harness.archive.run_files import read_file, write_file
 from harness.archive.run_info import IMPROVE_FILE, Archived, list_archived, read_info_file
 from harness.archive.typed_records import checked
@@ -84,7 +84,7 @@ class ImproveFolder:
 
     def info(self) -> ImproveInfo:
         """Return `improve.json`. Raises ArchiveDamaged, NeedsUpgrade."""
-        return read_info_file(self.path / IMPROVE_FILE, ImproveInfo.model_validate, _no_faults, "improvement")[0]
+        return read_info_file(self.path / IMPROVE_FILE, "improvement", ImproveInfo.model_validate)[0]
 
     def result(self) -> Improvement | None:
         """Return what the improvement came to; None before its end. Raises ArchiveDamaged."""
@@ -131,8 +131,9 @@ class ImproveFolder:
                 if isinstance(reader, RunReader):
                     costs = [place.cost for made in reader.index.rollouts.values() for place in made.values()]
                     rollouts, rolled_out = rollouts + len(costs), rolled_out + total_cost(costs)
-                for cost in _bought(reader):
-                    verdicts, judged = verdicts + 1, judged + cost
+                for verdict in reader.verdicts():
+                    if verdict.source is None:
+                        verdicts, judged = verdicts + 1, judged + verdict.cost
         proposals = self.proposals()
         proposed = sum((proposal.cost for proposal in proposals), Cost())
         return Spent(rollouts, rolled_out, verdicts, judged, len(proposals), proposed)
@@ -159,11 +160,3 @@ def _fault_of(proposal: Proposal, round_: int, candidates: int, info: ImproveInf
     if any(child.parts.keys() != info.root.keys() for child in children):
         return "a child has other parts than the agent"
     return None
-
-
-def _bought(reader: FolderReader) -> Iterator[Cost]:
-    return (verdict.cost for verdict in reader.verdicts() if verdict.source is None)
-
-
-def _no_faults(_: ImproveInfo) -> Iterator[str]:
-    return iter(())

@@ -5,12 +5,12 @@ import json
 import os
 import zlib
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self, cast
+from typing import IO, Any, NamedTuple, cast
 
 from pydantic_core import from_json
 
@@ -232,7 +232,7 @@ def read_lines(path: Path, start: int = 0) -> Iterator[LocatedRecord]:
 
 def read_at(place: RecordPlace) -> LocatedRecord:
     """Return the one record at a place. Raises as `decode` does."""
-    with RecordFiles() as files:
+    with closing(RecordFiles()) as files:
         return files.record(place)
 
 
@@ -279,12 +279,6 @@ class RecordFiles:
             file.close()
         self._files.clear()
         self._read.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Appender:

@@ -3,7 +3,7 @@
 import json
 import weakref
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -53,16 +53,13 @@ class ResultWriter(Generic[HeadT, LineT]):
         self._appender: Appender | None = None
         self._is_worth_keeping = False
 
-    def announce(self) -> None:
-        """Write the header, unless it is written: a kill from now on leaves a trace of what was begun."""
-        self._begun()
-
     def begin(self) -> Appender:
         """Write the header, unless it is written, and return the file, which stays."""
         self._is_worth_keeping = True
-        return self._begun()
+        return self.announce()
 
-    def _begun(self) -> Appender:
+    def announce(self) -> Appender:
+        """Write the header, unless it is written: a kill from now on leaves a trace of what was begun."""
         with disk_errors(self._path.parents[1]):
             if self._appender is None:
                 self._appender = Appender(self._path)
@@ -154,9 +151,6 @@ class ResultsOnDisk(Sequence[T]):
         if isinstance(at, slice):
             return tuple(map(self._read, self._offsets[at]))
         return self._read(self._offsets[at])
-
-    def __iter__(self) -> Iterator[T]:
-        return map(self._read, self._offsets)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

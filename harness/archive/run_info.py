@@ -302,11 +302,11 @@ def run_faults(info: RunInfo) -> Iterator[str]:
 
 def read_info(folder: Path) -> tuple[RunInfo, str]:
     """Return `run.json` and the sha256 (hex) of its bytes. Raises ArchiveDamaged, NeedsUpgrade, TooOld."""
-    return read_info_file(folder / RUN_FILE, RunInfo.model_validate, run_faults, "run")
+    return read_info_file(folder / RUN_FILE, "run", RunInfo.model_validate, run_faults)
 
 
 def read_info_file(
-    path: Path, validate: Callable[[Any], T], faults_of: Callable[[T], Iterator[str]], whose: str
+    path: Path, whose: str, validate: Callable[[Any], T], faults_of: Callable[[T], Iterator[str]] | None = None
 ) -> tuple[T, str]:
     """Return what a file holds that is written once, with the sha256 (hex) of its bytes. Raises as `read_info` does."""
     data = read_file(path, LONGEST)

@@ -15,6 +15,9 @@ from harness.core.cost import Cost, cost
 from harness.core.records import FailureKind, Record, Role, is_none
 
 ForfeitedBy = Literal["first", "second", "both"]
+CrossWinner = Literal["first", "second", "tie"]
+WINNERS: Mapping[ForfeitedBy, CrossWinner] = {"first": "second", "second": "first", "both": "tie"}
+"""By who forfeited."""
 FEWEST_SHOWING = 6
 """Clusters below which nothing is shown: with five no flip of signs is rarer than 1 in 16."""
 ALPHA = 0.05
@@ -84,7 +87,7 @@ class CrossMatch(Record):
     score_first: float | None = None
     """Mean score; None while the match is open, and for a forfeit."""
     score_second: float | None = None
-    winner: Literal["first", "second", "tie"] | None = None
+    winner: CrossWinner | None = None
     """None while the match is open: a verdict is missing."""
     flipped: bool = False
     """The two orders name opposite winners."""

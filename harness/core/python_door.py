@@ -4,7 +4,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, get_args
 
 from harness.core.errors import HarnessError, UsageError, as_spoken, first_error, from_python, joined, option, quoted
@@ -97,7 +97,7 @@ def _check_arguments(
 ) -> None:
     """Raise UsageError for an argument of the wrong kind. A call that Python itself refuses is left to Python."""
     try:
-        arguments = _signature(function).bind(*args, **kwargs).arguments
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
     except TypeError:
         return
     for name, value in arguments.items():
@@ -110,11 +110,6 @@ def _check_arguments(
             f"{joined(option('judge'), quoted(judge))} with {option('judge_model', model)}: both name the judge; "
             "leave out one of the two"
         )
-
-
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
 
 
 def _word(error: BaseException) -> None:

@@ -49,7 +49,7 @@ class RecordTools:
             n: The step's number.
             start: The character from which on to read.
         """
-        if (record := self._record(side)) is None:
+        if (record := self.sides.get(side)) is None:
             return self._no_side(side)
         steps = plain_steps(record.path)
         if not 1 <= n <= len(steps):
@@ -63,7 +63,7 @@ class RecordTools:
             side: The side, such as A.
             text: What to look for.
         """
-        if (record := self._record(side)) is None:
+        if (record := self.sides.get(side)) is None:
             return self._no_side(side)
         if not text.strip():
             return "Say what to look for."
@@ -85,7 +85,7 @@ class RecordTools:
         Args:
             side: The side, such as A.
         """
-        if (record := self._record(side)) is None:
+        if (record := self.sides.get(side)) is None:
             return self._no_side(side)
         return _page("\n".join(legible(file.heading) for file in record.files) or "It left no files.", 0)
 
@@ -110,7 +110,7 @@ class RecordTools:
         texts = list[Sequence[str]]()
         for name in (a, b):
             side, colon, path = name.partition(":")
-            record = self._record(side)
+            record = self.sides.get(side)
             text, fault = self._file(side, path) if colon else (plain_text(record.answer) if record else "", "")
             if fault or record is None:
                 return fault or self._no_side(side)
@@ -130,15 +130,12 @@ class RecordTools:
         whole: Sequence[Callable[..., str]] = (self.read_step, self.search_path, self.list_files)
         return [function_tool(each) for each in (*whole, self.read_file, self.diff, self.task)]
 
-    def _record(self, side: str) -> Trajectory | None:
-        return self.sides.get(side)
-
     def _no_side(self, side: str) -> str:
         return f"There is no side {side!r}: there are {', '.join(self.sides)}."
 
     def _file(self, side: str, path: str) -> tuple[str, str]:
         """Return a file's text, or why there is none. Only what the record lists has a name here."""
-        if (record := self._record(side)) is None:
+        if (record := self.sides.get(side)) is None:
             return "", self._no_side(side)
         if (file := next((file for file in record.files if path in _names(file)), None)) is None:
             return "", f"Side {side} has no file {path!r}: list_files names its files."

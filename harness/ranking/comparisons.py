@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -115,8 +116,8 @@ class Fit:
 
     None where the fit does not tell, and of one rollout.
     """
-    summary: "PosteriorSummary | None" = None
-    """What its posterior says, where `with_chances` has summed up many fits at once."""
+    among: tuple[Posteriors, int] | None = None
+    """Its posterior, and which one it is, where `with_chances` has put those of many fits together."""
 
     @property
     def calls(self) -> int:
@@ -134,66 +135,57 @@ class Fit:
         return self.estimates if self.center is None else self.center
 
     @cached_property
-    def _alone(self) -> Posteriors:
-        return _posteriors([self])
+    def _posterior(self) -> tuple[Posteriors, int]:
+        return self.among or (_posteriors([self]), 0)
 
     @property
     def billionths(self) -> Sequence[int]:
         """The estimates to nine decimals, so that ties are ties, in whole numbers."""
-        return self.summary.figures.billionths if self.summary else self._alone.billionths[0]
+        posteriors, at = self._posterior
+        return posteriors.billionths[at]
 
-    @cached_property
+    @property
     def figures(self) -> Figures:
         """What records hold of the entrants."""
-        return self.summary.figures if self.summary else self._alone.figures()[0]
+        posteriors, at = self._posterior
+        return posteriors.figures[at]
 
     @property
     def sds(self) -> Floats:
         """How far each entrant's quality relative to the group's mean lies from the estimate, (n,)."""
-        return self._alone.sds[0]
+        posteriors, at = self._posterior
+        return posteriors.sds[at]
 
     @property
     def connected(self) -> bool:
         """Whether calls connect all entrants, so that the data compare every two of them."""
         return len(self.components) == 1
 
-    @cached_property
+    @property
     def reliability(self) -> float:
         """1 - mean posterior variance / variance of the means; 0 where that is negative or nothing differs."""
-        return self.summary.reliability if self.summary else float(self._alone.reliabilities[0])
+        posteriors, at = self._posterior
+        return float(posteriors.reliabilities[at])
 
     def p_above_mean(self) -> Floats:
         """Return each entrant's posterior probability, (n,), of being above the group's mean."""
-        return self.summary.above_mean if self.summary else self._alone.above_mean[0]
+        posteriors, at = self._posterior
+        return posteriors.above_mean[at]
 
     def p_best(self) -> Floats:
         """Return each entrant's probability of being best, (n,), sum 1, as `Posteriors.best` has it."""
-        return self.summary.best if self.summary else self._alone.best[0]
-
-
-class PosteriorSummary(NamedTuple):
-    """What the posterior of a fit says."""
-
-    best: Floats
-    """(n,), as `Fit.p_best` returns it."""
-    above_mean: Floats
-    """(n,), as `Fit.p_above_mean` returns it."""
-    reliability: float
-    figures: Figures
+        posteriors, at = self._posterior
+        return posteriors.best[at]
 
 
 def with_chances(fits: Sequence[Fit]) -> list[Fit]:
-    """Return fits with their probabilities and figures, which takes half of the time for many of one size at once."""
-    sizes: dict[int, list[int]] = {}
-    for at, fit in enumerate(fits):
-        sizes.setdefault(len(fit.estimates), []).append(at)
-    of: dict[int, PosteriorSummary] = {}
-    for places in sizes.values():
-        posteriors = _posteriors([fits[at] for at in places])
-        reliabilities: list[float] = posteriors.reliabilities.tolist()
-        summaries = map(PosteriorSummary, posteriors.best, posteriors.above_mean, reliabilities, posteriors.figures())
-        of |= zip(places, summaries, strict=True)
-    return [replace(fit, summary=of[at]) for at, fit in enumerate(fits)]
+    """Return fits whose probabilities and figures are made together: that takes half of the time for many of a size."""
+    sizes: dict[int, list[Fit]] = {}
+    for fit in fits:
+        sizes.setdefault(len(fit.estimates), []).append(fit)
+    posteriors = {n: (_posteriors(of_size), count()) for n, of_size in sizes.items()}
+    of_each = ((fit, *posteriors[len(fit.estimates)]) for fit in fits)
+    return [replace(fit, among=(together, next(places))) for fit, together, places in of_each]
 
 
 def _posteriors(fits: Sequence[Fit]) -> Posteriors:
@@ -289,16 +281,11 @@ NOISE_WIDTHS: Floats = np.array(WIDTHS_OF_NOISE)
 """(W,)."""
 _ENDS: Floats = np.array([0.0, 0.15, 0.4, 0.65, 1.0, 1.4])
 """What each width stands for: all widths between two ends."""
-_WIDTH_SD = 0.5
+_BELOW_ENDS: Floats = np.array([math.erf(end / 0.5 / math.sqrt(2)) for end in _ENDS])
+"""How probable smaller widths are of a judge of whom nothing is known: half of a normal of sd 0.5."""
 _CERTAIN = 1e8
 _WIDER = 5.0
 """By this factor in the standard deviation, what is believed of rollouts that differ less than is usual."""
-
-
-def _half_normal() -> Floats:
-    """Return how probable each width is of a judge of whom nothing is known, (W,)."""
-    below = np.array([math.erf(end / _WIDTH_SD / math.sqrt(2)) for end in _ENDS])
-    return np.diff(below) / below[-1]
 
 
 class Leanings(NamedTuple):
@@ -343,4 +330,4 @@ class Prior:
         return replace(self, precision=precision)
 
 
-WEAK = Prior(np.array(PRIOR_MEAN), np.diag(np.array(PRIOR_SD) ** -2.0), _half_normal())
+WEAK = Prior(np.array(PRIOR_MEAN), np.diag(np.array(PRIOR_SD) ** -2.0), np.diff(_BELOW_ENDS) / _BELOW_ENDS[-1])

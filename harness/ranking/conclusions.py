@@ -88,15 +88,10 @@ def collect_calls(entrants: Sequence[int], matches: Sequence[Match]) -> Comparis
     ]
     jurors = [juror for m in met for juror in m.jurors] or None
     first, second, score_first, score_second = zip(*calls, strict=True) if calls else ((), (), (), ())
-    features = _features(entrants, met)
-    return Comparisons.of(len(entrants), first, second, score_first, score_second, jurors, features)
-
-
-def _features(entrants: Sequence[int], met: Sequence[Match]) -> list[tuple[float, ...]] | None:
-    """Return each entrant's features, 0 of one who met nobody; None where matches know none."""
     known = {entrant: own for m in met if m.features for entrant, own in zip((m.a, m.b), m.features, strict=True)}
-    nothing = (0.0,) * len(next(iter(known.values()), ()))
-    return [known.get(entrant, nothing) for entrant in entrants] if known else None
+    nothing = (0.0,) * len(next(iter(known.values()), ()))  # of an entrant who met nobody
+    features = [known.get(entrant, nothing) for entrant in entrants] if known else None
+    return Comparisons.of(len(entrants), first, second, score_first, score_second, jurors, features)
 
 
 def conclude(

@@ -13,7 +13,7 @@ import numpy as np
 from harness.ranking.comparisons import PRIOR_MEAN, PRIOR_SD, WEAK, Comparisons, Floats, Parameters, Prior
 from harness.ranking.pooled_judge import JudgePoints, LearntJudge, learn_judge
 from harness.ranking.pooled_model import log_evidence
-from harness.ranking.pooled_sums import PoolSums, pool_sums
+from harness.ranking.pooled_sums import pool_sums
 from harness.ranking.wild_calls import learn_sound_judge, wild_calls
 
 
@@ -58,16 +58,13 @@ def learn_of_any_kind(groups: Sequence[Comparisons], prior: Prior = WEAK) -> Lea
     sums = pool_sums(wild_calls(groups, unknown).sound(groups))
     priors = [prior, *map(prior_of, KINDS)]
     judges = [unknown, *(learn_judge(sums, kind) for kind in priors[1:])]
-    logs = np.array([_log_evidence(sums, judge, of) for judge, of in zip(judges, priors, strict=True)])
+    logs = np.zeros(len(priors))  # of how probable the calls are by each prior, up to a constant that all share
+    for at, (judge, of) in enumerate(zip(judges, priors, strict=True)):
+        volume = float(np.linalg.slogdet(of.precision)[1] + np.linalg.slogdet(judge.covariance)[1])
+        logs[at] = float(log_evidence(sums, np.array(judge.parameters), of)[0]) + volume / 2
     return replace(
         _mixture(judges, np.exp(logs - np.logaddexp.reduce(logs))), wild=unknown.wild, wild_left=unknown.wild_left
     )
-
-
-def _log_evidence(sums: Sequence[PoolSums], judge: LearntJudge, prior: Prior) -> float:
-    """Return the logarithm of how probable the calls are by a prior, up to a constant that all priors share."""
-    at = float(log_evidence(sums, np.array(judge.parameters), prior)[0])
-    return at + float(np.linalg.slogdet(prior.precision)[1] + np.linalg.slogdet(judge.covariance)[1]) / 2
 
 
 def _mixture(judges: Sequence[LearntJudge], weights: Floats) -> LearntJudge:

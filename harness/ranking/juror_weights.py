@@ -117,12 +117,8 @@ class _Sum:
         return self._values[places] / np.maximum(self._weights[places], self._least)
 
 
-def learn_voices(learnt: Mapping[int, LearntJuror], mean: float, alike: float, echoes: frozenset[int]) -> JuryVoices:
-    """Return how jurors weigh by the mean of rho and what was `learnt` of each heard; intervals go by `alike`."""
-    return JuryVoices({seat: _voice(juror, mean) for seat, juror in learnt.items()}, alike, echoes)
-
-
-def _voice(juror: LearntJuror, alike: float) -> Voice:
+def learn_voice(juror: LearntJuror, alike: float) -> Voice:
+    """Return how a juror is read by the mean of rho and what was learnt of it."""
     at, spread = juror.parameters, spread_of(juror.parameters)
     in_one = sum(float(sums.single.number[sums.design].sum()) for sums in juror.pool)
     in_both = sum(float(sums.halves.number[sums.design].sum()) for sums in juror.pool)
@@ -182,15 +178,10 @@ class _Turned(NamedTuple):
     """(G, S): the logarithms of how probable the group's calls are, up to a constant."""
 
 
-def _shares() -> Floats:
-    """Return how probable each step is for each width, (W, S): a noise variance is the judge's own on the average."""
-    logs = -((STEPS / np.maximum(NOISE_WIDTHS[:, None], _LEAST_WIDTH)) ** 2) / 2 - STEPS / 2
-    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
-
-
-SHARES = _shares()
-"""(W, S)."""
+_WIDTH_LOGS: Floats = -((STEPS / np.maximum(NOISE_WIDTHS[:, None], _LEAST_WIDTH)) ** 2) / 2 - STEPS / 2
+_UNSCALED: Floats = np.exp(_WIDTH_LOGS - _WIDTH_LOGS.max(axis=1, keepdims=True))
+SHARES: Floats = _UNSCALED / _UNSCALED.sum(axis=1, keepdims=True)
+"""How probable each step is for each width, (W, S): a noise variance is the judge's own on the average."""
 
 
 def learnt_widths(pool: Sequence[PoolSums], at: Parameters[float], believed: Floats) -> Floats:

@@ -11,7 +11,7 @@ from harness.ranking.comparisons import LEVEL_SHARE, WEAK, Comparisons, Fit, Flo
 from harness.ranking.equals import p_values
 from harness.ranking.judge_kinds import learn_of_any_kind
 from harness.ranking.juror_calls import LearntJuror, alike_until_3, echoes_among, learn_alike, of_jurors
-from harness.ranking.juror_weights import JuryVoices, learn_voices, on_groups
+from harness.ranking.juror_weights import JuryVoices, learn_voice, on_groups
 from harness.ranking.leanings import TakenOut
 from harness.ranking.pooled_judge import FEW, LearntJudge
 from harness.ranking.pooled_model import at_a_time, judges_at, posterior, posterior_covariances, posterior_means
@@ -96,7 +96,11 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
         of_any = {"mean": WEAK.mean, "precision": WEAK.precision, "noise_widths": WEAK.noise_widths}
         prior = replace(prior, **of_any, any_kind=True)
     echoes = echoes_among(calls)
-    heard = {seat: _learnt_juror(own, prior) for seat, own in calls.items() if seat not in echoes}
+    heard = {
+        seat: LearntJuror(own, pool_sums(own), learn_sound_judge(own, prior).parameters)
+        for seat, own in calls.items()
+        if seat not in echoes
+    }
     if len(heard) == 1:
         mean = alike = 1.0
     elif prior.fit_version > 3:
@@ -104,19 +108,11 @@ def _voices(groups: Sequence[Comparisons], prior: Prior) -> JuryVoices | None:
         alike = decided if prior.fit_version > 4 else mean
     else:
         mean = alike = alike_until_3(groups, heard)
-    return learn_voices(heard, mean, alike, echoes)
-
-
-def _learnt_juror(calls: Sequence[Comparisons], prior: Prior) -> LearntJuror:
-    return LearntJuror(calls, pool_sums(calls), learn_sound_judge(calls, prior).parameters)
+    return JuryVoices({seat: learn_voice(juror, mean) for seat, juror in heard.items()}, alike, echoes)
 
 
 def _heard(groups: Sequence[Comparisons], jury: JuryVoices | None) -> Sequence[Comparisons]:
     return [jury.as_one(calls) for calls in groups] if jury else groups
-
-
-def _heard_by(judge: LearntJudge, groups: Sequence[Comparisons]) -> Sequence[Comparisons]:
-    return [judge.leanings.of(calls) for calls in groups] if judge.leanings else _heard(groups, judge.jury)
 
 
 def fit_by(judge: LearntJudge, groups: Sequence[Comparisons], *, tell_p_value: bool = True) -> list[Fit]:
@@ -124,7 +120,8 @@ def fit_by(judge: LearntJudge, groups: Sequence[Comparisons], *, tell_p_value: b
 
     The p-value takes most of the time.
     """
-    heard, fits = _heard_by(judge, groups), dict[int, Fit]()
+    heard = [judge.leanings.of(calls) for calls in groups] if judge.leanings else _heard(groups, judge.jury)
+    fits = dict[int, Fit]()
     wild = wild_calls(heard, judge)
     sound = wild.sound(heard)
     for sums in pool_sums(sound):

@@ -5,7 +5,7 @@ likelihood and its posteriors follow from these sums, so that the calls themselv
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -157,9 +157,8 @@ def thinned(sums: PoolSums, most: int) -> PoolSums:
         return sums
     kept = np.linspace(0, len(sums.places) - 1, most).astype(np.int64)
     used, design = np.unique(sums.design[kept], return_inverse=True)
-    blocks = (_picked(getattr(sums, field.name), used, kept) for field in fields(PoolSums)[3:])
+    blocks = (
+        Block(*(part[used] for part in block[:4]), *(part[kept] for part in block[4:]))
+        for block in (sums.single, sums.halves, sums.sides, sums.levels)
+    )
     return PoolSums(sums.n, sums.places[kept], design, *blocks)
-
-
-def _picked(block: Block, designs: Ints, groups: Ints) -> Block:
-    return Block(*(part[designs] for part in block[:4]), *(part[groups] for part in block[4:]))

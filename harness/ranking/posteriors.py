@@ -147,7 +147,7 @@ class Posteriors:
         widening = np.where(has_sd, dofs / (dofs - 2), 1.0)
         return np.maximum(self._scales * widening[:, None], 0)
 
-    @property
+    @cached_property
     def sds(self) -> _Floats:
         """How far each entrant's quality relative to the group's mean lies from the estimate, (G, n).
 
@@ -155,7 +155,7 @@ class Posteriors:
         """
         return np.sqrt(self.variances + (self.means - self.estimates) ** 2)
 
-    @property
+    @cached_property
     def reliabilities(self) -> _Floats:
         """1 - mean posterior variance / variance of the means, (G,); 0 where that is negative or nothing differs."""
         spread, unsure = (self.means * self.means).sum(axis=1), self.variances.sum(axis=1)
@@ -175,13 +175,14 @@ class Posteriors:
         scales = np.sqrt(np.maximum(self._scales, 0))
         return probabilities_above_zero(self.means / np.where(scales > 0, scales, 1.0), self.dofs[:, None])
 
-    @property
+    @cached_property
     def billionths(self) -> list[list[int]]:
         """The estimates of each to nine decimals, in whole numbers, however large."""
         return [list(map(round, row)) for row in (rounded_rows(self.estimates, 9) * BILLION).tolist()]
 
+    @cached_property
     def figures(self) -> list[Figures]:
-        """Return what records hold of each."""
+        """What records hold of each."""
         columns: Any = (rounded_rows(self.sds, 6), rounded_rows(self.best, 4), rounded_rows(self.above_mean, 4))
         return list(map(Figures, self.billionths, *(column.tolist() for column in columns)))
 

@@ -99,7 +99,10 @@ def _told(
     if not _BELIEVED < share <= _MOST:
         return _none_wild(groups)
     wild = [_probable(of, share) for of in logs]
-    heard = [_connecting(calls, of < _SURELY) for calls, of in zip(groups, wild, strict=True)]
+    heard = [of < _SURELY for of in wild]
+    for kept, calls in zip(heard, groups, strict=True):
+        if not kept.all() and _some(calls, kept).components != calls.components:
+            kept[:] = True
     left = sum(float(of[kept].sum()) for of, kept in zip(wild, heard, strict=True))
     return WildCalls(share, heard, left / max(1, sum(int(kept.sum()) for kept in heard)))
 
@@ -109,12 +112,6 @@ def _learnt_share(logs: Floats) -> float:
     for _ in range(_STEPS_OF_SHARE):
         share = float(_probable(logs, share).sum() + _BELIEVED * _BELIEF) / (len(logs) + _BELIEF)
     return share
-
-
-def _connecting(calls: Comparisons, heard: _Mask) -> _Mask:
-    if heard.all() or _some(calls, heard).components == calls.components:
-        return heard
-    return np.ones_like(heard)
 
 
 def _probable(logs: Floats, share: float) -> Floats:

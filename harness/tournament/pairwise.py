@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from random import Random
-from typing import Literal
 
 from anyio.abc import TaskGroup
 
 from harness.core.answer_features import leaning_features
-from harness.core.comparisons import ComparedRollout, CrossMatch, ForfeitedBy
+from harness.core.comparisons import WINNERS, ComparedRollout, CrossMatch, ForfeitedBy
 from harness.core.errors import JudgeFailed, Refused, first_error
 from harness.core.rankings import GroupRanking, Match
 from harness.core.records import Group, Role, Rollout, digest
@@ -273,16 +272,17 @@ async def play_cross(
     A match of which a verdict is missing stays open.
     """
     numbers = {place: number for number, place in enumerate(dict.fromkeys(p for pair in pairs for p in pair.places))}
-    judged = [pair for pair in pairs if _forfeit(pair, rollouts) is None]
+    forfeits: dict[CrossPair, ForfeitedBy | None] = {pair: _forfeit(pair, rollouts) for pair in pairs}
+    judged = [pair for pair in pairs if forfeits[pair] is None]
     if not judged:
-        return PlayedPairs(tuple(_forfeited(pair, rollouts) for pair in pairs), ())
+        return PlayedPairs(tuple(_cross_match(pair, None, forfeits[pair]) for pair in pairs), ())
     by_number = {numbers[place]: texts[place] for pair in judged for place in pair.places}
     met = [(numbers[pair.places[0]], numbers[pair.places[1]]) for pair in judged]
     played = await play_in_stages(GivenPairs(met), JurySource(jury, by_number, task, ledger, repeats))
     matches = {(match.a, match.b): match for match in played.matches}
-    results = {pair: _cross_match(pair, matches.get(pair_met)) for pair, pair_met in zip(judged, met, strict=True)}
+    results = {pair: matches.get(pair_met) for pair, pair_met in zip(judged, met, strict=True)}
     return PlayedPairs(
-        tuple(results[pair] if pair in results else _forfeited(pair, rollouts) for pair in pairs),
+        tuple(_cross_match(pair, results.get(pair), forfeits[pair]) for pair in pairs),
         tuple(sorted({*played.open_verdicts, *played.absent_verdicts})),
     )
 
@@ -294,19 +294,16 @@ def _forfeit(pair: CrossPair, rollouts: Mapping[Place, Rollout | ComparedRollout
     return "first" if first else "second" if second else None
 
 
-def _forfeited(pair: CrossPair, rollouts: Mapping[Place, Rollout | ComparedRollout]) -> CrossMatch:
-    forfeit = _forfeit(pair, rollouts)
-    winner: Literal["first", "second", "tie"] = (
-        "tie" if forfeit == "both" else "second" if forfeit == "first" else "first"
+def _cross_match(pair: CrossPair, match: Match | None, forfeit: ForfeitedBy | None) -> CrossMatch:
+    """Return a pair as a record: judged, lost unjudged, or, without either, open."""
+    plain = CrossMatch(
+        sides=pair.sides,
+        role=pair.role,
+        first=pair.first,
+        second=pair.second,
+        winner=forfeit and WINNERS[forfeit],
+        forfeit=forfeit,
     )
-    return CrossMatch(
-        sides=pair.sides, role=pair.role, first=pair.first, second=pair.second, winner=winner, forfeit=forfeit
-    )
-
-
-def _cross_match(pair: CrossPair, match: Match | None) -> CrossMatch:
-    """Return a judged pair as a record; without a match one that is open."""
-    plain = CrossMatch(sides=pair.sides, role=pair.role, first=pair.first, second=pair.second)
     if match is None:
         return plain
     first_stood_first = [shown == match.a for shown in match.shown_first]
