@@ -21,7 +21,7 @@ from harness.ranking.curve import (
 )
 from harness.ranking.estimators import ESTIMATORS
 from harness.ranking.judge_stats.agreement import preferences
-from harness.ranking.pooled import fit_alone
+from harness.ranking.pooled import fit_alone, fit_pooled
 from harness.ranking.score_table import rank_scores
 from harness.ranking.topologies import calls_bounds
 
@@ -55,18 +55,18 @@ def test_every_design_plays_on_what_is_there_for_as_many_calls_as_it_is_said_to_
 ):
     table = a_table(n, seed, both=both, anchored=anchored)
     assert holds_every_pair(table.scores, table.entrants, both_orders=both)
-    for design in all_designs(table):
-        played = play_design(table, design, seed)
+    every = [(design, play_design(table, design, seed)) for design in all_designs(table)]
+    for (design, played), fit in zip(every, fit_pooled([played.calls for _, played in every]), strict=True):
         low, high = calls_bounds(design.topology, n, design.order, design.budget(n))
         assert low <= len(played.orders) <= high
         assert played.orders <= table.scores.keys()
-        ranks = played.ranks(fit_alone(played.calls))
+        ranks = played.ranks(fit)
         assert set(ranks) == set(ESTIMATORS)
         assert all(set(of_entrants) == set(table.entrants) for of_entrants in ranks.values())
         assert play_design(table, design, seed) == played
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(SIZES, SEEDS, st.sampled_from(["wins", "margins", "bt", "pooled"]))
 def test_a_round_robin_in_both_orders_ranks_as_rank_scores_does_whatever_the_seed(n: int, seed: int, estimator: str):
     table = a_table(n, seed)
@@ -111,7 +111,8 @@ def test_more_calls_of_a_noisy_judge_agree_better_and_the_same_seed_gives_the_sa
     tables = [a_table(8, seed, noise=4) for seed in range(8)]
     curve = verdict_curve(tables, all_designs(tables[0]), held=False, seed=7, plays=1)
     assert curve
-    assert verdict_curve(tables, all_designs(tables[0]), held=False, seed=7, plays=1) == curve
+    first, again = (verdict_curve(tables[:2], all_designs(tables[0]), held=False, seed=7, plays=1) for _ in range(2))
+    assert first == again
     best = {point.calls: point.tau.value for point in frontier(curve.points)}
     assert best[7] < curve.reference.tau.value == best[56] < 1
     assert list(best) == sorted(best)

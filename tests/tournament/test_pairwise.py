@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -21,7 +22,8 @@ from harness.transcripts.transcript import Transcript
 from tests.builders import Script, ScriptedJudge, a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
 
-BOTH = Rules()
+BOTH = Rules(one_of_many=True)
+"""In both orders, and as in a run: `margins` stands in for `pooled`, which takes ten times as long."""
 
 
 def rank(
@@ -58,7 +60,7 @@ def group_of(n: int) -> list[Rollout]:
 )
 def test_the_ranking_is_the_same_whatever_the_order_of_the_replies(n: int, seed: int, fails: float, order: Any) -> None:
     found = [
-        rank(group_of(n), ScriptedJudge(by_chance(seed, fails), random.Random(delay)), Rules(order=order))
+        rank(group_of(n), ScriptedJudge(by_chance(seed, fails), random.Random(delay)), replace(BOTH, order=order))
         for delay in range(3)
     ]
     assert found[0] == found[1] == found[2]
@@ -155,7 +157,7 @@ def test_an_incomplete_group_is_ranked_by_a_fit_if_its_matches_connect_all_and_s
     broken = {(str(final.a), str(final.b)), (str(final.b), str(final.a))}
     assert not final.repeated
     judge = ScriptedJudge(lambda x, y: None if (x, y) in broken else script(x, y))
-    cut = rank(group_of(4), judge, Rules(estimator=estimator))
+    cut = rank(group_of(4), judge, replace(BOTH, estimator=estimator))
     assert (cut.status, cut.estimator) == ("incomplete", estimator)
     assert {r.rank is None for r in cut.rollouts} == {estimator in {"tiers", "wins"}}
     assert all(r.margin is not None for r in cut.rollouts)
@@ -178,7 +180,7 @@ def test_every_estimator_ranks_by_what_the_judge_said_and_keeps_what_the_margins
 
 def test_rewards_may_be_the_score_itself() -> None:
     judge = ScriptedJudge(by_strength({"0": 5, "1": 7, "2": 9}))
-    ranking = rank(group_of(3), judge, Rules(reward="score"))
+    ranking = rank(group_of(3), judge, replace(BOTH, reward="score"))
     assert ranking.reward_from == "score"
     assert [r.reward for r in ranking.rollouts] == [r.score for r in ranking.rollouts]
 
@@ -242,7 +244,7 @@ def test_failures_of_the_infrastructure_take_no_part(kind: Any) -> None:
 @pytest.mark.parametrize(("policy", "ranked"), [("by-cause", {3}), ("exclude", set()), ("last", {3, 4})])
 def test_the_failed_policy_says_who_of_the_failed_is_ranked(policy: Any, ranked: set[int]) -> None:
     rollouts = [*group_of(3), a_rollout(3, failed="timeout"), a_rollout(4, failed="api")]
-    ranking = rank(rollouts, ScriptedJudge(by_chance(1)), Rules(failed=policy))
+    ranking = rank(rollouts, ScriptedJudge(by_chance(1)), replace(BOTH, failed=policy))
     assert {r.index for r in ranking.rollouts[3:] if r.rank is not None} == ranked
 
 
@@ -275,7 +277,7 @@ def test_without_an_anchor_the_others_play_single_elimination_and_a_note_says_so
 @pytest.mark.parametrize("topology", ["anchor", "double", "swiss", "round_robin", "cyclic"])
 def test_without_an_anchor_only_what_needs_one_falls_back_to_single_elimination(topology: Any) -> None:
     rollouts = [a_rollout(0, failed="network"), *(a_rollout(i) for i in range(1, 6))]
-    ranking = rank(rollouts, ScriptedJudge(by_chance(2)), Rules(topology=topology))
+    ranking = rank(rollouts, ScriptedJudge(by_chance(2)), replace(BOTH, topology=topology))
     falls_back = topology == "anchor"
     assert ranking.topology == ("single" if falls_back else topology)
     assert ("single elimination" in ranking.notes[0]) == falls_back
@@ -289,7 +291,7 @@ def test_where_one_rollout_ended_well_and_the_others_rank_last_no_note_speaks_of
     role: str, topology: Any
 ) -> None:
     failed = [a_rollout(i, failed="timeout").model_copy(update={"role": role if i == 0 else "sample"}) for i in (0, 2)]
-    ranking = rank([failed[0], a_rollout(1), failed[1]], ScriptedJudge(by_chance(0)), Rules(topology=topology))
+    ranking = rank([failed[0], a_rollout(1), failed[1]], ScriptedJudge(by_chance(0)), replace(BOTH, topology=topology))
     assert (ranking.matches, [r.rank for r in ranking.rollouts]) == ((), [1.5, 0, 1.5])
     assert ranking.notes == (
         "the anchor failed: the only rollout that ended well met nobody"
@@ -301,7 +303,7 @@ def test_where_one_rollout_ended_well_and_the_others_rank_last_no_note_speaks_of
 @pytest.mark.parametrize("n", [1, 5])
 def test_the_topology_none_asks_no_judge_ranks_no_one_and_says_so(n: int) -> None:
     judge = ScriptedJudge(by_chance(0))
-    ranking = rank([*group_of(n), a_rollout(n, failed="timeout")], judge, Rules(topology="none"))
+    ranking = rank([*group_of(n), a_rollout(n, failed="timeout")], judge, replace(BOTH, topology="none"))
     assert (ranking.topology, ranking.status, ranking.matches, judge.calls) == ("none", "incomplete", (), [])
     assert {(r.rank, r.reward, r.advantage) for r in ranking.rollouts} == {(None, None, None)}
     assert "rescore --topology arena" in ranking.notes[0]
@@ -327,7 +329,7 @@ def test_flipped_is_opposite_winners_and_inconsistent_is_a_winner_and_a_tie(one:
 @given(st.integers(2, 8), st.integers(0, 10**6), st.sampled_from(["both", "balanced", "single"]))
 def test_a_match_s_scores_are_the_means_of_its_verdicts_side_by_side(n: int, seed: int, order: Any) -> None:
     script, store = by_chance(seed), MemoryStore()
-    for match in rank(group_of(n), ScriptedJudge(script), Rules(order=order), store=store).matches:
+    for match in rank(group_of(n), ScriptedJudge(script), replace(BOTH, order=order), store=store).matches:
         sums = {match.a: 0.0, match.b: 0.0}
         for first in match.shown_first:
             second = match.b if first == match.a else match.a
@@ -354,7 +356,7 @@ def test_identical_transcripts_cost_one_call_and_tie_even_before_a_judge_who_fav
 @pytest.mark.parametrize("order", ["balanced", "single"])
 def test_identical_transcripts_tie_where_each_pair_is_shown_in_one_order(topology: Any, order: Any) -> None:
     judge = ScriptedJudge(lambda _first, _second: (8.0, 6.0))
-    rules = Rules(topology=topology, order=order, estimator="margins")
+    rules = replace(BOTH, topology=topology, order=order, estimator="margins")
     ranking = rank([a_rollout(i, "the same") for i in range(4)], judge, rules)
     assert len(judge.calls) == 1
     assert {(m.score_a, m.score_b, m.winner, m.flipped) for m in ranking.matches} == {(7, 7, None, False)}
@@ -418,7 +420,7 @@ class Wavering(ScriptedJudge):
 @given(st.integers(1, 5))
 def test_the_mean_over_orders_and_repeats_is_the_score(repeats: int) -> None:
     judge, store = Wavering(by_strength({"0": 5.0, "1": 6.0})), MemoryStore()
-    found = rank(group_of(2), judge, Rules(repeats=repeats), store=store)
+    found = rank(group_of(2), judge, replace(BOTH, repeats=repeats), store=store)
     (seeding, *_) = found.matches
     assert (len(judge.calls), found.judged) == (2 * repeats, 2 * repeats)
     assert (len(set(seeding.verdicts)), len(seeding.shown_first)) == (2 * repeats, 2 * repeats)
@@ -431,14 +433,14 @@ def test_the_mean_over_orders_and_repeats_is_the_score(repeats: int) -> None:
 
 def test_repeats_of_one_order_that_disagree_are_no_flip() -> None:
     judge = Wavering(lambda first, _second: (5.0, 5.1) if first == "0" else (5.1, 5.0))
-    found = rank(group_of(2), judge, Rules(repeats=3))
+    found = rank(group_of(2), judge, replace(BOTH, repeats=3))
     assert not found.matches[0].flipped
     assert found.matches[0].inconsistent
 
 
 def test_identical_transcripts_cost_one_call_a_repeat_and_never_flip() -> None:
     judge = Wavering(lambda _f, _s: (6.0, 5.0))
-    found = rank([a_rollout(0, "same"), a_rollout(1, "same")], judge, Rules(repeats=3))
+    found = rank([a_rollout(0, "same"), a_rollout(1, "same")], judge, replace(BOTH, repeats=3))
     assert len(judge.calls) == 3
     assert not any(m.flipped for m in found.matches)
 
@@ -446,14 +448,14 @@ def test_identical_transcripts_cost_one_call_a_repeat_and_never_flip() -> None:
 def test_one_failed_repeat_leaves_the_match_open() -> None:
     left = iter([(6.0, 5.0), None])
     judge = Wavering(lambda _f, _s: next(left, (6.0, 5.0)))
-    found = rank(group_of(2), judge, Rules(repeats=2))
+    found = rank(group_of(2), judge, replace(BOTH, repeats=2))
     assert (found.status, len(found.failed_verdicts), found.matches) == ("incomplete", 1, ())
 
 
 def test_both_sides_have_one_budget_and_a_match_says_that_an_answer_was_cut() -> None:
     answers = ["short", "long " * 400, "tiny"]
     judge = Wavering(lambda first, second: (float(len(second) % 7), 5.0))
-    rules = Rules(form=TranscriptForm(TokenBudget(100, estimate_tokens)))
+    rules = replace(BOTH, form=TranscriptForm(TokenBudget(100, estimate_tokens)))
     found = rank([a_rollout(i, answer) for i, answer in enumerate(answers)], judge, rules)
     assert {m.cut for m in found.matches if 1 in (m.a, m.b)} == {True}
     assert {m.cut for m in found.matches if 1 not in (m.a, m.b)} <= {False}

@@ -69,12 +69,12 @@ def test_groups_of_any_size_and_topology_get_what_rank_many_makes_of_their_calls
 
 
 @given(st.integers(0, 999), st.sampled_from(["arena", "double", "cyclic"]), st.sampled_from(ESTIMATORS))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_beside_an_estimator_without_a_fit_places_count_at_once_and_probabilities_come_from_all_groups(
     seed: int, topology: Any, estimator: Any
 ):
     rules, rng = Rules(estimator=estimator, one_of_many=True, topology=topology), random.Random(seed)
-    groups = [[a_rollout(i) for i in range(rng.randint(2, 6))] for _ in range(30)]
+    groups = [[a_rollout(i) for i in range(rng.choice((2, 5)))] for _ in range(12)]
     before = [ranked(f"q{at:03}", rollouts, rules, seed + at) for at, rollouts in enumerate(groups)]
     after = told(before, rules)
     assert {(r.provisional, r.secondary_fit) for r in before} == {(True, "margins")}

@@ -40,7 +40,7 @@ def ranked(store: Any, topology: TopologyName, estimator: EstimatorName, *, free
     return anyio.run(rank_group, GROUP, PairJury([judge]), rules, random.Random(0))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("topology", sorted(set(get_args(TopologyName)) - {"none"}))
 def test_each_estimator_ranks_verdicts_read_from_their_lines_as_those_just_bought(
     topology: TopologyName, tmp_path: Path

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import anyio
@@ -16,7 +17,8 @@ from harness.tournament.pairwise import rank_group
 from tests.builders import ScriptedJudge, a_group, a_rollout, by_strength
 from tests.judging.scripted import a_jury
 
-TIED = Rules(judge_when="tied")
+TIED = Rules(judge_when="tied", one_of_many=True)
+ALWAYS = replace(TIED, judge_when="always")
 
 
 def rank(
@@ -50,19 +52,19 @@ def test_only_rollouts_that_the_reward_leaves_level_meet_before_the_judge():
 @pytest.mark.parametrize("verified", [[1.0] * 4, [None] * 4, [1.0, None, 0.0, 1.0]])
 def test_a_group_that_the_reward_leaves_wholly_tied_or_unknown_goes_to_the_tournament(verified: list[float | None]):
     found, judge = rank(verified)
-    always, _ = rank(verified, Rules())
+    always, _ = rank(verified, ALWAYS)
     assert found == always
     assert judge.calls
 
 
 def test_always_judges_whatever_the_rewards():
-    found, judge = rank([0.2, 0.9, 0.5], Rules())
+    found, judge = rank([0.2, 0.9, 0.5], ALWAYS)
     assert judge.calls
     assert found.rollouts[1].verified == 0.9
 
 
 def test_with_no_tournament_rewards_rank_where_they_all_differ_and_ties_wait_for_a_judge():
-    none = Rules(judge_when="tied", topology="none")
+    none = replace(TIED, topology="none")
     found, judge = rank([1.0, 0.0, 0.5], none)
     assert ([r.rank for r in found.rollouts], found.status) == ([0, 2, 1], "complete")
     waiting, _ = rank([1.0, 0.0, 1.0], none)
