@@ -36,6 +36,8 @@ class MissingWork:
     """Whether a ranking has to be made."""
     like: RankingHead | None = None
     """The ranking to be made again, under its own settings; None: under those of the run."""
+    of_branches: "BranchCalls | None" = None
+    """Where a budget bounds the calls of branches, those that they made."""
 
     @property
     def nothing(self) -> bool:
@@ -50,9 +52,10 @@ class MissingWork:
 
 def find_missing_work(reader: RunReader, *, retry_failed: bool = False) -> MissingWork:
     """Tell what is missing. With `retry_failed` every rollout that failed is."""
-    rollouts = _rollouts(reader, retry_failed=retry_failed) if reader.info.judge else {}  # else it was imported
+    of_branches = branch_calls(reader) if reader.info.branch_calls is not None else None
+    rollouts = _rollouts(reader, of_branches, retry_failed=retry_failed) if reader.info.judge else {}  # else imported
     if rollouts or not reader.index.queries:
-        return MissingWork(rollouts, ranking=bool(rollouts))
+        return MissingWork(rollouts, ranking=bool(rollouts), of_branches=of_branches)
     newest = reader.newest_ranking(free=False)
     if newest is None:
         return MissingWork({}, ranking=bool(reader.info.judge))
@@ -178,12 +181,10 @@ def branch_calls(reader: RunReader) -> BranchCalls:
     return BranchCalls(made, {at: longer * max(1, whole[at] - made[at]) for at in made}, longer)
 
 
-def _rollouts(reader: RunReader, *, retry_failed: bool) -> dict[str, list[int]]:
+def _rollouts(reader: RunReader, of_branches: BranchCalls | None, *, retry_failed: bool) -> dict[str, list[int]]:
     missing: dict[str, list[int]] = {}
-    room, left = math.inf, dict[tuple[str, int], float]()
-    if (most := reader.info.branch_calls) is not None:
-        made, left, _ = branch_calls(reader)
-        room = most - sum(made.values())
+    left = of_branches.left if of_branches else dict[tuple[str, int], float]()
+    room = (reader.info.branch_calls or 0) - sum(of_branches.made.values()) if of_branches else math.inf
 
     def open_(place: RolloutPlace | None, kinds: Collection[str]) -> bool:
         return place is None or place.kind in kinds or (retry_failed and place.status == "failed")
@@ -248,7 +249,7 @@ def _rolled_out(reader: RunReader, counts: RunCounts) -> bool:
     if not info.judge:
         return True
     if info.branch_calls is not None:
-        return not _rollouts(reader, retry_failed=False)
+        return not _rollouts(reader, branch_calls(reader), retry_failed=False)
     wanted = info.settings.get("n")
     n = wanted if isinstance(wanted, int) else 0
     all_wanted = counts.queries * n + sum(map(len, info.branches.values()))

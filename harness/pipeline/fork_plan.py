@@ -1,5 +1,6 @@
 """Which branches a fork would begin, and what they are likely to take: read from the archive alone."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple, cast
 
 from harness.archive.reader import RunReader
+from harness.archive.run_state import branch_calls
 from harness.core.branch_point import BranchPoint, Edit
 from harness.core.cost import Cost, total_cost
 from harness.core.errors import UsageError, counted, did_you_mean, option, quoted, switch
@@ -71,6 +73,8 @@ class ForkPlan:
     branches: tuple[PlannedBranch, ...]
     left_out: Mapping[str, int]
     """Why rollouts and places have no branch, in words, and how many each."""
+    most: int | None
+    """How many new model calls all branches of the fork may make, those before included; None: as many as they do."""
 
     @property
     def calls(self) -> int:
@@ -212,7 +216,12 @@ def plan_fork(reader: RunReader, rules: ForkRules, *, restores: bool = False) ->
         why = next(iter(left_out), f"no place of its rollouts is one of {option('at', rules.at or rules.places)}")
         raise UsageError(f"run {reader.info.id}: {why}")
     planned.sort(key=lambda each: -each.gain / each.calls)  # those of auto; all others stay as they are
-    return ForkPlan(_within_budget(planned * rules.branches, rules.budget), left_out)
+    planned *= rules.branches
+    if rules.budget is None:
+        return ForkPlan(tuple(planned), left_out, None)
+    before = branch_calls(reader)
+    chosen = _within_budget(planned, rules.budget, before.longer)
+    return ForkPlan(chosen, left_out, rules.budget + sum(before.made.values()))
 
 
 def _queries(reader: RunReader, rules: ForkRules, edit: EditAsked | None) -> list[Query]:
@@ -310,19 +319,23 @@ def _telling(
         yield _Place(paths.rollouts[point.rollout].index, point.call, point.gain)
 
 
-def _within_budget(planned: Sequence[PlannedBranch], budget: int | None) -> tuple[PlannedBranch, ...]:
-    """Return the first branches, until the next would not fit. Raises UsageError where none fits."""
-    left, chosen = budget, list[PlannedBranch]()
+def _within_budget(planned: Sequence[PlannedBranch], budget: int, longer: float) -> tuple[PlannedBranch, ...]:
+    """Return the first branches, until the next would not fit. Raises UsageError where none fits.
+
+    `longer`: how many times as many calls as their rollouts branches made before, as `resume` reckons, too.
+    """
+    left, chosen = float(budget), list[PlannedBranch]()
     for each in planned:
-        if left is not None:
-            if each.calls > left:
-                break
-            left -= each.calls
+        left -= longer * each.calls
+        if left < 0:
+            break
         chosen.append(each)
     if not chosen:
+        first = planned[0]
+        why = "" if longer == 1 else ", for branches before made more than their rollouts had"
         raise UsageError(
-            f"{option('budget', budget)}: the first branch, from rollout {planned[0].branch.rollout} after model call "
-            f"{planned[0].branch.call}, is likely to make {counted(planned[0].calls, 'new call')}; "
-            f"{switch('dry_run')} lists them"
+            f"{option('budget', budget)}: the first branch, from rollout {first.branch.rollout} after model call "
+            f"{first.branch.call}, is likely to make {counted(math.ceil(longer * first.calls), 'new call')}{why}; "
+            f"{switch('dry_run')} without {option('budget')} lists the branches"
         )
     return tuple(chosen)

@@ -18,9 +18,9 @@ from harness.archive.merging import at_rest, copy_records
 from harness.archive.reader import RunReader
 from harness.archive.run_files import files_in, write_file
 from harness.archive.run_info import LABELS, RUN_FILE, RunInfo, new_run_id, read_labels
-from harness.archive.run_state import branch_calls, find_missing_work
+from harness.archive.run_state import find_missing_work
 from harness.core.branch_point import BranchPoint
-from harness.core.errors import CannotWrite, HarnessError, UsageError, call, option
+from harness.core.errors import CannotWrite, HarnessError, UsageError, call
 from harness.core.fork_rules import ForkRules
 from harness.pipeline.fork_plan import ForkPlan, plan_fork
 from harness.pipeline.plan import NamedAddresses, as_begun, call_bounds, recorded_judge
@@ -101,10 +101,6 @@ async def fork_run(fork: Fork, run_env: RunEnvironment, runs_dir: Path) -> RunRe
     target = _make(fork, run_env, runs_dir)
     copied = _records(target)
     try:
-        with RunReader(target) as reader:
-            if not find_missing_work(reader).rollouts:
-                longer = "branches before made more calls than their rollouts had"
-                raise UsageError(f"{option('budget', fork.rules.budget)} has no room for a branch: {longer}")
         result = await resume_run(
             target,
             fork.loaded,
@@ -156,7 +152,6 @@ def _info(fork: Fork, reader: RunReader, at: Any, runs_dir: Path) -> RunInfo:
     parent, new, begun = reader.info, fork.plan.by_query, dict(reader.info.branches)
     for query, those in begun.items():  # but for those for which a budget had no room
         begun[query] = those[: max(reader.index.rollouts[query]) + 1 - (parent.wanted(query) - len(those))]
-    made, calls = sum(branch_calls(reader).made.values()), fork.rules.budget
     branches = {query: (*begun.get(query, ()), *new.get(query, ())) for query in {**begun, **new}}
     settings = {
         **parent.settings,
@@ -173,7 +168,7 @@ def _info(fork: Fork, reader: RunReader, at: Any, runs_dir: Path) -> RunInfo:
             "created_at": at,
             "settings": settings,
             "branches": branches,
-            "branch_calls": None if calls is None else made + calls,
+            "branch_calls": fork.plan.most,
             "agent_word": fork.loaded.word or parent.agent_word,
             "way_found": None,
         }

@@ -14,7 +14,7 @@ import anyio
 
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo
-from harness.archive.run_state import Remaining, count_remaining, find_missing_work, find_redacted
+from harness.archive.run_state import MissingWork, Remaining, count_remaining, find_missing_work, find_redacted
 from harness.archive.store import RunStore
 from harness.core.errors import UsageError, call, option, switch
 from harness.core.records import Group, Query, Rollout
@@ -189,7 +189,7 @@ async def resume_run(
             cache = VerdictCache(store, run_env.progress, ceiling=ceiling, stop=run_env.stop)
             wanted = [*map(info.wanted, store.reader.index.queries)]
             size = Size(len(wanted), max(wanted, default=plan.settings.n))
-            async with _open_stages(plan, spec, store, cache, run_env, size, missing.rollouts) as stages:
+            async with _open_stages(plan, spec, store, cache, run_env, size, missing) as stages:
                 if stages.engine:
                     await _check_agent(store, stages.engine, accept=accept_changed_agent)
                 if not missing.rollouts and missing.like and stages.batches and stages.batches.waits_on:
@@ -282,10 +282,11 @@ async def _open_stages(
     cache: VerdictCache,
     run_env: RunEnvironment,
     size: Size,
-    missing: Mapping[str, Sequence[int]] | None = None,
+    missing: MissingWork | None = None,
 ) -> AsyncGenerator[_Stages]:
     """Open an engine, if there is an agent to run, and a ranking; at the end hand in what is asked by batch."""
     settings, ceiling, most_groups = plan.settings, cache.ceiling, math.inf
+    rollouts = missing.rollouts if missing else None
     if settings.max_cost is not None:  # no more rollouts are bought than can be judged soon
         most_groups = max(_UNJUDGED_AT_LEAST, 2 * math.ceil(settings.concurrency / settings.n))
     open_groups = OpenGroups(settings.max_unjudged * _MB, most_groups)
@@ -296,18 +297,18 @@ async def _open_stages(
                 models += models_of_judge(plan.judge, settings, plan.credentials)
             await opened.enter_async_context(models_looked_up(models, run_env, on_refusal=agent is None))
             if agent:
-                maker, run_id = maker_elsewhere(settings), store.reader.info.id
-                before = attempts_before(store, missing or {}, run_env.progress.note)
+                maker, info = maker_elsewhere(settings), store.reader.info
+                before = attempts_before(store, rollouts or {}, run_env.progress.note)
                 opening = open_engine(
                     agent,
                     settings,
                     store,
                     run_env,
                     maker,
-                    run_id=run_id,
+                    run_id=info.id,
                     ceiling=ceiling,
                     attempts_before=before,
-                    calls=branch_budget(store.reader, missing or {}, before),
+                    calls=branch_budget(info.branch_calls, missing, before),
                 )
                 engine = await opened.enter_async_context(opening)
             cache = replace(cache, batches=batches.desk if batches else None)
@@ -315,7 +316,7 @@ async def _open_stages(
             judging_places = anyio.Semaphore(settings.judge_concurrency)
             equal = EqualAnswers(settings, agent, run_env.progress.note)
             yield _Stages(
-                store, run_env, ceiling, missing, engine, ranking, open_groups, judging_places, batches, equal
+                store, run_env, ceiling, rollouts, engine, ranking, open_groups, judging_places, batches, equal
             )
         if batches and not run_env.stop.asked:
             await batches.hand_in()
@@ -341,8 +342,9 @@ async def rescore_run(
             queries, rollouts = store.reader.index.queries, store.reader.index.rollouts
             ended_well = (sum(place.status == "ok" for place in rollouts.get(name, {}).values()) for name in queries)
             size, summary = Size(len(queries), max(ended_well, default=0)), None
+            none = MissingWork({}, ranking=True)
             with one_error(store, new=False):
-                async with _open_stages(plan, None, store, cache, run_env, size, {}) as stages:
+                async with _open_stages(plan, None, store, cache, run_env, size, none) as stages:
                     if options.free:
                         summary = await rank_for_free(stages.ranking, store.reader)
                     else:

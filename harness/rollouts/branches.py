@@ -1,7 +1,7 @@
 """Where a branch begins: what of a recorded rollout is given again, and what is expected of the agent then."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +9,7 @@ from agents import ModelResponse, ModelSettings
 from agents.tracing import get_trace_provider
 
 from harness.archive.reader import RunReader
-from harness.archive.run_state import branch_calls
+from harness.archive.run_state import MissingWork
 from harness.core.branch_point import BranchPoint
 from harness.core.errors import ArchiveDamaged
 from harness.core.records import ModelCall, Rollout, Step
@@ -53,15 +53,14 @@ def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchSt
 
 
 def branch_budget(
-    reader: RunReader, missing: Mapping[str, Sequence[int]], before: Callable[[str, int], Attempted | None]
+    most: int | None, missing: MissingWork | None, before: Callable[[str, int], Attempted | None]
 ) -> CallBudget:
     """Return how many model calls the branches of a run may make, and made, also where they were cut off."""
-    if reader.info.branch_calls is None:
+    if missing is None or missing.of_branches is None:
         return CallBudget()
-    of_branches = branch_calls(reader)
-    budget = CallBudget(reader.info.branch_calls, longer=of_branches.longer)
-    for (query, index), made in of_branches.made.items():
-        had = before(query, index) if index in missing.get(query, ()) else None
+    budget = CallBudget(most, longer=missing.of_branches.longer)
+    for (query, index), made in missing.of_branches.made.items():
+        had = before(query, index) if index in missing.rollouts.get(query, ()) else None
         budget.made += max(made, had.bought if had else 0)
     return budget
 

@@ -191,7 +191,7 @@ def test_branches_are_begun_until_the_next_would_not_fit_and_resume_keeps_to_it(
         assert len(endpoint.requests) == bought
         harness.resume_sync(made, plain(), base_url=endpoint.base_url)
     if longer_by:
-        with pytest.raises(UsageError, match="budget=1 has no room for a branch: branches before"):
+        with pytest.raises(UsageError, match="likely to make 2 new calls, for branches before made more"):
             fork(made, plain(), endpoint, at="3", rollouts=(0,), budget=1)
     again = fork(made, plain(), endpoint, at="3", rollouts=(0,), budget=1 + longer_by)
     assert len(endpoint.requests) == bought + 1 + longer_by
@@ -213,29 +213,48 @@ def test_what_a_branch_bought_before_it_was_cut_off_counts_in_its_budget(endpoin
 KEEPERS = "def snapshot(context, call):\n    return call\n\ndef restore(context, state):\n    assert state == 2\n"
 
 
+PROGRAM = {"type": "code_interpreter_call", "status": "completed", "code": "1", "container_id": "c", "outputs": None}
+CONVERSATION = """
+async def answer(query):
+    from agents import Runner
+    return await Runner.run(agent, query, auto_previous_response_id=True)
+"""
+CONTAINER = """
+from agents import CodeInterpreterTool
+agent.tools.append(CodeInterpreterTool(tool_config={"type": "code_interpreter", "container": {"type": "auto"}}))
+answer = agent
+"""
+AT_SERVER = {
+    "conversation": (CONVERSATION, (), "what the server keeps of the conversation"),
+    "container": (CONTAINER, (PROGRAM,), "code ran in a container of the provider's, whose state nothing holds"),
+}
+
+
 @pytest.mark.parametrize("keepers", ["", KEEPERS])
-def test_a_conversation_that_the_server_keeps_is_not_forked_unless_the_file_puts_its_state_back(
-    endpoint: FakeEndpoint, tmp_path: Path, keepers: str
+@pytest.mark.parametrize("what", AT_SERVER)
+def test_what_the_server_keeps_is_not_forked_unless_the_file_puts_its_state_back(
+    endpoint: FakeEndpoint, tmp_path: Path, what: str, keepers: str
 ):
+    source, items, why = AT_SERVER[what]
     file = tmp_path / "kept.py"
-    file.write_text(
-        TOOLS.format(acts=SAME)
-        + "async def answer(query):\n"
-        + "    from agents import Runner\n"
-        + "    return await Runner.run(agent, query, auto_previous_response_id=True)\n"
-        + keepers
-    )
-    replies = [Say(calls=(("note", {"text": "a"}),))] * 2 + [Say("Done.")]
+    file.write_text(TOOLS.format(acts=SAME) + source + keepers)
+    replies = [Say(calls=(("note", {"text": "a"}),), items=items)] * 2 + [Say("Done.")]
     endpoint.agent = lambda _: replies[min(len(endpoint.requests), 3) - 1]
     run = run_once(f"{file}:answer", endpoint, tmp_path / "runs", api="responses")
-    if keepers:
-        before = endpoint.requests[2].body["previous_response_id"]
-        assert paid_calls(fork(run, f"{file}:answer", endpoint, at="2")) == [1]
-        assert endpoint.requests[-1].body["previous_response_id"] == before
-        return
+    last = endpoint.requests[-1].body
     endpoint.requests.clear()
-    with pytest.raises(UsageError, match="what the server keeps of the conversation"):
-        fork(run, f"{file}:answer", endpoint, at="2")
+    if keepers:
+        endpoint.agent = lambda _: replies[-1]
+        assert paid_calls(fork(run, f"{file}:answer", endpoint, at="2")) == [1]
+        (again,) = endpoint.requests
+        assert (again.body.get("previous_response_id"), again.body["input"]) == (
+            last.get("previous_response_id"),
+            last["input"],
+        )
+        return
+    for live in (False, True):
+        with pytest.raises(UsageError, match=why):
+            fork(run, f"{file}:answer", endpoint, at="2", live_tools=live)
     assert not endpoint.requests
 
 
