@@ -4,14 +4,16 @@ import json
 import os
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.cli.test_improvement_commands import an_improvement
 from tests.conftest import Harness
-from tests.fake_endpoint import FakeEndpoint, Reaction, Seen
+from tests.fake_endpoint import FakeEndpoint, Reaction, Say, Seen
 from tests.nursery import Born, Nursery
 from tests.rollouts.test_checkpoints import marks, noting_file, stepping
 
@@ -110,6 +112,54 @@ def test_a_kill_in_a_fork_loses_the_calls_in_flight_alone(
         assert harness("validate", env=env).code == 0
         assert harness("replay", env=env).code == 0
         assert len(marks(file)) <= 3 + (2 + 1) + 2
+
+
+@pytest.mark.parametrize(
+    ("share", "cached", "says"),
+    [(0.5, 150, "first requests have 300 tokens (150 were cached);"), (None, None, "first requests have 300 tokens;")],
+)
+def test_a_dry_run_tells_the_tokens_of_the_prefixes_and_how_many_a_cache_gave(
+    command: Command, served: FakeEndpoint, tmp_path: Path, share: float | None, cached: int | None, says: str
+):
+    file, answer = noting_file(tmp_path / "agent"), stepping()
+
+    def reply(seen: Seen) -> Say:
+        tokens = 50 + 50 * len(seen.tool_outputs)
+        said = answer(seen)
+        assert isinstance(said, Say)
+        return replace(said, usage=(tokens, 20), cached=share and int(share * tokens))
+
+    served.agent = reply
+    command(f"run Why? --agent {file} --model m -n 1 --topology none -q")
+    plan = json.loads(command("fork --at 1,3 --dry-run --json"))
+    assert (plan["calls"], plan["prefix_tokens"], plan["cached_tokens"]) == (3 + 1, 100 + 200, cached)
+    assert says in command("fork --at 1,3 --dry-run")
+
+
+def test_a_fork_that_is_killed_and_resumed_keeps_to_its_budget(harness: Harness, nursery: Nursery, tmp_path: Path):
+    file, running = noting_file(tmp_path / "agent"), list[Born]()
+    with FakeEndpoint(stepping()).serving() as endpoint:
+        env = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-" + "a" * 40}
+        once = ["run", "Go on?", "--agent", str(file), "--model", "m", "-n", "1", "--topology", "none"]
+        assert harness(*once, env=env).code == 0
+        endpoint.requests.clear()
+
+        def without_end(seen: Seen) -> Reaction:
+            if len(endpoint.requests) == 2 and len(running) == 1:
+                running.append(running[0])
+                os.kill(running[0].pid, signal.SIGKILL)
+            return Say(calls=(("note", {"text": f"step {len(seen.tool_outputs)}"}),))
+
+        endpoint.agent = without_end
+        running.append(nursery.start(["fork", "--at", "2", "--budget", "3"], tmp_path, env))
+        assert nursery.wait(running[0]).code == -signal.SIGKILL
+        for _ in range(2):
+            harness("resume", env=env)
+            assert len(endpoint.requests) == 3 + 1, "the call in flight was lost"
+        (branch,) = [r for r in json.loads(harness("show", "--json").out)["groups"][0]["rollouts"] if "branch" in r]
+        assert branch["failure"]["kind"] == "budget"
+        assert "all 3 are made" in branch["failure"]["message"]
+        assert harness("validate", env=env).code == 0
 
 
 def test_an_imported_rollout_is_refused_with_why(harness: Harness, tmp_path: Path):

@@ -119,6 +119,14 @@ def streaming() -> Agent[Any]:
     return Agent(name="outer", instructions="Outer.", tools=[ask_in_a_stream])
 
 
+async def in_a_stream(query: str) -> Any:
+    """Run the plain agent in a stream."""
+    result = Runner.run_streamed(plain(), query)
+    async for _ in result.stream_events():
+        pass
+    return result
+
+
 def on_mcp() -> Agent[Any]:
     return Agent(name="mcp", instructions="Note.", mcp_servers=[Notes()])
 
@@ -163,12 +171,13 @@ def parallel_script() -> Callable[[Seen], Reaction]:
     return reply
 
 
-KINDS: dict[str, tuple[Callable[[], Agent[Any]], Callable[[], Callable[[Seen], Reaction]], int]] = {
+KINDS: dict[str, tuple[Callable[[], Any], Callable[[], Callable[[Seen], Reaction]], int]] = {
     "plain": (plain, stepping, 4),
     "handoff": (handing_over, handing_over_script, 4),
     "nested": (nesting, lambda: nested_script("ask"), 4),
     "side by side": (nesting, lambda: nested_script("ask", parallel=True), 6),
-    "streamed": (streaming, lambda: nested_script("ask_in_a_stream"), 4),
+    "streamed": (lambda: in_a_stream, stepping, 4),
+    "streamed by a tool": (streaming, lambda: nested_script("ask_in_a_stream"), 4),
     "mcp": (on_mcp, stepping, 4),
     "approvals": (asking, parallel_script, 3),
 }
