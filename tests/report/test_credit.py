@@ -31,6 +31,7 @@ def test_credits_add_up_to_what_the_ranking_says_of_a_rollout_and_states_are_sha
             steps = rollout["steps"]
             assert [step["call"] for step in steps] == list(range(1, len(steps) + 1))
             margin = place["score" if ranked["estimator"] == "pooled" else "margin"]
+            assert rollout["margin"] == pytest.approx(margin, abs=1e-4)
             assert rollout["end"] == pytest.approx(margin, abs=0.2), "as far as its siblings bear it out"
             total = steps[0]["value"] + sum(step["credit"] for step in steps)
             assert total == pytest.approx(rollout["end"], abs=1e-4)

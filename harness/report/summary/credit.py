@@ -102,7 +102,9 @@ class CreditedRollout:
 
     index: int
     end: float | None = None
-    """The value at its end: what the fit behind the group's probabilities says of it, or its reward."""
+    """The value at its end: its margin, or where the judge is unsure of that what its siblings leave of it."""
+    margin: float | None = None
+    """What the fit behind the group's probabilities says of it, or its reward; above the mean of the group."""
     steps: tuple[CreditedStep, ...] = ()
     reason: str = ""
     branch: BranchPoint | None = None
@@ -129,6 +131,7 @@ class CreditedRollout:
         return {
             "index": self.index,
             "end": None if self.end is None else round(self.end, _DIGITS) + 0.0,
+            "margin": None if self.margin is None else round(self.margin, _DIGITS) + 0.0,
             "reason": self.reason or None,
             **({"branch": self.branch.model_dump(mode="json")} if self.branch else {}),
             "steps": [step.as_json() for step in self.steps],
@@ -290,8 +293,8 @@ class RunCredit:
             return CreditedGroup(query, tuple(paths), ends.worth, _TOO_FEW)
         able, calls, without = paths.rollouts, paths.calls, paths.without
         credit = group_credit(paths.graph, paths.margins, paths.spread)
-        told = zip(able, paths.states, credit.steps, strict=True)
-        credited = [_credited(one, calls[one.index], path, steps) for one, path, steps in told]
+        told = zip(able, paths.states, credit.steps, paths.margins.means.tolist(), strict=True)
+        credited = [_credited(one, calls[one.index], path, steps, margin) for one, path, steps, margin in told]
         every = tuple(sorted([*credited, *without], key=lambda rollout: rollout.index))
         pairs = tuple(
             pair._replace(**{side: (able[at].index, step) for side, (at, step) in zip(_SIDES, pair[:2], strict=True)})
@@ -314,8 +317,7 @@ class RunCredit:
         able = [rollout for rollout in group.rollouts if rollout.index in calls]
         chosen = [ends.entrants.index(rollout.index) for rollout in able]
         margins = GroupMargins(ends.margins.means[chosen], ends.margins.covariance[np.ix_(chosen, chosen)])
-        by = self._by
-        states = [state_names((q for q, _ in calls[r.index]), r.calls, by, r.temporary_folders) for r in able]
+        states = [state_names((q for q, _ in calls[r.index]), r.calls, self._by, r.temporary_folders) for r in able]
         replayed = [rollout.branch.call if rollout.branch else 0 for rollout in able]
         graph = path_graph(states, replayed)
         return GroupPaths(able, calls, states, graph, margins, self._spreads[ends.worth], without)
@@ -368,11 +370,13 @@ def check_credit(reader: RunReader, ranking: RankingFile) -> None:
     raise UsageError(f"run {reader.info.id} holds no model calls, and steps are model calls: {why}")
 
 
-def _credited(rollout: Rollout, calls: _Calls, path: Sequence[str], steps: Sequence[StepCredit]) -> CreditedRollout:
+def _credited(
+    rollout: Rollout, calls: _Calls, path: Sequence[str], steps: Sequence[StepCredit], margin: float
+) -> CreditedRollout:
     agents = {call.raw: call.agent for call in rollout.calls}
     told = enumerate(zip(calls, path, steps, strict=True))
     made = (CreditedStep(at + 1, agents.get(at), _tools(reply), state, step) for at, ((_, reply), state, step) in told)
-    return CreditedRollout(rollout.index, steps[-1].value + steps[-1].credit, tuple(made), branch=rollout.branch)
+    return CreditedRollout(rollout.index, steps[-1].value + steps[-1].credit, margin, (*made,), branch=rollout.branch)
 
 
 def _reason(rollout: Rollout, entrants: Sequence[int]) -> str:
@@ -388,11 +392,9 @@ def _tools(reply: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the tools that a reply calls, each with its arguments."""
     output: Any = reply.get("output")
     items = cast("list[Any]", output) if isinstance(output, list) else []
-    calls = [
-        (str(item.get("type")), item) for item in (cast("dict[str, Any]", i) for i in items if isinstance(i, dict))
-    ]
+    calls = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
     return tuple(
         (str(item.get("name") or kind.removesuffix("_call")), str(item.get("arguments") or item.get("input") or ""))
-        for kind, item in calls
-        if kind.endswith("_call")
+        for item in calls
+        if (kind := str(item.get("type"))).endswith("_call")
     )

@@ -97,7 +97,9 @@ def rollout_credit_lines(rollout: CreditedRollout, width: int) -> Iterator[Text]
     if not rollout.steps:
         yield visible_text(as_sentence(f"{head}: no credit: {rollout.reason}"))
         return
-    yield visible_text(f"{head}, {signed(rollout.end)} at its end", style="bold")
+    end, margin = signed(rollout.end), signed(rollout.margin)
+    beside = "" if end == margin else f" (its margin: {margin})"
+    yield visible_text(f"{head}, {end} at its end{beside}", style="bold")
     if rollout.sentence:
         yield visible_text(as_sentence(rollout.sentence))
     rows: list[TableRow] = []
