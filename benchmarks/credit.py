@@ -8,9 +8,10 @@ agent; six steps are a rollout. What decides: `even`, all steps alike; `few`, on
 worth nothing, so that rollouts of equal worth stop early or late; `equal`, nothing does. `certain` judges give the
 worth itself, `sharp` and `noisy` ones 28 calls of a group of 8; pools of 200 groups teach `pooled` the judge.
 
-A line says: the share of true credits in the 95 % intervals, and of the steps that are shared and that are not; how
-many rollouts have a named step, and in how many of them it is the right one; and the correlation of true credits with
-free credit, with equal credit to all steps, and with all credit to the last. No real agent or judge is run.
+A line says: the share of true credits in the 95 % intervals, and of the steps that are shared and that are not, and of
+those that are worth something and those worth nothing; how many rollouts have a named step, and in how many of them it
+is the right one; and the correlation of true credits with free credit, with equal credit to all steps, and with all
+credit to the last. No real agent or judge is run.
 """
 
 import argparse
@@ -34,7 +35,7 @@ WORLDS = ("even", "few", "one", "early", "idle", "equal")
 JUDGES = ("certain", "sharp", "noisy")
 N, DEPTH, CALLS, POOL = 8, 6, 28, 200
 MANY = 40
-COLUMNS = ("world", "judge", "covered", "shared", "alone", "named", "right", "free", "equal", "last")
+COLUMNS = "world judge covered shared alone worth nothing named right free equal last".split()
 State = tuple[int, ...]
 
 
@@ -127,9 +128,10 @@ class Tally:
         """Return the cells of a line."""
         covered, shared, truth, *told = np.array(self.rows, float).T
         known = truth.std() > 0
-        shares = (covered.mean(), covered[shared > 0].mean(), covered[shared == 0].mean(), self.named / rollouts)
+        parts = [shared >= 0, shared > 0, shared == 0, truth != 0, truth == 0]
         return [
-            *(f"{share:.1%}" for share in shares),
+            *(f"{covered[part].mean():.1%}" if part.any() else "-" for part in parts),
+            f"{self.named / rollouts:.1%}",
             f"{self.right} of {self.named}",
             *(f"{np.corrcoef(truth, each)[0, 1]:.3f}" if known else "-" for each in told),
         ]

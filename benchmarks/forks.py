@@ -32,7 +32,7 @@ ERRORS, SPREAD = {"sharp": 0.19, "noisy": 0.45}, 0.64
 DECISIVE, AT_A_TIME, EVERYWHERE, AGENT_CALLS = 1.5, 10.5, 4, 5
 ALL = EVERYWHERE * sum(range(1, DEPTH + 1))
 """The calls of forking everywhere."""
-COLUMNS = ("world", "judge", "forks", "named", "right", "calls", "of all", "covered", "decisive")
+COLUMNS = ("world", "judge", "forks", "named", "right", "calls", "of all", "covered", "worth", "nothing", "decisive")
 
 
 @dataclass
@@ -62,7 +62,8 @@ class Forked:
 
 
 def case(world: str, judge: str, policy: str, rng: np.random.Generator) -> Floats | None:
-    """Return of a case whether a step is named and rightly, its calls, and the shares covered; None without a case."""
+    """Return of a case whether a step is named and rightly, its calls, how many steps there are of all, of those worth
+    something, nothing and most, and how many of each are covered; None without a case."""
     group = Forked(Agent(world, rng), ERRORS[judge])
     for _ in range(N):
         group.add()
@@ -83,8 +84,9 @@ def case(world: str, judge: str, policy: str, rng: np.random.Generator) -> Float
         steps = group_credit(*group.known()).steps[chosen[0]]
     covered = [step.interval[0] <= worth <= step.interval[1] for worth, step in zip(truth, steps, strict=True)]
     at = int(np.abs(truth).argmax())
+    parts = np.array([truth < math.inf, truth != 0, truth == 0, np.arange(len(truth)) == at], float)
     right = truth[at] != 0 and steps[at].named == ("won" if truth[at] > 0 else "lost")
-    return np.array([any(step.named for step in steps), right, spent, np.mean(covered), covered[at]], float)
+    return np.array([any(step.named for step in steps), right, spent, *parts.sum(axis=1), *parts @ covered], float)
 
 
 def economics(forks: int) -> str:
@@ -109,10 +111,11 @@ def main() -> None:
             for policy in POLICIES:
                 rng, found = np.random.default_rng(options.rng), list[Floats]()
                 while len(found) < options.groups:
-                    found += [told] if (told := case(world, judge, policy, rng)) is not None else []
-                named, right, calls, *covered = np.mean(found, axis=0)
-                shares = (f"{share:.1%}" for share in (calls / ALL, *covered))
-                rows.append([world, judge, policy, f"{named:.1%}", f"{right:.1%}", f"{calls:.1f}", *shares])
+                    found += [one] if (one := case(world, judge, policy, rng)) is not None else []
+                named, right, calls, *counts = np.mean(found, axis=0)
+                told = [f"{named:.1%}", f"{right:.1%}", f"{calls:.1f}", f"{calls / ALL:.1%}"]
+                covered = (f"{held / of:.1%}" if of else "-" for of, held in zip(counts[:4], counts[4:], strict=True))
+                rows.append([world, judge, policy, *told, *covered])
                 print("".join(f"{cell:>12}" for cell in rows[-1]), flush=True)
     renew(options.json, COLUMNS, rows)
     for forks in (1, 2, 4):
