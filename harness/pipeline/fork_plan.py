@@ -213,7 +213,8 @@ def plan_fork(reader: RunReader, rules: ForkRules, *, restores: bool = False) ->
             else:
                 planned.append(each.planned(at, rules, edit, restores=restores)._replace(gain=gain))
     if not planned:
-        why = next(iter(left_out), f"no place of its rollouts is one of {option('at', rules.at or rules.places)}")
+        none = f"no place of its rollouts is one of {option('at', rules.at or rules.places)}"
+        why = next(iter(left_out), f"{none}; {option('at', '0')} makes fresh ones")
         raise UsageError(f"run {reader.info.id}: {why}")
     planned.sort(key=lambda each: -each.gain / each.calls)  # those of auto; all others stay as they are
     planned *= rules.branches

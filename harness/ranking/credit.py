@@ -2,8 +2,8 @@
 
 V of a state is the mean of the margins of the rollouts through it, drawn toward the state before it, the more the fewer
 they are: the posterior of a Gaussian field on the graph of states, of whose ends a judge saw what margins say.
-credit(step) = V(after) - V(before), so the credits of a rollout add up to V(end) - V(start). V(end) is its margin, or
-where that is unsure what the rollouts through the same states leave of it.
+credit(step) = V(after) - V(before), so the credits of a rollout add up to V(end) - V(start). V(end) is its margin,
+drawn to the rollouts through the same states instead of the mean of all.
 
 Few steps decide much: a choice, and steps in a row that are taken alike, have changes of a Student t, each with a scale
 of its own (variational Bayes; M. E. Tipping, N. D. Lawrence, Neurocomputing 69, 2005).

@@ -86,9 +86,9 @@ def decisive_lines(group: CreditedGroup, width: int) -> Iterator[Text]:
 def _summary(group: CreditedGroup) -> str:
     if group.reason:
         return f"no credit: {group.reason}"
-    points = "score points above the mean of the group" if group.worth == "margin" else "points of verifiable reward"
+    points = "score points" if group.worth == "margin" else "points of verifiable reward"
     found = sum(rollout.decisive is not None for rollout in group.rollouts)
-    return f"in {points}; in {found} of {len(group.rollouts)} rollouts a step stands out"
+    return f"in {points} above the mean of the group; in {found} of {len(group.rollouts)} rollouts a step stands out"
 
 
 def rollout_credit_lines(rollout: CreditedRollout, width: int) -> Iterator[Text]:
