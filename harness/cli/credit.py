@@ -4,13 +4,14 @@ import json
 from itertools import islice
 
 from harness.archive.reader import RunReader
+from harness.archive.result_files import RankingFile
 from harness.cli.archived_run import find_query, open_run
 from harness.cli.console import print_lines, stdout
 from harness.cli.output import Caller, print_json, say
 from harness.core.errors import UsageError, counted
 from harness.core.records import Query
 from harness.core.unicode import escape_json
-from harness.report.summary.credit import RunCredit, check_credit
+from harness.report.summary.credit import RunCredit
 from harness.report.summary.ranking import is_offline
 from harness.report.summary.why import judged_ranking
 from harness.report.terminal.credit import credit_lines, decisive_lines, graphviz_lines, rollout_credit_lines
@@ -27,7 +28,7 @@ def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking:
         raise UsageError("--graphviz prints no JSON: leave out --json, which has the tree, too")
     reader = open_run(run, caller)
     chosen = judged_ranking(reader, ranking)
-    check_credit(reader, chosen)
+    _check(reader, chosen)
     of_run = RunCredit(reader, chosen, state)
     one = query is not None or len(reader.index.queries) == 1
     queries = [find_query(reader, query)] if one else reader.queries()
@@ -53,6 +54,16 @@ def credit(caller: Caller, run: str, state: StateBy, query: str | None, ranking:
         print_lines(lambda width, group=group: draw(group, width))
     if (more := len(reader.index.queries) - _MOST) > 0 and not one:
         say(f"{counted(more, 'more query', 'more queries')}: --query ID shows one, --json all")
+
+
+def _check(reader: RunReader, ranking: RankingFile) -> None:
+    """Raise UsageError for a run of which no rollout has recorded calls, as of one that was imported."""
+    rollouts = (rollout for query in ranking.queries for rollout in reader.group(Query(id=query, text="")).rollouts)
+    first = next(rollouts, None)
+    if first is None or first.raw_calls or any(rollout.raw_calls for rollout in rollouts):
+        return
+    why = f"it was imported ({first.origin})" if first.origin else "its agent's models recorded none"
+    raise UsageError(f"run {reader.info.id} holds no model calls, and steps are model calls: {why}")
 
 
 def print_rollout(reader: RunReader, query: Query, index: int, ranking: str | None, caller: Caller) -> None:

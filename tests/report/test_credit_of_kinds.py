@@ -1,6 +1,6 @@
 """Credit where tools are an MCP server's, need approval, are agents, or stream one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,12 @@ def judge(seen: Seen) -> Say:
     return Say(verdict(*(int("".join(filter(str.isdigit, block(seen.user, f"ANSWER_{side}")))) for side in "AB")))
 
 
-def credit_of(agent: Agent[Any], reply: Script, n: int, folder: Path) -> Mapping[str, Any]:
+def run_of(agent: Agent[Any], reply: Script, n: int, folder: Path) -> harness.Run:
     with FakeEndpoint(reply, judge).serving() as endpoint:
         url: Any = {"base_url": endpoint.base_url, "model": "m", "judge_model": "j", "topology": "round_robin"}
-        run = harness.run_sync(
+        return harness.run_sync(
             agent, ["Go on?"], n=n, approve=["all"], concurrency=1, runs_dir=folder, report=False, **url
         )
-    return run.credit()
 
 
 def stopping_early_or_late(good: int) -> Callable[[Seen], Say]:
@@ -83,7 +82,8 @@ NOTING = Agent[Any](name="outer", instructions="Outer.", tools=[note])
 
 
 def test_to_stop_early_or_late_is_worth_nothing(tmp_path: Path) -> None:
-    rollouts = credit_of(NOTING, stopping_early_or_late(5), 8, tmp_path)["rollouts"]
+    run = run_of(NOTING, stopping_early_or_late(5), 8, tmp_path)
+    rollouts = run.credit()["rollouts"]
     assert sorted(len(rollout["steps"]) for rollout in rollouts) == [3] * 4 + [4, 5, 6, 7]
     for rollout in rollouts:
         first, *others = rollout["steps"]
@@ -95,10 +95,12 @@ def test_to_stop_early_or_late_is_worth_nothing(tmp_path: Path) -> None:
         ends = {round(other["end"], 1) for other in rollouts if other["steps"][1]["state"] == others[0]["state"]}
         assert ends == {round(rollout["end"], 1)}, "the short and the long are worth the same"
         assert first["interval"][0] > 0 or first["interval"][1] < 0
+    (said,) = run.why(0, 2).credit_sentences[:1]
+    assert 'at model call 1: note {"text": "post"} instead of note {"text": "look"} (' in said
 
 
 def test_a_group_without_signal_has_no_credit(tmp_path: Path) -> None:
-    group = credit_of(NOTING, stopping_early_or_late(1), 8, tmp_path)
+    group = run_of(NOTING, stopping_early_or_late(1), 8, tmp_path).credit()
     assert group["rollouts"] == []
     assert group["reason"] == "the judging tells its rollouts apart by nothing (signal none)"
 
@@ -110,7 +112,7 @@ def test_the_step_that_decides_is_found_among_calls_of_all_kinds(tmp_path: Path)
         tools=[stream, INNER.as_tool("ask", "Ask it.")],
         mcp_servers=[Post("always", lambda _: None)],
     )
-    group = credit_of(outer, script(), 4, tmp_path)
+    group = run_of(outer, script(), 4, tmp_path).credit()
     ways = [way["rollouts"] for way in group["tree"]]
     assert (len(ways[0]), ways[0]) == (2, ways[1])
     for rollout in group["rollouts"]:

@@ -1,8 +1,9 @@
 """Which step won or lost a rollout, read from an archive: states from the recorded calls, worth from the judging."""
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, cast
@@ -12,7 +13,7 @@ import numpy as np
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
 from harness.core.branch_point import BranchPoint
-from harness.core.errors import ArchiveDamaged, UsageError
+from harness.core.errors import ArchiveDamaged
 from harness.core.rankings import GroupRanking
 from harness.core.records import Query, Rollout
 from harness.ranking.credit import GroupMargins, SiblingPair, StepCredit, group_credit, mean_spread
@@ -33,8 +34,7 @@ _AT_ONCE = 256
 """Groups that are fitted at once."""
 _WORDS = 60
 """Characters of a call's arguments that a sentence has."""
-_DIGITS = 6
-_FEWEST = 2
+_DIGITS, _FEWEST = 6, 2
 _SIDES = ("better", "worse")
 _Calls = Sequence[tuple[dict[str, Any], dict[str, Any]]]
 """Requests and replies."""
@@ -102,13 +102,15 @@ class CreditedRollout:
 
     index: int
     end: float | None = None
-    """The value at its end: its margin, or where the judge is unsure of that what its siblings leave of it."""
+    """The value at its end: its margin, drawn to its siblings' and not to the mean of all."""
     margin: float | None = None
-    """What the fit behind the group's probabilities says of it, or its reward; above the mean of the group."""
+    """What the fit behind the group's probabilities says of it, or its reward: above the mean of the group."""
     steps: tuple[CreditedStep, ...] = ()
     reason: str = ""
     branch: BranchPoint | None = None
     """Where it was taken up from another one, if it was."""
+    instead: str = ""
+    """What most others did that were shown the same before its decisive step; "" where they did the same."""
 
     @property
     def decisive(self) -> CreditedStep | None:
@@ -124,7 +126,8 @@ class CreditedRollout:
         verb = {"won": "won it", "lost": "lost it"}.get(step.worth.named or "") or (
             "gained most, as far as can be told," if step.worth.credit > 0 else "lost most, as far as can be told,"
         )
-        return f"rollout {self.index} {verb} at model call {step.call}: {step.did} ({step.amount})"
+        instead = f" instead of {self.instead}" if self.instead else ""
+        return f"rollout {self.index} {verb} at model call {step.call}: {step.did}{instead} ({step.amount})"
 
     def as_json(self) -> dict[str, Any]:
         """Return what `harness credit --json` has of it."""
@@ -295,6 +298,8 @@ class RunCredit:
         credit = group_credit(paths.graph, paths.margins, paths.spread)
         told = zip(able, paths.states, credit.steps, paths.margins.means.tolist(), strict=True)
         credited = [_credited(one, calls[one.index], path, steps, margin) for one, path, steps, margin in told]
+        done = Counter((step.state, step.did) for one in credited for step in one.steps)
+        credited = [replace(one, instead=_instead(one.decisive, done)) for one in credited]
         every = tuple(sorted([*credited, *without], key=lambda rollout: rollout.index))
         pairs = tuple(
             pair._replace(**{side: (able[at].index, step) for side, (at, step) in zip(_SIDES, pair[:2], strict=True)})
@@ -360,16 +365,6 @@ class RunCredit:
         return found
 
 
-def check_credit(reader: RunReader, ranking: RankingFile) -> None:
-    """Raise UsageError for a run of which no rollout has recorded calls, as of one that was imported."""
-    rollouts = (rollout for query in ranking.queries for rollout in reader.group(Query(id=query, text="")).rollouts)
-    first = next(rollouts, None)
-    if first is None or first.raw_calls or any(rollout.raw_calls for rollout in rollouts):
-        return
-    why = f"it was imported ({first.origin})" if first.origin else "its agent's models recorded none"
-    raise UsageError(f"run {reader.info.id} holds no model calls, and steps are model calls: {why}")
-
-
 def _credited(
     rollout: Rollout, calls: _Calls, path: Sequence[str], steps: Sequence[StepCredit], margin: float
 ) -> CreditedRollout:
@@ -377,6 +372,11 @@ def _credited(
     told = enumerate(zip(calls, path, steps, strict=True))
     made = (CreditedStep(at + 1, agents.get(at), _tools(reply), state, step) for at, ((_, reply), state, step) in told)
     return CreditedRollout(rollout.index, steps[-1].value + steps[-1].credit, margin, (*made,), branch=rollout.branch)
+
+
+def _instead(step: CreditedStep | None, done: Mapping[tuple[str, str], int]) -> str:
+    others = {did: times for (state, did), times in done.items() if step and state == step.state and did != step.did}
+    return max(others, key=lambda did: others[did], default="")
 
 
 def _reason(rollout: Rollout, entrants: Sequence[int]) -> str:
