@@ -42,7 +42,7 @@ from harness.core.settings_sources import load
 from harness.pipeline.plan import prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.validation import validate_run
+from harness.pipeline.validation import validate_folder
 from harness.rollouts.loading import from_object
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -223,7 +223,7 @@ def _losses(path: Path, queries: list[Query], sold: Counter[str], shown: Callabl
                     answers.add(rollout.trajectory.answer)
         verdicts = len(reader.index.verdicts)
         groups = Counter(group.status for group in reader.ranking(reader.heads()[-1].id).groups)
-    damaged = validate_run(path, now).damaged
+    damaged = validate_folder(path, now).damaged
     shown(f"rollouts: {dict(states)}; verdicts: {verdicts}; groups: {dict(groups)}; damaged: {damaged}")
     checks = {
         "rollouts are missing": states.total() == 2 * len(queries),

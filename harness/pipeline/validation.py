@@ -108,21 +108,21 @@ class Validation:
         return _damage(self.remaining)
 
 
-def validate_run(folder: Path, clock: Clock, *, repair: bool = False) -> Validation:
-    """Look at a run's archive and play its rankings again; `repair` moves damaged lines aside. Raises CannotWrite."""
-    return _validated(folder, clock, RunStore, repair=repair)
-
-
 def validate_parts(archived: Archived, clock: Clock, *, repair: bool = False) -> dict[Path, Validation]:
     """Validate a run or a comparison; of an improvement all of its own. Raises ArchiveDamaged for its other files."""
     improvement = ImproveFolder(archived.folder) if archived.kind == "improvement" else None
     parts = improvement.whole_parts() if improvement else [archived]
     stores = {"comparison": ComparisonStore, "run": RunStore}
-    return {folder: _validated(folder, clock, stores[kind], repair=repair) for folder, kind in parts}
+    return {folder: validate_folder(folder, clock, stores[kind], repair=repair) for folder, kind in parts}
 
 
-def _validated(folder: Path, clock: Clock, store: type[RunStore | ComparisonStore], *, repair: bool) -> Validation:
-    """Look at a folder, and with `repair` mend it while nobody else writes to it. Raises as the store does."""
+def validate_folder(
+    folder: Path, clock: Clock, store: type[RunStore | ComparisonStore] = RunStore, *, repair: bool = False
+) -> Validation:
+    """Look at an archive and play its rankings or matches again. Raises as the store does.
+
+    `repair` moves damaged lines aside, while nobody else writes there.
+    """
     look = _look_at_run if store is RunStore else _look_at_comparison
     before = remaining = look(folder)
     if repair and _damage(before) and not any(finding.by_hand for finding in before):

@@ -9,9 +9,10 @@ import pytest
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.lines import encode
+from harness.archive.store import ComparisonStore
 from harness.archive.validation import Finding
 from harness.core.progress import now
-from harness.pipeline.validation import validate_comparison
+from harness.pipeline.validation import validate_folder
 from tests.archive.comparing import a_filled_comparison
 from tests.archive.making import lines_of, segment
 
@@ -22,7 +23,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def damage(folder: Path) -> list[tuple[str, int | None, str]]:
-    return [told(finding) for finding in validate_comparison(folder, now).findings if finding.kind == "damage"]
+    return [
+        told(finding) for finding in validate_folder(folder, now, ComparisonStore).findings if finding.kind == "damage"
+    ]
 
 
 def told(finding: Finding) -> tuple[str, int | None, str]:
@@ -44,12 +47,12 @@ def in_match(**changes: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def test_a_comparison_is_whole_without_its_runs(folder: Path) -> None:
-    assert validate_comparison(folder, now).findings == ()
+    assert validate_folder(folder, now, ComparisonStore).findings == ()
 
 
 def test_one_that_was_cut_short_has_a_notice_and_no_damage(tmp_path: Path) -> None:
     cut = a_filled_comparison(tmp_path, "cut", finish=False)
-    (finding,) = validate_comparison(cut, now).findings
+    (finding,) = validate_folder(cut, now, ComparisonStore).findings
     assert str(finding).startswith("notice: ")
     assert finding.reason == "this comparison was cut short; `harness resume` makes a new one"
 
@@ -131,7 +134,7 @@ def test_a_repair_moves_damaged_lines_aside_and_what_refers_to_them_and_loses_no
     path = segment(folder, name)
     lines = lines_of(path)
     path.write_bytes(b"".join([*lines[:2], lines[2].replace(b'"', b"'", 1), *lines[3:]]))
-    validation = validate_comparison(folder, now, repair=True)
+    validation = validate_folder(folder, now, ComparisonStore, repair=True)
     assert (validation.damaged, bool(validation.findings)) == (0, True)
     moved = [line for aside in (folder / "damaged").iterdir() for line in lines_of(aside)]
     assert lines[2].replace(b'"', b"'", 1) in moved
@@ -140,5 +143,5 @@ def test_a_repair_moves_damaged_lines_aside_and_what_refers_to_them_and_loses_no
 
 def test_a_changed_compare_json_is_damage_that_a_person_must_mend(folder: Path) -> None:
     (folder / "compare.json").write_text("{")
-    validation = validate_comparison(folder, now, repair=True)
+    validation = validate_folder(folder, now, ComparisonStore, repair=True)
     assert [(f.path.name, f.by_hand) for f in validation.remaining] == [("compare.json", True)]

@@ -15,7 +15,7 @@ from harness.archive.reader import RunReader
 from harness.archive.run_info import ASIDE
 from harness.core.errors import ArchiveDamaged
 from harness.core.progress import now
-from harness.pipeline.validation import Validation, validate_run
+from harness.pipeline.validation import Validation, validate_folder
 from tests.archive.making import lines_of
 
 (WHOLE,) = (Path(__file__).parents[1] / "data" / "golden" / "offline-arena").glob("2*")
@@ -46,7 +46,7 @@ def records(folder: Path) -> set[bytes]:
 
 def test_a_checked_in_run_is_read_whole():
     with RunReader(WHOLE) as reader:
-        checked = validate_run(WHOLE, now)
+        checked = validate_folder(WHOLE, now)
         assert checked.findings == ()
         assert reader.info.schema_version == 1
         (query,) = reader.queries()
@@ -70,7 +70,7 @@ def test_a_flipped_byte_anywhere_is_named_and_repaired_without_harm_to_other_rec
     changed[place] ^= 1 << bit
     path.write_bytes(changed)
     number = whole.count(b"\n", 0, place) + 1
-    checked = validate_run(folder, now, repair=True)
+    checked = validate_folder(folder, now, repair=True)
     assert (path.parent.name, number) in damage(checked)
     assert checked.damaged == 0
     kept = records(folder)
@@ -85,7 +85,7 @@ def test_a_file_cut_in_its_last_record_is_a_notice_or_names_what_it_takes_along(
     folder = copied(tmp_path)
     path = next(p for p in files_of(folder) if p.parent.name == segment)
     path.write_bytes(path.read_bytes()[:-7])
-    checked = validate_run(folder, now)
+    checked = validate_folder(folder, now)
     torn = [f for f in checked.findings if f.path == path]
     assert torn[0].kind == "notice"
     assert "never counted" in torn[0].reason
@@ -143,7 +143,7 @@ def test_ranks_that_do_not_follow_from_the_matches_are_damage(tmp_path: Path):
 
     folder = copied(tmp_path)
     with_group(folder, swap)
-    checked = validate_run(folder, now)
+    checked = validate_folder(folder, now)
     assert damage(checked) == [("rankings", 2)]
     assert "do not follow" in checked.findings[0].reason
 
@@ -174,7 +174,7 @@ def test_a_match_that_does_not_fit_itself_is_damage_to_all_who_read_the_ranking(
     path = with_group(folder, lambda group: group["matches"][0].update(changes))
     with RunReader(folder) as reader, pytest.raises(ArchiveDamaged, match=rf"{path}:2: no valid record: .*{reason}"):
         list(reader.ranking().groups)
-    assert ("rankings", 2) in damage(validate_run(folder, now))
+    assert ("rankings", 2) in damage(validate_folder(folder, now))
 
 
 def test_a_match_without_its_scores_is_damage(tmp_path: Path):
@@ -190,7 +190,7 @@ def test_ranks_by_a_later_version_of_the_fit_are_not_compared(tmp_path: Path):
     head, *others = lines_of(path)
     body = {k: v for k, v in json.loads(head).items() if k not in {"crc", "schema_version", "kind"}}
     path.write_bytes(b"".join([encode("header", json.dumps(body | {"fit_version": 99})), *others]))
-    checked = validate_run(folder, now)
+    checked = validate_folder(folder, now)
     assert [(f.kind, "only a later version fits" in f.reason) for f in checked.findings] == [("notice", True)]
 
 
@@ -199,7 +199,7 @@ def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
     (path,) = (folder / "verdicts").glob("*.jsonl")
     lines = lines_of(path)
     path.write_bytes(b"".join(lines).replace(b"}\n", b"}x", 2))
-    checked = validate_run(folder, now, repair=True)
+    checked = validate_folder(folder, now, repair=True)
     assert damage(checked)[0] == ("verdicts", 1)
     assert checked.damaged == 0
     assert lines_of(path) == lines
@@ -208,5 +208,5 @@ def test_what_a_changed_line_end_glued_together_is_kept(tmp_path: Path):
 def test_an_unreadable_run_json_is_damage(tmp_path: Path):
     folder = copied(tmp_path)
     (folder / "run.json").write_text("{")
-    checked = validate_run(folder, now)
+    checked = validate_folder(folder, now)
     assert any(f.path.name == "run.json" and f.kind == "damage" for f in checked.findings)

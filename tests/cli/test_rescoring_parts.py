@@ -12,7 +12,7 @@ import pytest
 
 from harness.core.progress import now
 from harness.pipeline.trust import what_is_kept
-from harness.pipeline.validation import validate_run
+from harness.pipeline.validation import validate_folder
 from tests.cli.test_buying_once import priced
 from tests.conftest import Done, Harness
 from tests.fake_endpoint import FakeEndpoint, Hang, Reaction, Seen, fair_judge
@@ -43,7 +43,7 @@ def test_rollouts_that_are_left_out_have_no_place_and_nothing_is_bought_for_the_
     assert [i for i, rank in ranks(second).items() if rank is None] == [2, 3]
     assert "left out, as --include or --exclude asks: rollouts 2, 3" in second["notes"]
     assert sum(r for r in ranks(first).values() if r is not None) == 0 + 1 + 2  # ties share the mean
-    assert validate_run(tmp_path / two.json["path"], now).findings == ()
+    assert validate_folder(tmp_path / two.json["path"], now).findings == ()
     again = harness("resume")
     assert (again.code, "is finished" in again.out) == (0, True)
     page = (tmp_path / two.json["path"] / "report.html").read_text()

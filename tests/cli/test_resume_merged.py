@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.progress import now
-from harness.pipeline.validation import validate_run
+from harness.pipeline.validation import validate_folder
 from tests.cli.test_buying_once import DEAR, priced
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint
@@ -42,7 +42,7 @@ def test_a_run_stopped_by_its_ceiling_while_rolling_out_is_stopped_by_it_again_a
     same = harness("resume", "--max-cost", "0.00001", "--json", env=priced(endpoint))
     assert same.code == 4, same.err
     assert same.json["groups"][0]["notes"] == ["--max-cost left 1 rollout not begun"]
-    assert validate_run(folder, now).damaged == 0
+    assert validate_folder(folder, now).damaged == 0
     again = harness("resume", "--max-cost", "1", "--json", env=priced(endpoint))
     assert (again.code, again.json["groups"][0]["status"]) == (0, "complete"), again.err
     assert len(lines(folder, "rollouts")) == 4
@@ -62,7 +62,7 @@ def test_a_run_stopped_by_its_ceiling_while_rolling_out_is_stopped_by_it_again_a
 def test_ranks_of_every_design_follow_from_their_matches(how: tuple[str, ...], harness: Harness, tmp_path: Path):
     done = harness("run", "Why is the sky blue?", "--offline", "-n", "4", "--json", *how)
     assert done.code == 0, done.err
-    assert [str(f) for f in validate_run(tmp_path / done.json["path"], now).findings if f.kind == "damage"] == []
+    assert [str(f) for f in validate_folder(tmp_path / done.json["path"], now).findings if f.kind == "damage"] == []
     assert "nothing to do" in harness("resume").out
 
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from harness.archive.run_info import list_runs
-from harness.pipeline.validation import validate_run
+from harness.pipeline.validation import validate_folder
 from tests.builders import AT
 from tests.fake_endpoint import FakeEndpoint, Say
 from tests.gateway.serving import CHAT, rollouts_in
@@ -33,7 +33,7 @@ def test_a_killed_gateway_keeps_what_was_closed_and_goes_on(nursery: Nursery, tm
         nursery.wait(first)
         (folder,) = list_runs(tmp_path / "runs")
         assert [r.origin_id for r in rollouts_in(folder)] == ["closed"]
-        assert not [f for f in validate_run(folder, lambda: AT).findings if f.kind == "damage"]
+        assert not [f for f in validate_folder(folder, lambda: AT).findings if f.kind == "damage"]
         second = nursery.start((*words, "last"), tmp_path, {"OPENAI_API_KEY": "k"})
         url = address(second)
         again = http.post(f"{url}/s/closed/close", json={"answer": "No.", "query": "Why?"})

@@ -21,7 +21,7 @@ from harness.gateway.serve import open_gateway, resolve_upstream
 from harness.gateway.sessions import Declined, Sessions
 from harness.pipeline.exporting.export import turns_from
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.validation import validate_run
+from harness.pipeline.validation import validate_folder
 from harness.rollouts.loading import load_agent
 from tests.builders import AT
 from tests.cli.conftest import judge
@@ -87,7 +87,7 @@ def test_rollouts_hold_steps_calls_and_sampled_tokens(streams: bool, tmp_path: P
         assert turn.tokens.ids == tuple(ids(reply_text(turn.completion[0])))
         assert turn.tokens.prompt_ids == tuple(ids(rendered([*turn.context])))
         assert turn.tokens.logprobs
-    assert validate_run(served.folder, lambda: kept.started_at).findings == ()
+    assert validate_folder(served.folder, lambda: kept.started_at).findings == ()
 
 
 def test_sessions_of_one_query_are_ranked_and_exported_to_the_token(

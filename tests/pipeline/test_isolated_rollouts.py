@@ -23,7 +23,7 @@ from harness.formats.queries import query_from
 from harness.pipeline.plan import prepare
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.runs import run_queries
-from harness.pipeline.validation import replay_run, validate_run
+from harness.pipeline.validation import replay_run, validate_folder
 from harness.rollouts.loading import from_object, load_agent
 from tests.fake_endpoint import FakeEndpoint, Hang, Refuse, Say, Seen
 from tests.nursery import Nursery
@@ -197,7 +197,7 @@ def test_however_a_process_ends_that_is_the_failure_of_its_rollout_alone(apart: 
             assert (rollout.usage.requests, rollout.usage.tokens, len(rollout.calls)) == (1, 120, 1), "it was paid for"
             assert rollout.effective == went_on.effective, "it was asked as another one was"
             assert rollout.capture_gaps == ("its process ended before it could tell requests, replies and steps",)
-    assert not validate_run(run, now).remaining
+    assert not validate_folder(run, now).remaining
 
 
 def test_a_rollout_that_takes_more_memory_than_it_may_fails(apart: Any):

@@ -19,7 +19,7 @@ from harness.archive.store import RunStore
 from harness.cli.app import app
 from harness.core.errors import ArchiveDamaged, ArchiveLocked, UsageError
 from harness.core.progress import Silent, now
-from harness.pipeline.validation import validate_run
+from harness.pipeline.validation import validate_folder
 from tests.api.test_runs import contents, settled
 
 QUERIES = [{"id": f"q{number}", "query": f"What is number {number} of {number * 7}?"} for number in range(13)]
@@ -59,7 +59,7 @@ def records(run: Path) -> dict[str, list[str]]:
 
 
 def findings(run: Path) -> list[str]:
-    return [finding.reason for finding in validate_run(run, now).findings]
+    return [finding.reason for finding in validate_folder(run, now).findings]
 
 
 @pytest.mark.few(1)
@@ -93,7 +93,7 @@ def test_what_is_torn_is_left_out_and_a_ranking_that_one_run_lacks_is_made_by_re
     before = verdicts(merged.path)
     assert len(list(harness.resume_sync(merged).ranking().groups)) == len(QUERIES)
     assert verdicts(merged.path) == before
-    assert validate_run(merged.path, now).damaged == 0
+    assert validate_folder(merged.path, now).damaged == 0
 
 
 class Notes(Silent):
@@ -261,7 +261,7 @@ def test_other_verdicts_on_the_same_texts_leave_the_rankings_out(runs: list[Path
     merged = harness.merge(runs, output="other", runs_dir=runs[0].parent, progress=Notes(notes))
     assert merged.rankings == ()
     assert "other verdicts" in notes[0]
-    assert validate_run(merged.path, now).damaged == 0
+    assert validate_folder(merged.path, now).damaged == 0
 
 
 @pytest.mark.few(2)
