@@ -1,7 +1,7 @@
-"""Fixtures that many tests use: a served fake endpoint, a clean environment, the command line in a real process.
+"""Fixtures that many tests use: a served fake endpoint, a clean environment, the command line.
 
-The marker `process` stands on every test that starts a process: on each that uses one of the fixtures of
-PROCESS_FIXTURES by itself, on others by hand. A test without the marker that starts a process fails.
+The marker `process` stands on every test that starts a process or runs whole commands: on each that uses one of the
+fixtures of PROCESS_FIXTURES by itself, on others by hand. A test without the marker that starts a process fails.
 
 The marker `consumers` stands on every test of tests/consumers. These are collected only where `-m` names the marker.
 
@@ -22,12 +22,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fake_endpoint import FakeEndpoint
-from tests.nursery import OURS, ROOT, Done, Nursery
+from tests.fuzz.attempts import attempt
+from tests.nursery import OURS, ROOT, Done, Nursery, clean_environment
 from tests.process_guard import PROCESSES
 
 __all__ = ["ROOT", "Done", "Harness"]
 
-PROCESS_FIXTURES = {"nursery", "browser", "sdist"}
+PROCESS_FIXTURES = {"nursery", "browser", "sdist", "harness"}
 
 QUICK = "not process"
 """The `-m` of the loop of a working hour."""
@@ -170,17 +171,26 @@ def nursery() -> Iterator[Nursery]:
 
 
 @pytest.fixture
-def harness(nursery: Nursery, tmp_path: Path) -> Harness:
-    """Run `python -m harness ...` in a folder of the test's own, with only the environment that it is given."""
+def harness(tmp_path: Path) -> Harness:
+    """Run `harness ...` in this process as in one of its own: in the test's folder, with no environment but the given.
 
-    def run(
-        *args: str,
-        env: dict[str, str] | None = None,
-        stdin: str | None = None,
-        cwd: Path | None = None,
-        room: int | None = None,
-    ) -> Done:
-        return nursery.wait(nursery.start(args, cwd or tmp_path, env, stdin=stdin, room=room))
+    What depends on the process itself takes `program`: a fork takes a quarter more of it.
+    """
+
+    def run(*args: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+        around = clean_environment() | (env or {})
+        ended = attempt(args, cwd or tmp_path, around, limit_s=120, reachable="127.0.0.1", piped=True)
+        return Done(1 if ended.code is None else ended.code, ended.out_text, ended.err_text + ended.traceback)
+
+    return run
+
+
+@pytest.fixture
+def program(nursery: Nursery, tmp_path: Path) -> Harness:
+    """Run `python -m harness ...` likewise, in a process; no file of its may grow beyond `room` bytes."""
+
+    def run(*args: str, env: dict[str, str] | None = None, room: int | None = None) -> Done:
+        return nursery.wait(nursery.start(args, tmp_path, env, room=room))
 
     return run
 

@@ -83,7 +83,6 @@ class Nursery:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         *,
-        stdin: str | None = None,
         room: int | None = None,
         background: bool = False,
         terminal: str | None = None,
@@ -95,7 +94,7 @@ class Nursery:
         """
         at = Path(self._folder.name) / str(next(self._numbers))
         streams = [at.with_suffix(s) for s in (".in", ".out", ".err")]
-        streams[0].write_text(stdin or "")
+        streams[0].touch()
         order = {"args": list(args), "cwd": str(cwd), "streams": [str(s) for s in streams], "room": room}
         order |= {"background": background, "terminal": terminal}
         return Born(self._ask(order | {"env": clean_environment() | dict(env or {})}), *streams[1:])

@@ -126,7 +126,7 @@ def test_each_that_cannot_be_loaded_says_why_in_one_line_and_the_others_are_ther
     assert shown.index("mine") < shown.index("triage") < shown.index("cannot be loaded:") < shown.index("no_build (")
 
 
-def test_an_installed_entry_point_is_listed(harness: Harness, tmp_path: Path):
+def test_an_installed_entry_point_is_listed(harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     info = tmp_path / "site" / "other-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
@@ -134,8 +134,8 @@ def test_an_installed_entry_point_is_listed(harness: Harness, tmp_path: Path):
         "[harness.agents]\ntheirs = some_installed_agents:one\ngone = some_installed_agents:two\n"
     )
     (tmp_path / "site" / "some_installed_agents.py").write_text("from agents import Agent\none = Agent(name='One')\n")
-    import_path = f"{tmp_path / 'site'}:{ROOT}"
-    found = listed(harness("agents", "--json", env={"PYTHONPATH": import_path}))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    found = listed(harness("agents", "--json"))
     assert (found["theirs"]["entry_point"], found["theirs"]["error"]) == ("some_installed_agents:one", None)
     assert "two" in found["gone"]["error"]
 

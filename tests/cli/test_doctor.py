@@ -72,8 +72,8 @@ def test_an_address_where_nothing_listens_is_told(harness: Harness):
     assert f"none at 127.0.0.1, ports {port}" in checks["local server"]["found"]
 
 
-def test_with_no_key_at_all_the_self_test_is_announced_with_the_ways_out_of_it(harness: Harness):
-    done = harness("doctor", "--ports", "", "--live")
+def test_with_no_key_at_all_the_self_test_is_announced_with_the_ways_out_of_it(program: Harness):
+    done = program("doctor", "--ports", "", "--live")
     assert done.code == 0, done.err
     assert "SELF-TEST" in done.out
     assert "OPENAI_API_KEY=sk-..." in done.out
@@ -83,10 +83,10 @@ def test_with_no_key_at_all_the_self_test_is_announced_with_the_ways_out_of_it(h
 
 
 def test_a_local_server_is_shown_with_a_command_that_works_and_never_switched_to(
-    harness: Harness, endpoint: FakeEndpoint
+    program: Harness, endpoint: FakeEndpoint
 ):
     endpoint.models = ["nomic-embed-text", "qwen 3; true"]
-    done, checks = examine(harness, ports=port_of(endpoint))
+    done, checks = examine(program, ports=port_of(endpoint))
     assert done.code == 0, done.err
     assert "qwen 3; true" in checks["local server"]["found"]
     assert (checks["endpoint"]["status"], checks["model"]["found"]) == (
@@ -97,7 +97,7 @@ def test_a_local_server_is_shown_with_a_command_that_works_and_never_switched_to
     assert endpoint.requests == []
     _, dash_m, package, *words = shlex.split(checks["local server"]["do"])
     assert (dash_m, package) == ("-m", "harness")
-    assert harness(*words, "-n", "2").code == 0
+    assert program(*words, "-n", "2").code == 0
     assert {r.body["model"] for r in endpoint.requests} == {"qwen 3; true"}
 
 

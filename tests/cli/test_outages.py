@@ -15,7 +15,7 @@ def test_a_judge_that_is_down_ends_in_exit_3_with_what_is_kept_and_resume_ranks(
         env = {"OPENAI_BASE_URL": endpoint.base_url}
         done = harness(*RUN, env=env)
         assert done.code == 3, done.err
-        for words in ("gave no reply for 0.5 s (--give-up)", "HTTP 503", "3 of 3 rollouts", " harness resume runs"):
+        for words in ("gave no reply for 0.5 s (--give-up)", "HTTP 503", "3 of 3 rollouts", "`harness resume runs"):
             assert words in " ".join(done.err.split())
         assert len(endpoint.of_judge) <= 22
         assert harness("show", "last").code == 0

@@ -183,11 +183,11 @@ def test_an_agent_that_is_elsewhere_now_is_named_with_agent(harness: Harness, ow
 
 
 def test_a_disk_that_fills_up_is_one_clear_line_and_resume_goes_on_once_there_is_room(
-    harness: Harness, own: Path, tmp_path: Path
+    program: Harness, harness: Harness, own: Path
 ):
     with FakeEndpoint(by_seed, fair_judge()).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        full = harness(*RUN, "Why?", "--concurrency", "1", env=env, room=6000)
+        full = program(*RUN, "Why?", "--concurrency", "1", env=env, room=6000)
         assert full.code == 2, full.err
         assert "cannot write to" in full.err
         assert "harness resume" in full.err

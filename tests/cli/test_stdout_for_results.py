@@ -32,18 +32,18 @@ def calling(seen: Seen) -> Say:
     return Say("Done.") if seen.tool_outputs else Say(calls=(("loud", {}),))
 
 
-def test_what_agent_code_writes_goes_to_stderr(harness: Harness, tmp_path: Path):
+def test_what_agent_code_writes_goes_to_stderr(program: Harness, tmp_path: Path):
     (tmp_path / "agents_config").mkdir()
     (tmp_path / "agents_config" / "loud.py").write_text(LOUD)
     with FakeEndpoint(agent=calling).serving() as endpoint:
         at = ("--agent", "loud", "--model", "m", "--base-url", endpoint.base_url, "-n", "2")
-        done = harness("run", "Why?", *at, "--json")
+        done = program("run", "Why?", *at, "--json")
         assert done.code == 0, done.err
         assert len(done.json["groups"][0]["rollouts"]) == 2
-        best = harness("best", "Why?", *at)
+        best = program("best", "Why?", *at)
         assert best.out == "Done.\n"
     for how in ("printed", "written", "child"):
         for where in ("at import", "in build", "in a tool"):
             assert f"{how} {where}" in done.err
-    assert harness("replay", "--live-tools", "--json").json["identical"] is True
-    assert "loud" in [agent["name"] for agent in harness("agents", "--json").json]
+    assert program("replay", "--live-tools", "--json").json["identical"] is True
+    assert "loud" in [agent["name"] for agent in program("agents", "--json").json]

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import cast
 
+from agents.tracing import get_trace_provider
+
 from harness.cli.app import main
 from harness.core.errors import ExitCode
 
@@ -104,7 +106,7 @@ def attempt(
 ) -> Outcome:
     """Run `harness ARGV` in `cwd` with `environ` alone; the process is afterwards as it was. Main thread only.
 
-    The command reaches no server but `reachable`, HOST:PORT. Its streams say that they are a terminal, or, with
+    The command reaches no server but `reachable`, HOST:PORT or HOST. Its streams say that they are a terminal, or, with
     `piped`, that they are none.
     """
     out, err = io.BytesIO(), io.BytesIO()
@@ -143,6 +145,9 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
     printers = sys.excepthook, warnings.showwarning, logging.lastResort
     loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict]
     levels = [(log, log.level) for log in (logging.lastResort, *loggers) if log]
+    tracing = vars(get_trace_provider())
+    traced = {name: tracing[name] for name in ("_env_disabled", "_manual_disabled", "_disabled")}
+    tracing["_env_disabled"] = None  # the SDK looks into the environment once a process
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environ)
@@ -156,6 +161,7 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
         for log, level in levels:
             if log.level != level:
                 log.setLevel(level)
+        tracing.update(traced)
         os.chdir(before[0])
         os.environ.clear()
         os.environ.update(before[1])
@@ -244,7 +250,7 @@ class _Events:
             self.processes.append(str(args[1] if event == "subprocess.Popen" else args[0]))
         elif event == "socket.connect" and isinstance(args[1], tuple):
             host, port, *_ = cast("tuple[object, ...]", args[1])
-            if f"{host}:{port}" == self._reachable:
+            if self._reachable in {host, f"{host}:{port}"}:
                 return
             self.connections.append(str(host))
             raise ConnectionRefusedError(111, "Connection refused")
