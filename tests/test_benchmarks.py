@@ -81,6 +81,7 @@ def test_a_judge_who_is_hardly_ever_certain_is_asked_more_unless_it_is_at_its_ce
     assert asked == calls
 
 
+@pytest.mark.nightly
 def test_best_of_eight_over_four_recipes_is_a_tenth_above_one_recipe_and_the_useless_one_is_found():
     """In score points of ten; the benchmark prints how often."""
     rng = np.random.default_rng(2)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.nursery import clean_environment
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.nightly]
+"""By day the workflow tries it where no extra is installed."""
 
 
 def test_without_extras_every_command_helps_preload_loads_and_a_run_needs_no_more(tmp_path: Path):

@@ -218,19 +218,20 @@ def test_the_oldest_version_whose_runs_are_read_is_0_2_0_and_made_the_golden_one
     assert makers == {"0.2.0"} == {OLDEST_READABLE}
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(5)
 @cases("shown")
 def test_an_old_run_is_shown_measured_and_found_whole_as_it_was(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @cases("rescored")
 def test_an_old_run_is_rescored_to_the_same_ranks_from_the_same_verdicts(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
-@pytest.mark.parametrize("archive", ["offline-arena", "online-arena", "online-best", "online-jury"])
+@pytest.mark.few(2)
+@pytest.mark.parametrize("archive", ["online-arena", "offline-arena", "online-jury", "online-best"])
 def test_an_old_run_is_ranked_anew_by_pooled_for_no_call(archive: str, nursery: Nursery, tmp_path: Path):
     folder = lay_out(Case((archive,), (), (), together=False), tmp_path / "0")
     words = ["rescore", id_of(archive), "--free", "--estimator", "pooled", "--json"]
@@ -241,13 +242,13 @@ def test_an_old_run_is_ranked_anew_by_pooled_for_no_call(archive: str, nursery: 
     assert all(r["rank"] is not None and r["p_best"] is not None for g in groups for r in g["rollouts"])
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @cases("replayed")
 def test_an_old_run_is_replayed_to_the_same_end(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @cases("resumed")
 def test_an_old_run_is_resumed_where_it_was_stopped_and_left_alone_where_it_was_finished(
     name: str, nursery: Nursery, tmp_path: Path
@@ -255,7 +256,7 @@ def test_an_old_run_is_resumed_where_it_was_stopped_and_left_alone_where_it_was_
     check(name, nursery, tmp_path)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @cases("damaged")
 def test_the_same_damage_to_an_old_run_is_found_and_repaired(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)
@@ -267,7 +268,7 @@ def test_what_was_refused_is_refused_with_the_same_exit_code(name: str, nursery:
     check(name, nursery, tmp_path)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @cases("alone")
 def test_commands_that_need_no_archive_print_what_they_printed(name: str, nursery: Nursery, tmp_path: Path):
     check(name, nursery, tmp_path)

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -27,10 +27,14 @@ class Module:
     """Relative to the package."""
     tree: ast.Module
 
-    @property
+    @cached_property
     def name(self) -> str:
         parts = ("harness", *self.path.with_suffix("").parts)
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return tuple(ast.walk(self.tree))
 
     @property
     def room(self) -> str:
@@ -187,7 +191,7 @@ def test_the_package_stays_a_small_house():
     imports = sum(
         (node.end_lineno or 0) - node.lineno + 1
         for module in modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
     )
     vague = [function.name for function in functions() if function.name.endswith("_of")]
@@ -197,9 +201,8 @@ def test_the_package_stays_a_small_house():
     assert len(vague) <= MOST_OF, vague
 
 
-def imported_modules(module: Module) -> set[str]:
-    """Return the modules of the package that a module imports, also when one of its functions runs."""
-    names = {module.name for module in modules()}
+def imported_modules(module: Module, names: set[str]) -> set[str]:
+    """Return the modules of the package, which `names` has, that one imports, also when one of its functions runs."""
     taken = [
         node
         for node in module.tree.body
@@ -211,7 +214,8 @@ def imported_modules(module: Module) -> set[str]:
 
 
 def test_no_modules_import_each_other_in_a_circle_also_inside_functions():
-    graph = {module.name: imported_modules(module) for module in modules()}
+    names = {module.name for module in modules()}
+    graph = {module.name: imported_modules(module, names) for module in modules()}
     while leaves := {name for name, needed in graph.items() if not needed & graph.keys()}:
         graph = {name: needed for name, needed in graph.items() if name not in leaves}
     assert graph == {}
@@ -220,7 +224,7 @@ def test_no_modules_import_each_other_in_a_circle_also_inside_functions():
 def docstrings() -> Iterator[tuple[str, str]]:
     """Yield each docstring and comment-like string of the package with its module's name."""
     for module in modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if (
                 isinstance(node, ast.Expr)
                 and isinstance(node.value, ast.Constant)

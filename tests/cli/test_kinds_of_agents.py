@@ -309,7 +309,7 @@ def checked_run(desk: Desk, name: str) -> Path:
 COMMANDS: list[Callable[[Desk, str, Path], None]] = [resume, replay, rescore, compare, best, export]
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", MARKED)
 def test_each_command_works_for_each_kind(
@@ -318,7 +318,7 @@ def test_each_command_works_for_each_kind(
     command(desk, name, tmp_path)
 
 
-@pytest.mark.few(1)
+@pytest.mark.nightly
 @pytest.mark.process
 @pytest.mark.parametrize("name", KINDS)
 def test_each_kind_runs_in_processes_of_its_own(desk: Desk, name: str, tmp_path: Path):

@@ -54,11 +54,11 @@ def rescored(harness: Harness, *more: str) -> Done:
 
 
 @pytest.fixture
-def run(harness: Harness, tmp_path: Path) -> Path:
+def run(harness_once: Harness, tmp_path: Path) -> Path:
     """A run of three queries, ranked by `tiers`."""
     asked = [json.dumps({"id": f"q{i}", "query": query}) for i, query in enumerate(QUERIES)]
     (tmp_path / "q.jsonl").write_text("\n".join(asked))
-    done = harness(*"run --offline --queries q.jsonl -n 5 -q --json --estimator tiers".split())
+    done = harness_once(*"run --offline --queries q.jsonl -n 5 -q --json --estimator tiers".split())
     assert done.code == 0, done.err
     return tmp_path / done.json["path"]
 

@@ -1,17 +1,19 @@
 """The bars on a real terminal: totals that stand, the first line at once, and nothing of agent code between them."""
 
+import os
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyte
 import pytest
 
-from tests.cli.test_screens import on_a_terminal
+from tests.cli.test_screens import on_a_terminal, written_on_a_terminal
 from tests.fake_endpoint import FakeEndpoint, Reaction, Seen, fair_judge, searching_agent
 from tests.fuzz.attacks import Room
-from tests.nursery import ROOT, clean_environment
+from tests.nursery import ROOT, Nursery, clean_environment
 
 pytestmark = pytest.mark.process
 
@@ -65,13 +67,20 @@ def environ(folder: Path, **more: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("width", [60, pytest.param(80, marks=pytest.mark.nightly)])
-def test_what_agent_code_prints_stands_above_the_bars_and_totals_stand_still(width: int, tmp_path: Path):
+def test_what_agent_code_prints_stands_above_the_bars_and_totals_stand_still(
+    width: int, nursery: Nursery, tmp_path: Path
+):
     (tmp_path / "noisy.py").write_text(AGENT, "utf-8")
     (tmp_path / "queries.txt").write_text("One?\nTwo?\nThree?\n", "utf-8")
     argv = ("run", "--agent", "noisy.py", "--queries", "queries.txt", "-n", "4", "--model", "m", "--price", "m=1/2")
     with FakeEndpoint(agent=slow(searching_agent()), judge=slow(fair_judge())).serving() as endpoint:
         keys = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "sk-x"}
-        written = on_a_terminal((*argv, "--concurrency", "3"), tmp_path, environ(tmp_path, **keys), width)
+
+        def start(child: int) -> Callable[[], object]:
+            words, around = (*argv, "--concurrency", "3"), environ(tmp_path, **keys)
+            return partial(nursery.wait, nursery.start(words, tmp_path, around, terminal=os.ttyname(child)))
+
+        written = written_on_a_terminal(width, start)
     shown = states(written, width)
     lines = [line for state in shown for line in state]
     assert [line for line in lines if "NOISE" in line and not NOISE.fullmatch(line)] == []

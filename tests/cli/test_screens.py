@@ -8,9 +8,12 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -87,6 +90,7 @@ def test_no_line_of_a_screen_is_wider_than_the_terminal_and_nothing_is_left_out_
         assert [line for line in shown if cell_len(line) > int(width)] == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_run_ends_with_what_show_shows_of_it(width: str, tmp_path: Path):
     room = Room.make(tmp_path / "room")
@@ -105,34 +109,33 @@ def test_a_run_ends_with_what_show_shows_of_it(width: str, tmp_path: Path):
         assert all(line.startswith(("run: ", "page: ")) for line in wide)
 
 
-def on_a_terminal(argv: tuple[str, ...], cwd: Path, environ: dict[str, str], width: int) -> str:
-    """Run a command on a terminal of its own that is `width` characters wide; return what it wrote there."""
+def written_on_a_terminal(width: int, start: Callable[[int], Callable[[], object]]) -> str:
+    """Return what a command writes on a terminal of its own, that is `width` characters wide.
+
+    `start` starts it there, on a file descriptor, and returns what waits for its end.
+    """
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    start = f"import os, sys; os.chdir({str(cwd)!r}); sys.argv[0] = 'harness'"
-    pid = os.posix_spawn(
-        sys.executable,
-        [
-            sys.executable,
-            "-c",
-            f"{start}; from harness.cli.app import main; main()",
-            *argv,
-        ],
-        environ,
-        file_actions=[(os.POSIX_SPAWN_DUP2, child, stream) for stream in (0, 1, 2)],
-    )
+    wait = start(child)
+    written = os.read(parent, 65536)  # so the command has opened the terminal
     os.close(child)
-    written = b""
-    while True:
-        try:
-            written += (part := os.read(parent, 65536))
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-    os.waitpid(pid, 0)
+    with suppress(OSError):  # the other side is closed
+        while part := os.read(parent, 65536):
+            written += part
+    wait()
     os.close(parent)
     return written.decode().replace("\r\n", "\n")
+
+
+def on_a_terminal(argv: tuple[str, ...], cwd: Path, environ: dict[str, str], width: int) -> str:
+    """Run a command in a new interpreter, on a terminal of its own; return what it wrote there."""
+    begin = "import sys; sys.argv[0] = 'harness'; from harness.cli.app import main; main()"
+
+    def start(child: int) -> Callable[[], object]:
+        words = [sys.executable, "-c", begin, *argv]
+        return subprocess.Popen(words, cwd=cwd, env=environ, stdin=child, stdout=child, stderr=child).wait
+
+    return written_on_a_terminal(width, start)
 
 
 @pytest.mark.process

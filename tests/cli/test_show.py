@@ -1,4 +1,4 @@
-"""`harness show`, as a user runs it: a real process that reads an archived run."""
+"""`harness show`, as a user runs it, of an archived run."""
 
 import json
 import re
@@ -14,11 +14,11 @@ LANGUAGES = ("lisp", "fortran", "cobol", "python")
 
 
 @pytest.fixture
-def four(harness: Harness, tmp_path: Path) -> list[dict[str, object]]:
+def four(harness_once: Harness, tmp_path: Path) -> list[dict[str, object]]:
     """Archive a run of four queries, more than get a table each; return its groups."""
     lines = (json.dumps({"id": name, "query": f"History of {name}"}) for name in LANGUAGES)
     (tmp_path / "q.jsonl").write_text("\n".join(lines))
-    done = harness("run", "--queries", "q.jsonl", "-n", "2", "--json")
+    done = harness_once("run", "--queries", "q.jsonl", "-n", "2", "--json")
     assert done.code == 0, done.err
     return done.json["groups"]
 

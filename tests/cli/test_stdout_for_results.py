@@ -6,13 +6,13 @@ from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Say, Seen
 
 LOUD = """
-import os, subprocess, sys
+import os, subprocess
 from agents import Agent, function_tool
 
 def shout(where):
     print("printed", where)
     os.write(1, f"written {where}\\n".encode())
-    subprocess.run([sys.executable, "-c", f"print('child', {where!r})"], check=True)
+    subprocess.run(["echo", "child", where], check=True)
 
 shout("at import")
 

@@ -39,7 +39,9 @@ def settings_of(run: Path) -> dict[str, Any]:
     return json.loads((run / "run.json").read_text())["settings"]
 
 
-@pytest.mark.parametrize("more", ["", pytest.param(" --isolate process", marks=pytest.mark.process)])
+@pytest.mark.parametrize(
+    "more", ["", pytest.param(" --isolate process", marks=[pytest.mark.process, pytest.mark.nightly])]
+)
 def test_variants_of_a_file_are_kept_in_the_run_and_hold_when_it_goes_on(command: Command, folder: Path, more: str):
     command(f"run --agent mine --offline -n 5 -q --vary instructions=variants.txt{more}")
     run = the_run(folder)
