@@ -173,31 +173,23 @@ def sentence(result: comparisons.SideResult, names: Sequence[str] | None = None,
         return f"Nothing was judged: {why}."
     low, high, least, most = map(whole_percent, (*result.interval, *result.bounds))
     clusters = "" if result.clusters == result.queries else f" ({counted(result.clusters, 'cluster')})"
+    by, judged, people = "", result.pairs - sum(result.forfeits), result.people
+    if judge and judged:
+        orders = {judged: " in both orders", 0: " in one order"}.get(result.both_orders, "")
+        by = f", judged by {judge}{orders}"
+    if people and people.rate:
+        share, lowest, highest = map(whole_percent, (people.rate.value, people.rate.low, people.rate.high))
+        by += f"; by people, with {counted(people.labels, 'labelled pair')}, in {share} % [{lowest}, {highest}]"
     figures = (
         f"{b} beats {a} on {result.better:,} of {counted(result.queries, 'query', 'queries')}{clusters}, loses on "
         f"{result.worse:,}, ties on {result.tied:,}: preferred in {whole_percent(result.win_rate)} % [{low}, {high}]"
-        f"{_judged(result, judge)}{_by_people(result)}."
+        f"{by}."
     )
     if result.open_pairs_decide and comparisons.leaves_out_half(result.clusters, result.interval):
         pairs = counted(result.unjudged, "pair is", "pairs are")
         return f"{figures} No clear winner while {pairs} open: they leave anything from {least} to {most} % possible."
     bounds = f" With {open_pairs}: {least} to {most} %." if result.unjudged else ""
     return f"{figures} {_conclusion(result, a, b)}{bounds}"
-
-
-def _judged(result: comparisons.SideResult, judge: str) -> str:
-    if not judge or not (judged := result.pairs - sum(result.forfeits)):
-        return ""
-    orders = {judged: " in both orders", 0: " in one order"}.get(result.both_orders, "")
-    return f", judged by {judge}{orders}"
-
-
-def _by_people(result: comparisons.SideResult) -> str:
-    people = result.people
-    if not people or not people.rate:
-        return ""
-    value, low, high = map(whole_percent, (people.rate.value, people.rate.low, people.rate.high))
-    return f"; by people, with {counted(people.labels, 'labelled pair')}, in {value} % [{low}, {high}]"
 
 
 def _conclusion(result: comparisons.SideResult, a: str, b: str) -> str:
@@ -338,7 +330,6 @@ def compare_queries(
     *,
     clusters: Mapping[str, str] | None = None,
     floors: Mapping[int, float] | None = None,
-    keys: Sequence[str] | None = None,
     seed: int = 0,
     judge: str = "",
     labels_of_people: PairLabels | None = None,
@@ -346,9 +337,9 @@ def compare_queries(
     """Work out everything that the matches of two sides or more say.
 
     `clusters` names the cluster of a query's content hash. `floors` holds, by a side's place, the standard deviation of
-    a query's win rate between that side and itself, where it was measured. `keys` are the metadata's keys for slices;
-    None takes each that sorts the queries. Slices are of two sides only, strengths of more than two. The sentence
-    names the `judge`. Where people labelled six clusters or more, it goes by what they would say.
+    a query's win rate between that side and itself, where it was measured. Slices are of two sides only, strengths
+    of more than two. The sentence names the `judge`. Where people labelled six clusters or more, it goes by what they
+    would say.
     """
     labels = [side.label for side in sides]
     results = [
@@ -379,5 +370,5 @@ def compare_queries(
         results=tuple(results),
         strengths=fitted,
         figures=tuple(figures),
-        slices=() if many else slices(queries, keys, seed, clusters),
+        slices=() if many else slices(queries, seed, clusters),
     )

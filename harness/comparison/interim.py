@@ -5,6 +5,7 @@ The error rate is spent over the analyses by the function of O'Brien and Fleming
 """
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Self
 
 import numpy as np
 
-from harness.comparison.intervals import interval_of_share, scipy, t_value
+from harness.comparison.intervals import interval_of_share, scipy, t_value, with_unseen
 from harness.comparison.outcomes import Clusters, Numbers, bounds, cluster_name, mean_by_query, outcomes, side_pairs
 from harness.core.comparisons import ComparedQuery, Interval
 from harness.core.gates import GateFinding, InterimAnalysis
@@ -28,27 +29,28 @@ _NOTHING = 1e-18
 """An error rate for which no boundary is worked out: no difference ends the comparison then."""
 
 
-def alpha_spent(share: float, alpha: float = ONE_SIDED) -> float:
-    """Return how much of a one-sided error rate is spent when a share of the data is in: 2 − 2Φ(z(1 − α/2)/√share)."""
+def alpha_spent(share: float) -> float:
+    """Return how much of the error rate α of a side is spent after a share of the data: 2 − 2Φ(z(1 − α/2)/√share)."""
     special = scipy("special")
-    return float(2 * special.ndtr(special.ndtri(alpha / 2) / share**0.5))
+    return float(2 * special.ndtr(special.ndtri(ONE_SIDED / 2) / share**0.5))
 
 
 @cache
-def critical_values(shares: tuple[float, ...], alpha: float = ONE_SIDED) -> tuple[float, ...]:
+def critical_values(shares: tuple[float, ...]) -> tuple[float, ...]:
     """Return for each analysis how many standard errors a difference must have to end the comparison there.
 
     `shares` says how much of the data is in at each analysis, rising to 1. The values hold for each side: a true null
-    hypothesis is rejected at any analysis with probability `alpha`. They are found one after the other from the density
-    of the walk that no analysis has ended (Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132, 1969, page 235).
+    hypothesis is rejected at any analysis with probability `ONE_SIDED`. They are found one after the other from the
+    density of the walk that no analysis has ended (Armitage, McPherson and Rowe, J. R. Statist. Soc. A 132, 1969, page
+    235).
     """
 
-    def overspent(z: float, walk: _Walk, alpha: float) -> float:
-        return walk.above(z) - alpha
+    def overspent(z: float, walk: _Walk, spent: float) -> float:
+        return walk.above(z) - spent
 
     values: list[float] = []
     for k, share in enumerate(shares):
-        spent = alpha_spent(share, alpha) - (alpha_spent(shares[k - 1], alpha) if k else 0.0)
+        spent = alpha_spent(share) - (alpha_spent(shares[k - 1]) if k else 0.0)
         if spent < _NOTHING:
             values.append(_NEVER)
             continue
@@ -211,9 +213,5 @@ def interval_at(clusters: Clusters, critical: float) -> Interval:
         return Interval(value=clusters.mean if clusters.count else 0.5, low=0.0, high=1.0)
     tail = float(scipy("special").ndtr(-critical))
     half = max(t_value(critical, count - 1) * spread / count**0.5 for count, spread in clusters.as_equal)
-    low, high = clusters.mean - half, clusters.mean + half
-    if clusters.dissenters < FEWEST_CLUSTERS:
-        unseen = 1 - tail ** (1 / clusters.fewest)
-        shrunk = clusters.mean * (1 - unseen)
-        low, high = min(low, shrunk), max(high, shrunk + unseen)
-    return Interval(value=clusters.mean, low=max(0.0, low), high=min(1.0, high))
+    fewest = clusters.fewest if clusters.dissenters < FEWEST_CLUSTERS else math.inf
+    return with_unseen(clusters.mean, clusters.mean - half, clusters.mean + half, fewest, tail)

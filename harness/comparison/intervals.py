@@ -119,16 +119,14 @@ def interval_of_share(clusters: Clusters, seed: int) -> Interval:
         return Interval(value=clusters.mean if clusters.count else 0.5, low=0.0, high=1.0)
     value = clusters.mean
     low, high = _ends(clusters, seed)
-    return with_unseen(value, low, high, clusters.dissenters, clusters.count, clusters.fewest)
+    few = clusters.dissenters < min(FEWEST_SHOWING, clusters.count / 5)
+    return with_unseen(value, low, high, clusters.fewest if few else math.inf)
 
 
-def with_unseen(
-    value: float, low: float, high: float, dissenters: int, count: int, fewest: float, outside: float = _OUTSIDE
-) -> Interval:
-    """Return the interval of a share, with what the next clusters can change where few differ from the others."""
-    if dissenters < min(FEWEST_SHOWING, count / 5):
-        unseen = 1 - outside ** (1 / fewest)
-        low, high = min(low, value * (1 - unseen)), max(high, value * (1 - unseen) + unseen)
+def with_unseen(value: float, low: float, high: float, fewest: float, outside: float = _OUTSIDE) -> Interval:
+    """Return the interval of a share, with what the clusters after `fewest` can change: nothing after `math.inf`."""
+    unseen = 1 - outside ** (1 / fewest)
+    low, high = min(low, value * (1 - unseen)), max(high, value * (1 - unseen) + unseen)
     return Interval(value=value, low=max(0.0, low), high=min(1.0, high))
 
 
@@ -201,13 +199,13 @@ def later_below(
     return Interval(value=value, low=value - low, high=value + high)
 
 
-def sign_flip_p(clusters: Clusters, middle: float, seed: int) -> float:
-    """Return how often flipped signs of the clusters give a mean as far from `middle`, two-sided.
+def sign_flip_p(clusters: Clusters, seed: int) -> float:
+    """Return how often flipped signs of the clusters give a mean as far from one half, two-sided.
 
-    All flips are counted for up to 13 clusters that are not at `middle`, 10,000 random ones for more. A cluster at
-    `middle` changes nothing.
+    All flips are counted for up to 13 clusters that are not at one half, 10,000 random ones for more. A cluster at one
+    half changes nothing.
     """
-    distances = clusters.sums - middle * clusters.sizes
+    distances = clusters.sums - clusters.sizes / 2
     distances = distances[np.abs(distances) > 1e-9]
     if len(distances) < 2:
         return 1.0

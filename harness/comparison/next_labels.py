@@ -34,7 +34,12 @@ def pairs_to_label(
     rate times the expected distance between people and judge. The numbers of a cluster lie apart, one in each of as
     many parts of 0 to 1: its second pair comes when all clusters have had their first.
     """
-    matches = [(query, match) for query in queries for match in query.matches if _is_asked(match)]
+    matches = [
+        (query, match)
+        for query in queries
+        for match in query.matches
+        if match.role == "sample" and not match.forfeit and match.outcome is not None
+    ]
     matches.sort(key=lambda each: (each[1].sides, each[0].query, each[1].first, each[1].second))
     ordered: list[tuple[float, DrawnPair]] = []
     for sides, group in groupby(matches, key=lambda each: each[1].sides):
@@ -48,10 +53,6 @@ def pairs_to_label(
         numbers = _numbers([*asked], seed, clusters)
         ordered += [(numbers[at] * mean / chance, DrawnPair(at, mean / chance)) for at, chance in chances.items()]
     return [pair for _, pair in sorted(ordered, key=lambda each: (each[0], each[1].place))]
-
-
-def _is_asked(match: CrossMatch) -> bool:
-    return match.role == "sample" and not match.forfeit and match.outcome is not None
 
 
 def _lead(match: CrossMatch) -> float:

@@ -67,7 +67,8 @@ class LabelledSums:
             row = rows.setdefault(cluster_name(query, clusters), np.zeros(8))
             row[0] += 1
             for pair in closed[query]:
-                row[1:] += _parts(pair, next(weights) if _is_labelled(pair) else 1.0) / len(closed[query])
+                is_labelled = pair.said is not None and not pair.forfeit
+                row[1:] += _parts(pair, next(weights) if is_labelled else 1.0) / len(closed[query])
         columns = np.array([rows[name] for name in sorted(rows)], np.float64).reshape(-1, 8).T
         names, of_one_size = tuple(sorted(rows)), isinstance(clusters, OfOneSize)
         return cls(*columns, labels=len(labelled), pairs=len(asked), names=names, of_one_size=of_one_size)
@@ -81,10 +82,6 @@ class LabelledSums:
         """Return the share of the pairs on which the judge says what people say, a tie counting one half."""
         labelled = self.drawn > 0
         return interval_of_share(Clusters(self.agreed[labelled], self.drawn[labelled], self.of_one_size), seed)
-
-
-def _is_labelled(pair: Pair) -> bool:
-    return pair.said is not None and not pair.forfeit
 
 
 def _parts(pair: Pair, weight: float) -> Numbers:
@@ -204,9 +201,10 @@ class Rectified:
         labelled = self.sums.drawn > 0
         drawn, said, foretold = (of[labelled] for of in (self.sums.drawn, self.sums.said, self.sums.foretold))
         dissent = min(Clusters(figure, drawn).dissenters for figure in (said, said - foretold))
-        fewest = min(count for count, _ in equal_clusters(said, drawn, of_one_size=self.sums.of_one_size))
-        outside = float(scipy("special").ndtr(-z))
-        return with_unseen(self.value, low, high, dissent, len(drawn), fewest, outside)
+        fewest = math.inf
+        if dissent < min(FEWEST_SHOWING, len(drawn) / 5):
+            fewest = min(count for count, _ in equal_clusters(said, drawn, of_one_size=self.sums.of_one_size))
+        return with_unseen(self.value, low, high, fewest, float(scipy("special").ndtr(-z)))
 
     @property
     def p(self) -> float:

@@ -33,22 +33,20 @@ _MOST_VALUES = 12
 _THIRDS = ("short", "middle", "long")
 
 
-def slices(
-    queries: Sequence[ComparedQuery], keys: Sequence[str] | None, seed: int, clusters: Mapping[str, str] | None = None
-) -> tuple[Slice, ...]:
-    """Return the slices of two sides' queries: by `keys` of the metadata, by use of tools, by thirds of answer length.
+def slices(queries: Sequence[ComparedQuery], seed: int, clusters: Mapping[str, str] | None = None) -> tuple[Slice, ...]:
+    """Return the slices of two sides' queries: by metadata, by use of tools, by thirds of answer length.
 
-    `keys` None: each key with two to twelve values. A slice of fewer than six clusters has no win rate. The p are
+    A key of the metadata needs two to twelve values. A slice of fewer than six clusters has no win rate. The p are
     corrected by Holm over all slices.
     """
     means = mean_by_query(outcomes(side_pairs(queries, (0, 1))))
     judged = [query for query in queries if query.query in means]
     cut = [
         (key, value, Clusters.of({query: means[query] for query in members}, clusters))
-        for key, value, members in _cut(judged, keys)
+        for key, value, members in _cut(judged)
     ]
     enough = [summed for _, _, summed in cut if summed.count >= FEWEST_SHOWING]
-    corrected = iter(intervals.holm([intervals.sign_flip_p(summed, 0.5, seed) for summed in enough]))
+    corrected = iter(intervals.holm([intervals.sign_flip_p(summed, seed) for summed in enough]))
     return tuple(
         Slice(
             key=key,
@@ -61,12 +59,11 @@ def slices(
     )
 
 
-def _cut(queries: Sequence[ComparedQuery], keys: Sequence[str] | None) -> Iterator[tuple[str, str, list[str]]]:
+def _cut(queries: Sequence[ComparedQuery]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield key, value and queries of each slice."""
-    names = sorted({key for query in queries for key in query.metadata}) if keys is None else keys
-    for key in names:
+    for key in sorted({key for query in queries for key in query.metadata}):
         values = {query.query: _word(query.metadata.get(key)) for query in queries}
-        yield from _by(key, values, _MOST_VALUES if keys is None else len(queries))
+        yield from _by(key, values, _MOST_VALUES)
     rollouts = {query.query: [*chain.from_iterable(query.rollouts)] for query in queries}
     yield from _by("uses tools", {q: "yes" if any(r.tools for r in rs) else "no" for q, rs in rollouts.items()}, 2)
     answers = {q: [r.answer_length for r in rs if r.answer_length is not None] for q, rs in rollouts.items()}
@@ -208,7 +205,7 @@ def summarize_pairs(
         win_rate=rate.value,
         interval=(rate.low, rate.high),
         method=intervals.method_for(summed),
-        p=intervals.sign_flip_p(summed, 0.5, seed),
+        p=intervals.sign_flip_p(summed, seed),
         margin=intervals.interval_of_mean(Clusters.of(mean_by_query(margins), clusters), seed),
         flips=sum(pair.flipped for pair in listed),
         both_orders=sum(pair.both_orders for pair in listed),

@@ -80,13 +80,13 @@ def test_the_p_of_few_clusters_counts_all_flips_of_signs(count: int, rng: np.ran
     distances = clusters.sums - clusters.sizes / 2
     flipped = [abs(np.dot(signs, distances)) for signs in itertools.product([-1, 1], repeat=count)]
     expected = np.mean(np.array(flipped) >= abs(distances.sum()) - 1e-9)
-    assert sign_flip_p(clusters, 0.5, 0) == pytest.approx(expected)
+    assert sign_flip_p(clusters, 0) == pytest.approx(expected)
 
 
 def test_the_p_of_many_clusters_is_near_that_of_a_t_test(rng: np.random.Generator):
     values = np.clip(rng.normal(0.53, 0.2, 300), 0, 1)
     _, expected = stats.ttest_1samp(values, 0.5)
-    assert sign_flip_p(of_values(values), 0.5, 0) == pytest.approx(expected, abs=0.02)
+    assert sign_flip_p(of_values(values), 0) == pytest.approx(expected, abs=0.02)
 
 
 def test_the_bound_of_what_is_not_seen_is_clopper_and_pearsons():

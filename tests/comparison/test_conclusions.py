@@ -201,7 +201,7 @@ def test_slices_go_by_metadata_tools_and_length_with_p_corrected():
         return a_query(i, "second" if hard else "first", rollouts=rollouts, metadata=metadata)
 
     queries = [query(i) for i in range(30)] + [a_query(30, None, metadata={"level": "open"})]
-    named = {(s.key, s.value): s for s in slices(queries, None, 0)}
+    named = {(s.key, s.value): s for s in slices(queries, 0)}
     assert list(named) == [
         ("level", "easy"),
         ("level", "hard"),
@@ -213,8 +213,8 @@ def test_slices_go_by_metadata_tools_and_length_with_p_corrected():
     assert (hard.queries, hard.win_rate and hard.win_rate.value, hard.p) == (15, 1.0, pytest.approx(7 * 2 / 10001))
     assert named["answer length", "long"].queries == 10
     named_alike = [query.model_copy(update={"metadata": {"answer length": i % 3}}) for i, query in enumerate(queries)]
-    assert [s.value for s in slices(named_alike, None, 0)][:3] == ["0", "1", "2"]
-    few = slices(queries[:8], ["id"], 0)
+    assert [s.value for s in slices(named_alike, 0)][:3] == ["0", "1", "2"]
+    few = slices(queries[:8], 0)
     assert {(s.win_rate, s.p) for s in few if s.key == "id"} == {(None, None)}
 
 
