@@ -148,17 +148,8 @@ def agreement_json(agreement: LabelAgreement) -> dict[str, Any]:
 def figures_json(figures: RankingFigures, agents: AgentFigures, judge: JudgeFigures) -> dict[str, Any]:
     """Return what a ranking shows of its rollouts. A figure has its interval over queries."""
     return {
-        "ended_well": figure_record(figures.ended_well),
-        "answers": figure_record(figures.answers),
-        "tools": figure_record(figures.tools),
-        "one_answer": figures.one_answer,
-        "empty_answers": figures.empty_answers,
-        "flat": dict(figures.flat),
-        "weak": figures.weak,
-        "above_anchor": figure_record(figures.above_anchor),
+        **asdict(figures),
         "dimensions": {name: share_json(decides) for name, decides in figures.dimensions.items()},
-        "never_part": [list(pair) for pair in figures.never_part],
-        "length": {name: figure_record(figure) for name, figure in figures.length.items()},
         "took": {
             "rollouts": {"tokens": agents.tokens, **agents.cost.named("usd")},
             "judging": {"tokens": judge.tokens, **judge.cost.named("usd"), "calls": judge.calls},

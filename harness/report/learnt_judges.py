@@ -8,7 +8,6 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.archive.typed_records import RankingHead
 from harness.core.errors import call, command, counted, option
 from harness.core.judge_profile import JudgeLeanings, JudgeProfile
 from harness.core.records import percent_half_up
@@ -71,30 +70,24 @@ _LEVELS = ((0.1, "nothing"), (0.35, "a third"), (0.65, "half"), (0.9, "most"), (
 
 
 def judge_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile]:
-    """Return what each judge's verdicts teach of it, in some of very many groups; nothing of a listwise judge."""
-    return [_with_leanings(profile, reader, ranking.head) for profile in _learnt_profiles(reader, ranking)]
+    """Return what each judge's verdicts teach of it, in some of very many groups; nothing of a listwise judge.
 
-
-def _with_leanings(profile: JudgeProfile, reader: RunReader, head: RankingHead) -> JudgeProfile:
-    """Return a profile with what the run's probes show of its judge, else with what the ranking was lent."""
-    shown = reader.leanings(profile.judge, profile.rubric, profile.rendering) or profile.leanings
-    if shown is None and head.judge.get("identity") == profile.judge:
-        shown = head.leanings
-    return profile.model_copy(update={"leanings": shown}) if shown else profile
-
-
-def _learnt_profiles(reader: RunReader, ranking: RankingFile) -> list[JudgeProfile]:
-    if ranking.profiles:
-        return list(ranking.profiles)
-    calls: defaultdict[str, list[Comparisons]] = defaultdict(list)
-    some = min(len(ranking.groups), GROUPS_LEARNT_FROM)
+    Its leanings are those that the run's probes show, else those that the ranking was lent.
+    """
+    head, calls = ranking.head, defaultdict[str, list[Comparisons]](list)
+    some = 0 if ranking.profiles else min(len(ranking.groups), GROUPS_LEARNT_FROM)
     for at in range(some):
         group = ranking.groups[at * len(ranking.groups) // some]
         for judge, of_group in calls_by_judge(group, reader.verdict).items():
             calls[judge].append(calls_of_judge(of_group))
-    head = ranking.head
-    learnt = (learn_profile(groups, judge, head.rubric, head.rendering) for judge, groups in calls.items())
-    return [profile for profile in learnt if profile]
+    learnt = [learn_profile(groups, judge, head.rubric, head.rendering) for judge, groups in calls.items()]
+    profiles = list(ranking.profiles) or [profile for profile in learnt if profile]
+    for at, profile in enumerate(profiles):
+        shown = reader.leanings(profile.judge, profile.rubric, profile.rendering) or profile.leanings
+        if shown is None and head.judge.get("identity") == profile.judge:
+            shown = head.leanings
+        profiles[at] = profile.model_copy(update={"leanings": shown}) if shown else profile
+    return profiles
 
 
 def jury_profile(ranking: RankingFile) -> JudgeProfile | None:

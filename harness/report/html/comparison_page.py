@@ -1,6 +1,6 @@
 """A comparison's page, and above 100 queries a page for each of them, drawn from its archive."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -232,18 +232,10 @@ class _Drawing:
             around = {"before": before, "after": after, "index": index}
             made_of = digest([common, around, [row.met.query.model_dump_json() for _, row in rows]])
             if not pages.keeps(name, made_of):
-                pages.write(name, made_of, self._query_page(rows, around))
-
-    def _query_page(self, rows: Sequence[tuple[TwoSides, QueryRow]], around: Mapping[str, str | None]) -> str:
-        shown = [(p, shown_queries(self._comparison, p, [row], self._reader)[0]) for p, row in rows]
-        return page_template("compared_query_page.html.j2").render(
-            info=self._reader.info,
-            comparison=self._comparison,
-            query=rows[0][1],
-            shown=shown,
-            about=self._about,
-            **around,
-        )
+                shown = [(p, shown_queries(self._comparison, p, [row], self._reader)[0]) for p, row in rows]
+                about = {"info": self._reader.info, "comparison": self._comparison, "about": self._about}
+                template = page_template("compared_query_page.html.j2")
+                pages.write(name, made_of, template.render(**about, **around, query=rows[0][1], shown=shown))
 
     @cached_property
     def _about(self) -> list[Fact]:

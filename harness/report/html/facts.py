@@ -190,10 +190,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     names = ("beginning", "count", "date", "dollars", "fixed", "probability", "seconds", "signed")
-    environment.filters.update({name: getattr(text, name) for name in names}, readable=text.readable_name)
-
-    more: dict[str, Any] = {"counted": counted, "signal_words": text.SIGNAL_WORDS.get, "ways": tree_ways}
-    environment.filters.update(more)
+    filters: dict[str, Any] = {name: getattr(text, name) for name in names} | {"readable": text.readable_name}
+    filters |= {"counted": counted, "signal_words": text.SIGNAL_WORDS.get, "ways": tree_ways}
+    environment.filters.update(filters)
     functions: dict[str, Any] = {"mark_cells": _cells}
     environment.globals.update(functions)
     return environment

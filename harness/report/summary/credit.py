@@ -310,10 +310,10 @@ class RunCredit:
     def _paths(self, query: Query, ends: _Ends) -> GroupPaths | list[CreditedRollout]:
         """Return the paths of a group; where too few have any, all rollouts without credit."""
         without, calls = list[CreditedRollout](), dict[int, _Calls]()
-        group = group_of(self._reader, query, self._ranking.stored(query.id))
+        group, blobs = group_of(self._reader, query, self._ranking.stored(query.id)), self._reader.blobs
         for rollout in group.rollouts:
-            reason = _reason(rollout, ends.entrants)
-            if not reason and (made := self._calls(rollout)):
+            name, reason = str(rollout.raw_calls), _reason(rollout, ends.entrants)
+            if not reason and (made := unpack_plain(blobs.get(name), self._text, blobs.place(name))):
                 calls[rollout.index] = made
             else:
                 without.append(CreditedRollout(rollout.index, reason=reason or _NO_CALLS, branch=rollout.branch))
@@ -326,10 +326,6 @@ class RunCredit:
         replayed = [rollout.branch.call if rollout.branch else 0 for rollout in able]
         graph = path_graph(states, replayed)
         return GroupPaths(able, calls, states, graph, margins, self._spreads[ends.worth], without)
-
-    def _calls(self, rollout: Rollout) -> _Calls:
-        name = str(rollout.raw_calls)
-        return unpack_plain(self._reader.blobs.get(name), self._text, self._reader.blobs.place(name))
 
     @cached_property
     def _spreads(self) -> Mapping[str, float]:

@@ -102,7 +102,11 @@ def diversity(groups: Iterable[tuple[Group, GroupRanking]]) -> Diversity:
         if len(ended_well) > 1:
             distances.append(mean_distance(ended_well))
         _add(sums, group, ranked)
-        scored.extend(_scored(group, ranked))
+        scores = {place.index: place.score for place in ranked.rollouts if place.score is not None}
+        if group.rollouts and group.rollouts[0].role == "anchor" and group.rollouts[0].index in scores:
+            anchor, *samples = [r for r in group.rollouts if r.index in scores]
+            named = tuple((r.recipe.name if r.recipe else "", scores[r.index]) for r in samples)
+            scored.append((scores[anchor.index], named))
     tests = sum(bool(each.shares) for each in sums.values())
     recipes = [_figures(name, each, _LEVEL / max(1, tests)) for name, each in sorted(sums.items())]
     advice = _advice(scored, {each.name for each in recipes if each.drop})
@@ -118,13 +122,6 @@ def mean_distance(answers: Sequence[str]) -> float:
 
 _Scored = tuple[float, tuple[tuple[str, float], ...]]
 """The anchor's score, and each sample's recipe and score."""
-
-
-def _scored(group: Group, ranked: GroupRanking) -> Iterator[_Scored]:
-    scores = {place.index: place.score for place in ranked.rollouts if place.score is not None}
-    if group.rollouts and group.rollouts[0].role == "anchor" and group.rollouts[0].index in scores:
-        anchor, *samples = [r for r in group.rollouts if r.index in scores]
-        yield scores[anchor.index], tuple((r.recipe.name if r.recipe else "", scores[r.index]) for r in samples)
 
 
 def _advice(scored: Sequence[_Scored], dropped: Collection[str]) -> NextRun | None:
@@ -188,19 +185,15 @@ def diversity_words(figures: Diversity) -> Iterator[QualityFigure]:
         yield QualityFigure("distance", "Distance of answers", number_interval(figures.distance), meaning)
     for each in figures.recipes:
         if each.gain:
-            yield QualityFigure("gain", f"Gain of {each.name}", number_interval(each.gain), _meaning(each))
+            words = "score of its best sample above the anchor's"
+            words += f" at {dollars_interval(each.usd_a_point)} a point" if each.usd_a_point else ""
+            best = f"best of all in {each.first:.3g} of {each.queries:,} queries, by chance {each.expected:.3g}"
+            words += f"; {best}" if each.queries else ""
+            meaning = f"drop it: {words}" if each.drop else words
+            yield QualityFigure("gain", f"Gain of {each.name}", number_interval(each.gain), meaning)
     if advice := figures.advice:
         dropped = [each.name for each in figures.recipes if each.drop]
         without = f", without {enumeration(dropped)}" if dropped else ""
         share = f"{advice.gain / advice.gain_of_most:.0%} of the gain of {advice.most}{without}, by the judge's scores"
         number = f"{advice.n}{' or more' if advice.n == advice.most else ''}"
         yield QualityFigure("advice", "Rollouts that are enough", number, f"{share}; what more would gain is not known")
-
-
-def _meaning(recipe: RecipeFigures) -> str:
-    words = "score of its best sample above the anchor's"
-    if recipe.usd_a_point:
-        words += f" at {dollars_interval(recipe.usd_a_point)} a point"
-    if recipe.queries:
-        words += f"; best of all in {recipe.first:.3g} of {recipe.queries:,} queries, by chance {recipe.expected:.3g}"
-    return f"drop it: {words}" if recipe.drop else words

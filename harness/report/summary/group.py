@@ -8,7 +8,7 @@ from operator import add, attrgetter
 
 from harness.core.cost import NOTHING, Cost, cost, total_cost
 from harness.core.group_cache import CachedGroup, CachedRollout, CachedVerdict
-from harness.core.rankings import GroupRanking, Match, Scored
+from harness.core.rankings import GroupRanking, Scored
 from harness.core.records import Group, Role
 from harness.ranking.judge_stats.tally import JudgeCall, Tally, judge_calls, tally
 from harness.report.summary.match_verdicts import ScoresLookup, verdict_keys
@@ -88,7 +88,8 @@ def judge_figures(ranking: GroupRanking, calls: Iterable[JudgeCall]) -> JudgeFig
     return paid_figures(
         ranking,
         matches=len(matches),
-        both_orders=sum(map(_both_orders, matches)),
+        # of identical transcripts there is one verdict for both orders
+        both_orders=sum(len({*m.shown_first}) == 2 and len({*m.verdicts}) == len(m.verdicts) for m in matches),
         flips=sum([m.flipped for m in matches]),
         decided=len(leads) - leads.count(0),
         first_wins=sum([lead > 0 for lead in leads]),
@@ -132,14 +133,6 @@ def add_tallies(parts: Iterable[Tallies]) -> dict[str, Tally]:
         for judge, added in part.items():
             sums[judge] = sums.get(judge, Tally()) + added
     return sums
-
-
-def _both_orders(match: Match) -> bool:
-    """Tell whether both orders were judged, of two different transcripts: identical ones have one key for both."""
-    keys, shown_first = match.verdicts, match.shown_first
-    if len(keys) == 2:  # as in most matches
-        return shown_first[0] != shown_first[1] and keys[0] != keys[1]
-    return len(set(shown_first)) == 2 and len(set(keys)) == len(keys)
 
 
 def sum_reported(tokens: Iterable[int | None]) -> int | None:

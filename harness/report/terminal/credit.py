@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from harness.report.summary.credit import CreditedGroup, CreditedRollout, TreeWay, tree_ways
+from harness.report.summary.credit import CreditedGroup, CreditedRollout, tree_ways
 from harness.report.terminal.table import Column, TableRow, fitted_line, on_one_line, table_lines, visible_text
 from harness.report.text import as_sentence, signed
 
@@ -39,17 +39,14 @@ def credit_lines(group: CreditedGroup, width: int) -> Iterator[Text]:
 
 def tree_lines(rollouts: Sequence[CreditedRollout], width: int) -> Iterator[Text]:
     """Yield the tree of rollouts, a line a way, further in the more often they parted before; nothing without steps."""
-    if ways := tree_ways(rollouts):
-        yield from table_lines(
-            _TREE, [TableRow(_cells(way), "bold" if way.step.worth.named else "") for way in ways], width
-        )
-
-
-def _cells(way: TreeWay) -> tuple[str, ...]:
-    who = ", ".join(map(str, way.rollouts))
-    end = "" if way.end is None else f", ends at {signed(way.end)}"
-    did = "\N{NO-BREAK SPACE}" * 2 * way.level + on_one_line(way.step.did) + end
-    return way.step.amount, "\N{FULL BLOCK}" * round(_BAR * abs(way.bar)), who, did
+    rows: list[TableRow] = []
+    for way in tree_ways(rollouts):
+        who, bar = ", ".join(map(str, way.rollouts)), "\N{FULL BLOCK}" * round(_BAR * abs(way.bar))
+        end = "" if way.end is None else f", ends at {signed(way.end)}"
+        did = "\N{NO-BREAK SPACE}" * 2 * way.level + on_one_line(way.step.did) + end
+        rows.append(TableRow((way.step.amount, bar, who, did), "bold" if way.step.worth.named else ""))
+    if rows:
+        yield from table_lines(_TREE, rows, width)
 
 
 def graphviz_lines(groups: Iterable[CreditedGroup]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The judges: how far to believe each, those of a run side by side, and the curve of accuracy against judge calls."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import get_args
 
@@ -15,7 +15,7 @@ from harness.ranking.judge_stats.side_by_side import QueryFigure
 from harness.report.judge_quality import JudgeQuality
 from harness.report.summary.curve import MEASURE, JudgingCurve, calls_words, order_words
 from harness.report.summary.group import QualityFigure
-from harness.report.summary.judges import JudgesSideBySide, PlantedRight, Raters
+from harness.report.summary.judges import JudgesSideBySide, Raters
 from harness.report.terminal import table
 from harness.report.text import as_sentence, dollars, dollars_interval, fixed, number_interval, percent_interval
 
@@ -94,7 +94,12 @@ def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
         yield ["alpha with people", *("\N{EN DASH}" if alpha is None else fixed(alpha) for alpha in alphas)]
     if any("reward" in each.right for each in figures):
         yield ["reward() right", *(_share(each.right.get("reward")) for each in figures)]
-    yield from _planted_rows([side.planted.get(ranking.ranking) for ranking in side.rankings])
+    planted = [side.planted.get(ranking.ranking) for ranking in side.rankings]
+    for name in dict.fromkeys(name for each in planted if each for name in each.classes):
+        yield [f"planted: {name}", *(of_cell(each and each.classes.get(name)) for each in planted)]
+    if any(each and each.classes for each in planted):
+        yield ["planted: all", *(of_cell(each and each.right) for each in planted)]
+        yield ["planted: cost a verdict", *(usd_cell(each.usd_each) if each else of_cell(None) for each in planted)]
     yield ["changed with order", *(_share(each.flips) for each in figures)]
     yield ["information", *(_number(each.information) for each in figures)]
     yield ["own noise", *(_number(each.self_noise) for each in figures)]
@@ -103,16 +108,6 @@ def _figure_rows(side: JudgesSideBySide) -> Iterator[list[str]]:
     yield ["cost a query", *(dollars_interval(each.usd) if each.usd else "unknown" for each in figures)]
     yield ["cost a verdict", *(dollars_interval(each.usd_each) if each.usd_each else "unknown" for each in figures)]
     yield ["seconds a verdict", *(_number(each.seconds, 1) for each in figures)]
-
-
-def _planted_rows(planted: Sequence[PlantedRight | None]) -> Iterator[list[str]]:
-    """Yield what the judges make of planted pairs; nothing where none was asked."""
-    names = dict.fromkeys(name for each in planted if each for name in each.classes)
-    for name in names:
-        yield [f"planted: {name}", *(of_cell(each and each.classes.get(name)) for each in planted)]
-    if names:
-        yield ["planted: all", *(of_cell(each and each.right) for each in planted)]
-        yield ["planted: cost a verdict", *(usd_cell(each.usd_each) if each else of_cell(None) for each in planted)]
 
 
 def usd_cell(usd: float | None) -> str:
