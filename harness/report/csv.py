@@ -1,13 +1,10 @@
 """CSV for spreadsheets and data frames: every match of a comparison, every point of a curve."""
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from harness.core.comparisons import ComparedQuery, Comparison
-from harness.core.unicode import valid_unicode
+from harness.core.csv_line import csv_line
 from harness.ranking.curve import frontier
 from harness.report.summary.curve import JudgingCurve
 
@@ -16,8 +13,6 @@ _MATCH_COLUMNS = (
     "score_second margin flipped inconsistent forfeit first_failure second_failure first_answer_length "
     "second_answer_length orders verdicts text metadata first_recipe second_recipe"
 ).split()
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a text begins that a spreadsheet would take for a formula."""
 
 
 def matches_csv(comparison: Comparison, queries: Iterable[ComparedQuery]) -> Iterator[str]:
@@ -28,7 +23,7 @@ def matches_csv(comparison: Comparison, queries: Iterable[ComparedQuery]) -> Ite
     apostrophe before it.
     """
     labels = [side.label for side in comparison.sides]
-    yield _line(_MATCH_COLUMNS)
+    yield csv_line(_MATCH_COLUMNS)
     for query in queries:
         for match in query.matches:
             orders = [[shown, *scores] for shown, scores in zip(match.shown_first, match.scores, strict=True)]
@@ -49,19 +44,7 @@ def matches_csv(comparison: Comparison, queries: Iterable[ComparedQuery]) -> Ite
                 row |= {f"{name}_failure": rollout and rollout.failure}
                 row |= {f"{name}_recipe": rollout and rollout.recipe}
                 row |= {f"{name}_answer_length": rollout and rollout.answer_length}
-            yield _line(row[column] for column in _MATCH_COLUMNS)  # not all members of a match are columns
-
-
-def _line(cells: Iterable[Any]) -> str:
-    """Return a line of CSV; texts are guarded, numbers are not, so that a negative one stays a number."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(
-        [
-            valid_unicode(f"'{cell}" if cell.startswith(_FORMULA) else cell) if isinstance(cell, str) else cell
-            for cell in cells
-        ]
-    )
-    return line.getvalue()
+            yield csv_line(row[column] for column in _MATCH_COLUMNS)  # not all members of a match are columns
 
 
 _CURVE_COLUMNS = (
@@ -73,12 +56,12 @@ _CURVE_COLUMNS = (
 def curve_csv(curve: JudgingCurve) -> str:
     """Return a heading and a line for each point, the fewest calls first; `frontier` is 1 where nothing is better."""
     best = {id(point) for point in frontier(curve.curve.points)}
-    lines = [_line(_CURVE_COLUMNS)]
+    lines = [csv_line(_CURVE_COLUMNS)]
     for point in curve.curve.points:
         design, tau, keeps = point.design, point.tau, point.keeps
         share = None if design.share is None else float(design.share)
         of_design = [design.topology, point.estimator, design.order, share, point.calls]
         kept = [keeps.value, keeps.low, keeps.high] if keeps else [None] * 3
         last = [tau.queries, int(id(point) in best), curve.truth]
-        lines.append(_line([*of_design, tau.value, tau.low, tau.high, *kept, *last]))
+        lines.append(csv_line([*of_design, tau.value, tau.low, tau.high, *kept, *last]))
     return "".join(lines)

@@ -4,8 +4,6 @@ Without them `datasets` takes the columns of the first 10 MB for those of the wh
 later tools or arguments have other keys, and fills each message with the keys of all the others.
 """
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from harness.core.csv_line import csv_line
 from harness.core.errors import on_a_line
 from harness.core.rankings import Ranked
 from harness.core.records import Step
@@ -157,22 +156,12 @@ COLUMNS = tuple(
     "signal judge flagged temperature recipe models steps input_tokens output_tokens price_usd duration_s "
     "answer".split()
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a text begins that a spreadsheet would take for a formula."""
 
 
 def table_rows(group: RankedGroup) -> Iterator[tuple[str, int]]:
     """Yield the line of each rollout, with its line break, and the rollout's index."""
     for cells in rollout_cells(group):
         yield csv_line(cells[column] for column in COLUMNS), cells["index"]
-
-
-def csv_line(cells: Iterable[Any]) -> str:
-    """Return cells as a line of CSV; a text that a spreadsheet would take for a formula gets an apostrophe."""
-    line = io.StringIO()
-    safe = (f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in cells)
-    csv.writer(line, lineterminator="\n").writerow(safe)
-    return valid_unicode(line.getvalue())
 
 
 def rollout_cells(group: RankedGroup) -> Iterator[dict[str, Any]]:

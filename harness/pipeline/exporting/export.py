@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
+from harness.core.csv_line import csv_line
 from harness.core.errors import CannotWrite, NothingRankable, UsageError, call, counted
 from harness.core.rankings import GroupRanking, ImportedLine
 from harness.core.records import GATEWAY, Rollout, to_json
@@ -293,7 +294,7 @@ class _Export:
                     if name not in self.split_of:
                         self.split_of[name] = split
                         if is_table:
-                            self.files.write(name, card.csv_line(card.COLUMNS))
+                            self.files.write(name, csv_line(card.COLUMNS))
                     self._write_source(name, self.files.write(name, text), records.of(rollouts, text))
                 yield
 
