@@ -98,7 +98,8 @@ def _genai(span: JsonObject, values: Mapping[str, JsonValue], lost: list[str]) -
     asked, said, system, tools = (_parsed(values.get(name)) for name in _GENAI)
     if not (asked and said):
         return None
-    before: list[Message] = [{"role": "system", "content": _text(system)}] if system else []
+    text = system if isinstance(system, str) else "\n".join(str(part.get("content", "")) for part in system)
+    before: list[Message] = [{"role": "system", "content": text}] if system else []
     temperature: Any = values.get("gen_ai.request.temperature")
     return _made(
         span,
@@ -111,10 +112,6 @@ def _genai(span: JsonObject, values: Mapping[str, JsonValue], lost: list[str]) -
         model=values.get("gen_ai.response.model") or values.get("gen_ai.request.model"),
         temperature=temperature,
     )
-
-
-def _text(parts: Any) -> str:
-    return parts if isinstance(parts, str) else "\n".join(str(part.get("content", "")) for part in parts)
 
 
 def _chat_messages(message: JsonObject, lost: list[str]) -> Iterator[Message]:

@@ -51,8 +51,12 @@ def in_child() -> Generator[TextReader]:
     The child takes about a tenth of a second to start. The caller's thread waits for the answers, 5 s at most: in an
     event loop too, because a rubric is read once and before anything else begins.
     """
+    packages = [Path(str(module.__file__)).parent for module in (jinja2, markupsafe, yaml)]
+    folders = dict.fromkeys(str(package.parent) for package in (Path(__file__).parent.parent, *packages))
+    # isolated, without `site`, the folders of what it imports at the path's end
+    command = [sys.executable, "-I", "-S", "-B", "-c", _START, str(_SECONDS), str(_MEMORY), "\n".join(folders)]
     try:
-        process = subprocess.Popen(_command(), stdin=PIPE, stdout=PIPE, stderr=PIPE)  # noqa: S603 - our own module
+        process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)  # noqa: S603 - our own module
     except OSError as exc:
         raise Faulty(1, f"no process can be started to read it in ({exc.strerror})") from None
     timer = Timer(_SECONDS, process.kill)
@@ -66,14 +70,6 @@ def in_child() -> Generator[TextReader]:
             process.kill()
             with suppress(BrokenPipeError):  # what was not read is not missed
                 _pipe(process.stdin).close()
-
-
-def _command() -> list[str]:
-    """Return how the child is started: isolated, without `site`, the folders of what it imports at the path's end."""
-    packages = [Path(str(module.__file__)).parent for module in (jinja2, markupsafe, yaml)]
-    folders = dict.fromkeys(str(package.parent) for package in (Path(__file__).parent.parent, *packages))
-    limits = [str(_SECONDS), str(_MEMORY)]
-    return [sys.executable, "-I", "-S", "-B", "-c", _START, *limits, "\n".join(folders)]
 
 
 class _Child:

@@ -88,7 +88,14 @@ def plain_text(text: str) -> str:
 
 def plain_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Return the steps with their texts and names as they stand in a transcript before it is cut."""
-    return tuple(_plain_step(step) for step in steps)
+    made: list[Step] = []
+    for step in steps:
+        members, inner = step.__dict__, plain_steps(step.inner)
+        plain = {name: make(text) for name, make in _MAKE_PLAIN.items() if (text := members[name]) is not None}
+        is_plain = inner == step.inner and all(text == members[name] for name, text in plain.items())
+        # nearly every one is plain: a copy takes longer than all else here
+        made.append(step if is_plain else step.model_copy(update={**plain, "inner": inner}))
+    return tuple(made)
 
 
 def path_text(steps: Sequence[Step], limits: Limits) -> str:
@@ -108,15 +115,6 @@ def longest_field(steps: Sequence[Step], names: Sequence[str]) -> int:
     lengths = [len(getattr(step, name) or "") for step in steps for name in names]
     lengths += [longest_field(step.inner, names) for step in steps]
     return max(lengths, default=0)
-
-
-def _plain_step(step: Step) -> Step:
-    members = step.__dict__
-    plain = {name: make(text) for name, make in _MAKE_PLAIN.items() if (text := members[name]) is not None}
-    inner = plain_steps(step.inner)
-    if inner == step.inner and all(text == members[name] for name, text in plain.items()):
-        return step  # as nearly every one is: a copy takes longer than all else here
-    return step.model_copy(update={**plain, "inner": inner})
 
 
 def _plain_name(name: str) -> str:

@@ -187,7 +187,8 @@ class GroupSequence(ClosedPart, frozen=True):
             raise ValueError("message_mask marks a message that is not the assistant's")
         for name, mask in (("step", self.message_mask), ("token", self.token_mask or [])):
             worth: list[float] | None = getattr(self, f"{name}_advantages")
-            if worth is not None and (len(worth) != len(mask) or any(map(_is_unsaid, worth, mask))):
+            beyond = [value for value, said in zip(worth or (), mask, strict=False) if value and not said]
+            if worth is not None and (beyond or len(worth) != len(mask)):
                 raise ValueError(f"{name}_advantages is not one for each place of its mask, 0 where the mask is 0")
         if self.model_fields_set & {"token_ids", "token_mask", "logprobs"}:
             mask = self.token_mask or []
@@ -202,10 +203,6 @@ class GroupSequence(ClosedPart, frozen=True):
                 if any((logprob is None) == bool(said) for logprob, said in zip(logprobs, mask, strict=True)):
                     raise ValueError("logprobs is not a number where the mask is 1, and null where the mask is 0")
         return self
-
-
-def _is_unsaid(worth: float, said: Bit) -> bool:
-    return not said and worth != 0
 
 
 def _check_mask(name: str, mask: Sequence[int], length: int, of: str) -> None:

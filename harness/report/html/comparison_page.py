@@ -14,7 +14,7 @@ from harness.core.errors import counted
 from harness.core.records import digest
 from harness.report.html.compared_queries import QueryRow, TwoSides, pairings, shown_queries
 from harness.report.html.curve_svg import LinearScale
-from harness.report.html.diffs import DiffLine, instruction_diff
+from harness.report.html.diffs import instruction_diff
 from harness.report.html.facts import Fact, page_template, sources_digest, versions_fact
 from harness.report.html.filtered_index import script_hash
 from harness.report.summary.comparison import (
@@ -150,16 +150,6 @@ _IN_ONE = 100
 """Queries above which each has a page of its own, as a run's have."""
 
 
-@dataclass(frozen=True)
-class InstructionSection:
-    """The instructions of two sides against each other."""
-
-    first: comparisons.ComparedSide
-    second: comparisons.ComparedSide
-    lines: list[DiffLine] | None
-    """None where they are too long to compare."""
-
-
 def write_comparison_page(
     reader: ComparisonReader, comparison: comparisons.Comparison, target: Path | None = None
 ) -> Path:
@@ -209,7 +199,7 @@ class _Drawing:
             strengths=strength_rows(comparison),
             labels=[side.label for side in comparison.figures],
             instructions=[
-                InstructionSection(first, second, instruction_diff(first.instructions, second.instructions))
+                (first, second, instruction_diff(first.instructions, second.instructions))
                 for first, second in pairwise(comparison.sides)
                 if first.instructions is not None and second.instructions is not None
             ],

@@ -13,7 +13,7 @@ from harness.report.summary.match_details import detail_matches, draw_bracket
 from harness.report.summary.pair_table import cycles_sentence
 from harness.report.summary.rankings import judge_of
 from harness.report.summary.why import ChosenPair
-from harness.report.summary.why_records import DimensionLead, PairExplanation, PairSide, aligned_steps
+from harness.report.summary.why_records import PairExplanation, PairSide, aligned_steps
 from harness.report.text import as_sentence, date
 
 _SAME = "the same as on the other side"
@@ -57,7 +57,6 @@ class ShownSide:
     """One of the two as the page shows it."""
 
     side: PairSide
-    name: str
     answer: ExcerptText
     pieces: Pieces
     """The answer, in pieces: marked is what stands in it alone."""
@@ -65,14 +64,6 @@ class ShownSide:
     """What the judge said of it, in a sentence, where no match below has all that was said."""
     files: ExcerptText | None
     """What became of the files in its workspace."""
-
-
-@dataclass(frozen=True)
-class LeadBar:
-    """A dimension's difference as a bar: `share` of the greatest one, below 0 towards A."""
-
-    lead: DimensionLead
-    share: float
 
 
 def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: PairExplanation) -> str:
@@ -97,7 +88,7 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
         if said and not (words or why.matches):
             words = f"{said.text} (match {said.match}, against rollout {said.opponent})"
         own = pieces[at] if pieces else ((answer.shown, False),)
-        sides.append(ShownSide(side, side.name, answer, own, words, shown[at].files))
+        sides.append(ShownSide(side, answer, own, words, shown[at].files))
     return page_template("pair_page.html.j2").render(
         why=why,
         title=as_sentence(why.standing_sentence),
@@ -106,7 +97,7 @@ def pair_page(reader: RunReader, ranking: RankingFile, pair: ChosenPair, why: Pa
         compared=pieces is not None,
         answers_equal=pieces is not None and not any(own for side in pieces for _, own in side),
         matches=[d for d in details if {d.match.a, d.match.b} == {pair.a, pair.b}],
-        bars=[LeadBar(lead, round(lead.difference / greatest, 3)) for lead in why.dimensions],
+        bars=[(lead, round(lead.difference / greatest, 3)) for lead in why.dimensions],
         cycles=as_sentence(cycles_sentence(why.cycles)) if why.cycles else "",
         parting=" ".join(map(as_sentence, (why.parting_sentence, *why.credit_sentences))),
         rows=step_rows(both, shown),

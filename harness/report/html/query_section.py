@@ -206,8 +206,6 @@ class QuerySection:
     """What the scores of the rollouts are, with their scale."""
     able: int
     """How many rollouts ended well."""
-    explanations: dict[int, str]
-    """A listwise judge's reason for the score of a rollout, by index."""
     brief: str | None
     """The instructions that the agent worked under."""
     checked: dict[int, CheckedAnswer]
@@ -285,7 +283,6 @@ class SectionMaker:
             anchors=frozenset(r.index for r in group.rollouts if r.role == "anchor"),
             score_name=score_name(ranking),
             able=sum(r.status == "ok" for r in group.rollouts),
-            explanations={r.index: r.explanation for r in ranking.rollouts if r.explanation},
             checked=_checked(cards, query.reference) if self._form.evidence else {},
             credit=self._credit and self._credit.of_readable(query),
             brief=next((r.instructions for r in group.rollouts if r.instructions), None),
