@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,10 +69,19 @@ async def offline(tmp_path: Path, queries: Any = QUERIES, **settings: Any) -> ha
     return await harness.run("search", queries, **chosen)
 
 
-async def test_a_run_gives_its_queries_groups_rollouts_and_rankings(tmp_path: Path):
-    run = await offline(tmp_path)
-    again = harness.open("last", tmp_path)
-    for opened in (run, again, harness.open(run.path), harness.open(run.id, tmp_path), harness.open(run)):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, user_folder: Path) -> harness.Run:
+    """A run that its tests leave as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(user_folder / "state"))
+        patch.setenv("XDG_CACHE_HOME", str(user_folder / "cache"))
+        return harness.run_sync("search", QUERIES, n=3, offline=True, runs_dir=tmp_path_factory.mktemp("runs"))
+
+
+async def test_a_run_gives_its_queries_groups_rollouts_and_rankings(run: harness.Run):
+    folder = run.path.parent
+    again = harness.open("last", folder)
+    for opened in (run, again, harness.open(run.path), harness.open(run.id, folder), harness.open(run)):
         assert (opened.id, opened.path) == (run.id, run.path)
         assert [q.id for q in opened.queries] == ["lisp", "sky"]
         assert [len(group.rollouts) for group in opened.groups()] == [3, 3]
@@ -86,8 +96,7 @@ async def test_a_run_gives_its_queries_groups_rollouts_and_rankings(tmp_path: Pa
         run.rollouts()
 
 
-async def test_a_frame_has_a_flat_row_a_rollout_with_the_same_keys_and_one_kind_of_value_a_column(tmp_path: Path):
-    run = await offline(tmp_path)
+async def test_a_frame_has_a_flat_row_a_rollout_with_the_same_keys_and_one_kind_of_value_a_column(run: harness.Run):
     rows = run.to_frame()
     assert [(row["query_id"], row["index"]) for row in rows] == [(q, i) for q in ("lisp", "sky") for i in range(3)]
     assert {tuple(row) for row in rows} == {tuple(rows[0])}
@@ -98,17 +107,19 @@ async def test_a_frame_has_a_flat_row_a_rollout_with_the_same_keys_and_one_kind_
     assert [row["rank"] for row in rows[:3]] == [places[i] for i in range(3)]
 
 
-async def test_rescore_judges_again_beside_the_ranking_that_was_there_and_quote_says_what_that_takes(tmp_path: Path):
-    run = await offline(tmp_path)
+async def test_rescore_judges_again_beside_the_ranking_that_was_there_and_quote_says_what_that_takes(
+    run: harness.Run, tmp_path: Path
+):
+    copy = harness.open(Path(shutil.copytree(run.path, tmp_path / run.id)))
     first = run.ranking().head.id
-    quoted = await harness.quote(run, topology="round_robin")
+    quoted = await harness.quote(copy, topology="round_robin")
     again = await harness.rescore("last", topology="round_robin", runs_dir=tmp_path)
     judged = sum(group.judged for group in again.ranking().groups)
     assert quoted.bought == (judged, judged)
     assert [ranking.head.id for ranking in again.rankings] == [first, again.ranking_id]
     assert again.ranking().head.settings["topology"] == "round_robin"
     assert again.to_frame(first) == run.to_frame()
-    assert (await harness.rescore(run, reuse=[again], free=True, topology="round_robin")).ranking().finished
+    assert (await harness.rescore(copy, reuse=[again], free=True, topology="round_robin")).ranking().finished
 
 
 async def test_a_cancelled_run_is_finished_by_resume_and_a_finished_one_costs_nothing(tmp_path: Path):
@@ -131,14 +142,15 @@ async def test_a_cancelled_run_is_finished_by_resume_and_a_finished_one_costs_no
     assert (finished.path, finished.ranking_id) == (resumed.path, None)
 
 
-async def test_replay_and_validate_look_at_a_run_and_change_nothing(tmp_path: Path):
-    run = await offline(tmp_path)
+async def test_replay_and_validate_look_at_a_run_and_change_nothing(run: harness.Run):
+    before = contents(run.path)
     replayed = await harness.replay(run)
     assert [(r.query, r.index, r.divergence) for r in replayed] == [
         (query, i, None) for query in ("lisp", "sky") for i in range(3)
     ]
     assert (await harness.validate(run)).damaged == 0
-    assert (await harness.validate("last", runs_dir=tmp_path)).findings == ()
+    assert (await harness.validate("last", runs_dir=run.path.parent)).findings == ()
+    assert contents(run.path) == before
 
 
 async def test_trajectories_made_elsewhere_are_imported_and_judged(tmp_path: Path):

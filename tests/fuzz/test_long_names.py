@@ -23,7 +23,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
     return room
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("word", TOO_LONG.values(), ids=TOO_LONG)
 def test_a_name_or_a_path_that_is_too_long_is_one_error_and_writes_nothing(room: Room, word: str) -> None:
     before = {*room.work.rglob("*")}

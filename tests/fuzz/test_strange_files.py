@@ -5,4 +5,4 @@ from tests.fuzz.kinds.strange_files import prepare
 
 
 def test_strange_files_in_a_run_do_nothing() -> None:
-    check(prepare, examples=15)
+    check(prepare, examples=8)

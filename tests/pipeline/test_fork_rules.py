@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,17 @@ def changed() -> Agent[Any]:
     return Agent(name="plain", instructions="Note less.", tools=[note])
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory, user_folder: Path) -> Iterator[tuple[harness.Run, FakeEndpoint]]:
+    """A run that its tests leave as it is, and its server."""
+    with pytest.MonkeyPatch.context() as patch, FakeEndpoint(stepping()).serving() as endpoint:
+        patch.setenv("OPENAI_API_KEY", "sk-" + "a" * 40)
+        patch.setenv("XDG_STATE_HOME", str(user_folder / "state"))
+        run = run_once(plain(), endpoint, tmp_path_factory.mktemp("runs"))
+        endpoint.requests.clear()
+        yield run, endpoint
+
+
 @pytest.mark.parametrize(
     ("rules", "agent", "why"),
     [
@@ -100,14 +111,13 @@ def changed() -> Agent[Any]:
     ],
 )
 def test_what_cannot_be_forked_is_refused_with_the_reason_and_nothing_is_bought(
-    endpoint: FakeEndpoint, tmp_path: Path, rules: dict[str, Any], agent: Callable[[], Agent[Any]], why: str
+    ran: tuple[harness.Run, FakeEndpoint], rules: dict[str, Any], agent: Callable[[], Agent[Any]], why: str
 ):
-    run = run_once(plain(), endpoint, tmp_path)
-    endpoint.requests.clear()
+    run, endpoint = ran
     with pytest.raises(HarnessError, match=why):
         fork(run, agent(), endpoint, **rules)
     assert not endpoint.requests
-    assert [path.name for path in tmp_path.iterdir()] == [run.id]
+    assert [path.name for path in run.path.parent.iterdir()] == [run.id]
 
 
 DARK = "from agents import set_tracing_disabled; set_tracing_disabled(True); return 'noted'"
@@ -311,8 +321,8 @@ def test_a_branch_goes_to_another_server_with_all_that_it_was_given(
     ],
 )
 def test_rules_that_cannot_be_are_refused_by_name(
-    endpoint: FakeEndpoint, tmp_path: Path, rules: dict[str, Any], words: str
+    ran: tuple[harness.Run, FakeEndpoint], rules: dict[str, Any], words: str
 ):
-    run = run_once(plain(), endpoint, tmp_path)
+    run, endpoint = ran
     with pytest.raises(harness.UsageError, match=re.escape(words)), from_python():
         fork(run, plain(), endpoint, **rules)

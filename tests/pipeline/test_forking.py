@@ -26,9 +26,12 @@ from tests.pipeline.forked_agents import (
 __all__ = ["endpoint", "keyed"]
 
 
-@pytest.mark.few(8)
-@pytest.mark.parametrize("api", ["chat", "responses"])
-@pytest.mark.parametrize("kind", KINDS)
+APIS = ("chat", "responses")
+KINDS_AND_APIS = [(kind, APIS[(at // 2 + turn) % 2]) for turn in range(2) for at, kind in enumerate(KINDS)]
+
+
+@pytest.mark.few(7)  # every kind, on one API or the other
+@pytest.mark.parametrize(("kind", "api"), KINDS_AND_APIS)
 def test_every_kind_of_agent_is_forked_at_every_call(endpoint: FakeEndpoint, tmp_path: Path, kind: str, api: Any):
     build, script, calls = KINDS[kind]
     endpoint.agent = script()
@@ -85,7 +88,7 @@ def test_branches_are_ranked_among_their_siblings_and_no_verdict_is_bought_twice
 
 
 def test_what_the_anchor_sampled_is_not_trained_as_a_sample(endpoint: FakeEndpoint, tmp_path: Path):
-    judged = {"n": 3, "topology": "round_robin", "judge_model": "judge"}
+    judged = {"n": 2, "topology": "round_robin", "judge_model": "judge"}
     made = fork(run_once(plain(), endpoint, tmp_path, **judged), plain(), endpoint, at="2", rollouts=(0, 1))
     rules = harness.ExportRules(format="groups")
     exported = harness.export_run(made, tmp_path / "groups", rules)

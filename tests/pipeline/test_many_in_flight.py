@@ -70,10 +70,10 @@ def run_of(folder: Path, endpoint: VirtualEndpoint, queries: int, **options: Any
 
 def test_a_group_that_waits_for_its_judge_holds_no_place_for_rollouts(tmp_path: Path):
     endpoint, meters = metered(agent_s=4, judge_s=100)
-    result = run_of(tmp_path, endpoint, 48, n=2, concurrency=20, topology="anchor", order="single")
+    result = run_of(tmp_path, endpoint, 36, n=2, concurrency=20, topology="anchor", order="single")
     agent = meters[False]
     last = agent.at[-1][0]
-    assert kinds(result) == {"ok": 96}
+    assert kinds(result) == {"ok": 72}
     assert agent.most == 20
     assert agent.mean(last / 4, last * 3 / 4) >= 0.9 * 20
     assert meters[True].most == 32, "the judge was asked about many more groups than have places at a time"
@@ -81,24 +81,22 @@ def test_a_group_that_waits_for_its_judge_holds_no_place_for_rollouts(tmp_path: 
 
 def test_queries_are_begun_in_their_order_and_only_two_wait_for_places(tmp_path: Path):
     endpoint, _ = metered(agent_s=1, judge_s=1)
-    run_of(tmp_path, endpoint, 12, n=4, concurrency=4, topology="none")
+    run_of(tmp_path, endpoint, 6, n=2, concurrency=2, topology="none")
     first_turns = [seen.user for seen in endpoint.requests if not seen.tool_outputs]
-    assert list(dict.fromkeys(first_turns)) == [f"Why {k}?" for k in range(12)]
+    assert list(dict.fromkeys(first_turns)) == [f"Why {k}?" for k in range(6)]
 
 
 def test_unjudged_transcripts_beyond_the_bound_keep_further_queries_waiting(tmp_path: Path):
     endpoint, meters = metered(agent_s=1, judge_s=100)
-    result = run_of(
-        tmp_path, endpoint, 12, n=2, concurrency=4, topology="anchor", order="single", max_unjudged=0.000001
-    )
-    assert kinds(result) == {"ok": 24}
+    result = run_of(tmp_path, endpoint, 8, n=2, concurrency=4, topology="anchor", order="single", max_unjudged=0.000001)
+    assert kinds(result) == {"ok": 16}
     assert meters[False].most == 4, "the places are full before anything is there to be judged"
     assert meters[True].most <= 4, "only what began before that is judged together"
 
 
 def test_rescoring_asks_the_judge_about_many_groups_at_a_time(tmp_path: Path):
     endpoint, _ = metered(agent_s=1, judge_s=1)
-    rolled_out = run_of(tmp_path, endpoint, 36, n=2, topology="none")
+    rolled_out = run_of(tmp_path, endpoint, 33, n=2, topology="none")
     judged_at, meters = metered(agent_s=1, judge_s=10)
 
     async def rescore() -> RunResult:

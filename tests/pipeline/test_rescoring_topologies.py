@@ -37,8 +37,8 @@ CHANGES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def everyone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of eight rollouts in which all have met in both orders."""
-    settings = load({"topology": "round_robin", "offline": True, "runs_dir": tmp_path_factory.mktemp("runs")})
+    """A run of six rollouts in which all have met in both orders."""
+    settings = load({"n": 6, "topology": "round_robin", "offline": True, "runs_dir": tmp_path_factory.mktemp("runs")})
 
     async def go() -> Path:
         loaded = load_agent("search", Path.cwd())

@@ -49,13 +49,13 @@ class Watcher(harness.Silent):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("topology", ["arena", "cyclic", "swiss", "none"])
+@pytest.mark.parametrize("topology", ["arena", "cyclic", "none", "swiss"])
 async def test_rollouts_have_one_total_and_the_bounds_of_judge_calls_close_in(tmp_path: Path, topology: Any):
     watcher = Watcher()
-    queries = ["What is Lisp?", "What is Fortran?", "What is COBOL?"]
-    await harness.run("search", queries, n=5, topology=topology, offline=True, runs_dir=tmp_path, progress=watcher)
-    assert watcher.totals["rollouts"] == [(15, 15)]
-    assert watcher.finished["rollouts"] == 15
+    queries = ["What is Lisp?", "What is Fortran?"]
+    await harness.run("search", queries, n=4, topology=topology, offline=True, runs_dir=tmp_path, progress=watcher)
+    assert watcher.totals["rollouts"] == [(8, 8)]
+    assert watcher.finished["rollouts"] == 8
     assert watcher.closed_in()
 
 
@@ -63,14 +63,14 @@ async def test_a_stream_of_queries_shows_no_total_until_it_ends(tmp_path: Path):
     watcher = Watcher()
 
     def stream() -> Iterator[str]:
-        for n in range(8):
+        for n in range(3):
             assert watcher.totals["rollouts"] == [(0, None)]
             assert {high for _, high in watcher.totals["judging"]} == {None}
             yield f"Question {n}?"
 
     await harness.run("search", stream(), n=2, offline=True, runs_dir=tmp_path, progress=watcher)
-    assert watcher.totals["rollouts"] == [(0, None), (16, 16)]
-    assert watcher.finished["rollouts"] == 16
+    assert watcher.totals["rollouts"] == [(0, None), (6, 6)]
+    assert watcher.finished["rollouts"] == 6
     assert watcher.closed_in()
 
 
@@ -88,23 +88,23 @@ async def test_rollouts_that_fail_and_judges_that_break_keep_the_totals(
     scripts = refusing(searching_agent(), 7), refusing(fair_judge(), 5)
     with FakeEndpoint(agent=scripts[0], judge=scripts[1]).serving() as endpoint:
         where: Any = {"model": "m", "base_url": endpoint.base_url, "runs_dir": tmp_path, "retries": 0}
-        await harness.run("search", ["One?", "Two?", "Three?"], n=4, progress=watcher, **where)
-    assert watcher.totals["rollouts"] == [(12, 12)]
-    assert watcher.finished["rollouts"] == 12
+        await harness.run("search", ["One?", "Two?"], n=4, progress=watcher, **where)
+    assert watcher.totals["rollouts"] == [(8, 8)]
+    assert watcher.finished["rollouts"] == 8
     assert watcher.failed["rollouts"]
     assert watcher.failed["judging"]
     assert watcher.closed_in()
 
 
 async def test_resume_counts_what_is_missing_and_rescore_what_it_buys(tmp_path: Path):
-    run = await harness.run("search", ["One?", "Two?"], n=4, offline=True, runs_dir=tmp_path)
+    run = await harness.run("search", ["One?", "Two?"], n=3, offline=True, runs_dir=tmp_path)
     bought = sum(ranking.judged for ranking in run.ranking().groups)
     (path,) = (run.path / "rollouts").glob("*.jsonl")
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:6]))
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]))
     resumed, reused, anew, free = Watcher(), Watcher(), Watcher(), Watcher()
     await harness.resume(run, progress=resumed)
-    assert resumed.totals["rollouts"] == [(3, 3)]
-    assert resumed.finished["rollouts"] == 3
+    assert resumed.totals["rollouts"] == [(2, 2)]
+    assert resumed.finished["rollouts"] == 2
     assert resumed.closed_in()
     await harness.rescore(run, progress=reused)
     assert (reused.finished["judging"], reused.closed_in()) == (0, True)

@@ -34,13 +34,24 @@ def evil() -> Iterator[FakeEndpoint]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint().serving() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def theirs(endpoint: FakeEndpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("theirs")
+    return a_run_at(endpoint, folder, machine(folder, "theirs"))
+
+
 @pytest.fixture
-def run(endpoint: FakeEndpoint, tmp_path: Path) -> Path:
+def run(theirs: Path, endpoint: FakeEndpoint, tmp_path: Path) -> Path:
     """A finished run, made on another machine."""
-    made = a_run_at(endpoint, tmp_path, machine(tmp_path, "theirs"))
     endpoint.requests.clear()
     endpoint.lists_read.clear()
-    return made
+    return Path(shutil.copytree(theirs, tmp_path / "runs" / theirs.name))
 
 
 @pytest.fixture

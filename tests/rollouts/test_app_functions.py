@@ -89,6 +89,7 @@ def unsampled(seen: Seen) -> str:
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_the_command_sends_the_bytes_of_the_bare_app_but_for_the_sampling(app: str, tmp_path: Path):
     bare, run = [[FakeEndpoint(agent=scripted) for _ in range(2)] for _ in range(2)]
@@ -156,6 +157,7 @@ def refunding(seen: Seen) -> Say:
     return Say(calls=(("refund", {"order": f"order {len(seen.tool_outputs) + 1}"}),))
 
 
+@pytest.mark.few(2)
 @BOTH_APIS
 @pytest.mark.parametrize("name", ["durable", "asked"])
 async def test_the_docs_handler_and_durable_runner_are_one_trajectory_that_is_replayed(

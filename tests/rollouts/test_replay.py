@@ -137,14 +137,14 @@ async def test_a_nested_call_that_failed_for_good_is_no_divergence(api: str, tmp
     assert all("failed" in note for one in await replayed(run, own) for note in one.notes)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", marked(["search", "triage", "manager", "mcp_notes"]))
 async def test_with_the_tools_run_again_every_example_is_identical_too(name: str, tmp_path: Path):
     query, script = EXAMPLES[name]
     await identical(await archived(name, query, numbered(script), tmp_path), live_tools=True)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", marked(EXAMPLES))
 async def test_every_example_on_the_embedded_model_is_identical(name: str, tmp_path: Path):
     loaded = load_agent(name, Path.cwd())
@@ -168,7 +168,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "before", "after", "what", "call", "agent", "step", "shown"), CHANGES)
 async def test_a_change_is_told_where_it_first_shows(
     name: str, before: str, after: str, what: str, call: int, agent: str, step: str | None, shown: str, tmp_path: Path

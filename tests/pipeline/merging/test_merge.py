@@ -22,7 +22,7 @@ from harness.core.progress import Silent, now
 from harness.pipeline.validation import validate_folder
 from tests.api.test_runs import contents, settled
 
-QUERIES = [{"id": f"q{number}", "query": f"What is number {number} of {number * 7}?"} for number in range(13)]
+QUERIES = [{"id": f"q{number}", "query": f"What is number {number} of {number * 7}?"} for number in range(6)]
 POOLED: dict[str, Any] = {"topology": "cyclic", "estimator": "pooled", "order": "both"}
 
 
