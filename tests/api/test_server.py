@@ -1,4 +1,4 @@
-"""`harness.best_of` in a Starlette server that gets 16 requests at the same time. On virtual time.
+"""`harness.best_of` in a Starlette server that gets eight requests at the same time. On virtual time.
 
 benchmarks/best_of_server.py measures the same by the clock.
 """
@@ -23,8 +23,8 @@ from tests.fake_endpoint import Reaction, Say, Seen
 from tests.virtual_endpoint import VirtualEndpoint
 from tests.virtual_time import VirtualTimeLoop, run_virtually
 
-AT_A_TIME, ROLLOUTS, TICK_S = 16, 2, 0.005
-PIECE_S = 0.006
+AT_A_TIME, ROLLOUTS, TICK_S = 8, 2, 0.005
+PIECE_S = 0.01
 
 
 @function_tool
@@ -74,7 +74,7 @@ async def longest_block(work: Callable[[], Awaitable[None]]) -> float:
     return max(late)
 
 
-def sixteen_at_a_time(judge: Judging, **options: Any) -> tuple[list[dict[str, Any]], float, float]:
+def eight_at_a_time(judge: Judging, **options: Any) -> tuple[list[dict[str, Any]], float, float]:
     """Return the replies, the seconds that the slowest took, and for how long the loop was blocked at most."""
 
     async def asking() -> tuple[list[dict[str, Any]], float, float]:
@@ -103,14 +103,14 @@ def sixteen_at_a_time(judge: Judging, **options: Any) -> tuple[list[dict[str, An
 @pytest.mark.few(1)
 @pytest.mark.parametrize("judge", [dead, hanging, nonsense])
 def test_no_answer_is_lost_and_the_deadline_holds_whatever_becomes_of_the_judge(judge: Judging):
-    replies, seconds, _ = sixteen_at_a_time(judge, deadline=5.0)
+    replies, seconds, _ = eight_at_a_time(judge, deadline=5.0)
     assert len({reply["answer"] for reply in replies}) == AT_A_TIME
     assert all("not judged: " in reply["why"] for reply in replies)
     assert seconds < 5.5
 
 
 def test_what_is_ready_at_once_is_spread_so_that_the_loop_is_not_blocked():
-    replies, _, block_s = sixteen_at_a_time(fair, deadline=20.0)
+    replies, _, block_s = eight_at_a_time(fair, deadline=20.0)
     assert [reply["judged"] for reply in replies] == [True] * AT_A_TIME
     assert AT_A_TIME * ROLLOUTS * PIECE_S > 0.15
     assert block_s < 0.05

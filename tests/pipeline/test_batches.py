@@ -61,12 +61,12 @@ class Shop:
         (home / "plain.py").write_text(AGENT)
         self.agent = load_agent(f"{home / 'plain.py'}:agent", home)
 
-    def run(self, *, batch: bool = True, **settings: Any) -> RunResult:
+    def run(self, asked: list[Query] = ASKED[:1], *, batch: bool = True, **settings: Any) -> RunResult:
         chosen = {"n": 4, "topology": "cyclic", "model": "m", "judge_label": "j", "runs_dir": self.home / "runs"}
 
         async def go() -> RunResult:
             prepared = await prepare(self.agent, load({**chosen, "judge_batch": batch, **settings}), self.environ)
-            return await run_queries(prepared, ASKED, self._around())
+            return await run_queries(prepared, asked, self._around())
 
         return anyio.run(go)
 
@@ -185,7 +185,7 @@ def test_what_a_batch_did_not_bring_is_asked_for_once_more(there: BatchEndpoint,
     there.fate = usual
     done = shop.to_the_end(there, shop.resume(run) or run)
     keys = [verdict.key for verdict in verdicts(done)]
-    assert len(keys) == len(set(keys)) == 12
+    assert len(keys) == len(set(keys)) == 6
     assert len(there.batches) <= 2
     assert statuses(done) == {"complete"}
 
@@ -237,9 +237,9 @@ def test_a_reply_that_needs_repair_goes_into_the_next_batch_with_the_complaint(t
 
     there.judge = mumbling
     done = shop.to_the_end(there, shop.run())
-    assert [len(batch.asked) for batch in there.batches.values()] == [12, 2]
+    assert [len(batch.asked) for batch in there.batches.values()] == [6, 2]
     assert all(len(line["body"]["messages"]) == 4 for line in there.batches["batch_4"].asked)
-    assert sorted(getattr(verdict, "repaired", False) for verdict in verdicts(done)) == [False] * 10 + [True] * 2
+    assert sorted(getattr(verdict, "repaired", False) for verdict in verdicts(done)) == [False] * 4 + [True] * 2
     assert statuses(done) == {"complete"}
 
 
@@ -288,11 +288,11 @@ def test_a_batch_whose_id_was_never_noted_is_found_or_said_to_be_perhaps_bought(
     assert any("may have been bought" in note for note in shop.notes.said) is not lists
     done = shop.to_the_end(there, run)
     assert (len(there.batches), statuses(done)) == (1 if lists else 2, {"complete"})
-    assert len(verdicts(done)) == 12
+    assert len(verdicts(done)) == 6
 
 
 def test_a_ceiling_holds_for_what_is_handed_in(there: BatchEndpoint, shop: Shop):
-    run = shop.run(prices=("m=0/0", "dear=10/10"), judge_model="dear", max_cost=0.1)
+    run = shop.run(ASKED, prices=("m=0/0", "dear=10/10"), judge_model="dear", max_cost=0.1)
     assert run.stopped
     assert 0 < len(there.asked) < 12
     there.finish()
@@ -312,7 +312,7 @@ def test_while_nothing_is_over_resume_says_how_long_the_provider_has_it_and_writ
     assert [*(run.path / "rankings").iterdir()] == before
     with RunReader(run.path) as reader:
         assert not find_missing_work(reader).nothing
-    assert [len(batch.made.keys) for batch in BatchLog(run.path).batches.values()] == [12]
+    assert [len(batch.made.keys) for batch in BatchLog(run.path).batches.values()] == [6]
 
 
 def test_rescore_by_batch_goes_on_under_its_own_settings(there: BatchEndpoint, shop: Shop):

@@ -49,7 +49,7 @@ def outputs(rollout: Rollout) -> list[str]:
     return [re.sub(r"\d{9}\n", "", each) for each in said]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["itself", "as_tool", "with folders", "removed while open"])
 def test_a_branch_finds_the_workspace_as_its_rollout_did_at_its_call(endpoint: FakeEndpoint, tmp_path: Path, kind: str):
     endpoint.agent, app = working(STEPS), written(tmp_path, kind)
@@ -123,6 +123,7 @@ def test_what_no_snapshot_should_or_can_hold_is_not_kept(endpoint: FakeEndpoint,
         fork(run, app, endpoint, at="1")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("live_tools", [False, True])
 def test_a_branch_that_is_cut_off_begins_in_its_workspace_anew(
     endpoint: FakeEndpoint, tmp_path: Path, live_tools: bool

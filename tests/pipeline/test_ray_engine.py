@@ -52,7 +52,7 @@ def before_rollout(query, context):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Ray with two workers, whose environment holds keys that the driver's does not."""
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
@@ -64,6 +64,11 @@ def cluster() -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def on_ray(test: Any) -> Any:
+    """Let a test run at night, with the cluster."""
+    return pytest.mark.nightly(pytest.mark.usefixtures("cluster")(test))
 
 
 @pytest.fixture
@@ -92,7 +97,7 @@ async def made(
     return (await run_queries(prepared, QUERIES, around or RunEnvironment(environ))).path
 
 
-@pytest.mark.nightly
+@on_ray
 def test_a_run_on_ray_is_the_run_of_one_process_but_for_times_and_replays_identically(
     agent: Path, server: FakeEndpoint, tmp_path: Path
 ):
@@ -113,7 +118,7 @@ def test_a_run_on_ray_is_the_run_of_one_process_but_for_times_and_replays_identi
     assert [outcome.divergence for outcome in replayed] == [None] * (len(QUERIES) * N)
 
 
-@pytest.mark.nightly
+@on_ray
 def test_a_worker_that_is_killed_is_started_again_and_only_what_it_had_in_flight_is_bought_again(
     agent: Path, tmp_path: Path
 ):
@@ -143,7 +148,7 @@ def test_a_worker_that_is_killed_is_started_again_and_only_what_it_had_in_flight
     assert any("worker was lost" in note for note in notes)
 
 
-@pytest.mark.nightly
+@on_ray
 def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing(agent: Path, tmp_path: Path):
     def busy(seen: Seen) -> Reaction:
         if 6 <= len(server.of_agent) < 26:
@@ -165,7 +170,7 @@ def test_a_wait_that_the_server_asks_for_holds_for_all_workers_and_fails_nothing
     assert f"{server.host} (Ray workers)" in places
 
 
-@pytest.mark.nightly
+@on_ray
 def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: Path, tmp_path: Path):
     asked, notes = list[str](), list[str]()
 
@@ -190,7 +195,7 @@ def test_what_a_model_refuses_is_asked_once_a_run_and_not_once_a_worker(agent: P
         assert all(p.status == "ok" for of in reader.index.rollouts.values() for p in of.values())
 
 
-@pytest.mark.nightly
+@on_ray
 def test_workers_send_what_they_hold_to_a_server_that_the_driver_names_and_nothing_to_one_that_an_archive_names(
     agent: Path, server: FakeEndpoint, tmp_path: Path
 ):
@@ -209,7 +214,7 @@ def test_workers_send_what_they_hold_to_a_server_that_the_driver_names_and_nothi
     assert {(seen.key, seen.gateway_key) for seen in server.of_agent} == {("none", None)}
 
 
-@pytest.mark.nightly
+@on_ray
 def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_at_the_workers_key(
     agent: Path, tmp_path: Path, nursery: Nursery
 ):
@@ -241,7 +246,7 @@ def test_a_driver_that_is_killed_leaves_a_run_that_resume_completes_without_ray_
     assert not [text for text in (tmp_path / "runs").rglob("*") if text.is_file() and b"sk-of" in text.read_bytes()]
 
 
-@pytest.mark.nightly
+@on_ray
 def test_a_driver_that_is_asked_to_end_says_what_is_kept(agent: Path, tmp_path: Path, nursery: Nursery):
     with Deterministic(by_seed).serving() as server:
         command = f"run Why? --agent {agent} -n {N} --topology none --engine ray -q --grace 0 --concurrency 1"
@@ -259,6 +264,7 @@ def test_a_driver_that_is_asked_to_end_says_what_is_kept(agent: Path, tmp_path: 
     assert "harness resume" in done.err
 
 
+@on_ray
 def test_an_address_where_nothing_answers_and_that_of_a_ray_client_are_usage_errors_at_once(
     agent: Path, server: FakeEndpoint, tmp_path: Path, nursery: Nursery
 ):
@@ -278,9 +284,11 @@ def rollouts_of(folder: Path) -> set[str]:
     return {line for file in files for line in file.read_text().splitlines() if '"kind":"rollout"' in line}
 
 
-def test_without_ray_the_engine_says_what_to_install_and_costs_nothing(
+def test_without_ray_or_with_a_ray_client_the_engine_says_what_to_do_and_costs_nothing(
     agent: Path, server: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    with pytest.raises(UsageError, match=r"--ray-address ray://a:1 gives no cluster: .*Ray Client"):
+        anyio.run(lambda: made(agent, server, environ_of(tmp_path), engine="ray", ray_address="ray://a:1"))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"pip install 'arena-harness\[ray\]'"):
         anyio.run(lambda: made(agent, server, environ_of(tmp_path), engine="ray"))

@@ -22,7 +22,7 @@ from harness.rollouts.engine import ServerAtWork, fewest_outstanding
 from tests.fake_endpoint import Cut, FakeEndpoint, Hang, Refuse, Say, Seen, searching_agent
 
 KEY = "sk-" + "a" * 40
-QUERIES = ["What is one?", "What is two?", "What is three?"]
+QUERIES = ["What is one?", "What is two?"]
 
 
 Servers = Callable[..., FakeEndpoint]
@@ -91,11 +91,11 @@ def test_a_server_that_is_not_there_fails_no_rollout(place: int, servers: Server
     urls.insert(place, gone)
     heard = VerdictScore()
     made = run(tmp_path, *urls, progress=heard, concurrency=2)
-    assert Counter((r.status, r.served_by) for r in rollouts(made)) == {("ok", alive.host): 12}
+    assert Counter((r.status, r.served_by) for r in rollouts(made)) == {("ok", alive.host): 8}
     assert not made.given_up
     assert [note.split(":9 ")[1].split(":")[0] for note in heard.notes] == ["rests, and other servers are asked"]
-    assert len(alive.requests) == 24
-    assert sum(path.read_text().count("\n") for path in (made.path / "rollouts").iterdir()) == 13, "header and rollouts"
+    assert len(alive.requests) == 16
+    assert sum(path.read_text().count("\n") for path in (made.path / "rollouts").iterdir()) == 9, "header and rollouts"
     assert harness.resume_sync(made).ranking_id is None
 
 
@@ -109,10 +109,10 @@ def test_a_server_that_fails_does_not_draw_the_rollouts_and_is_tried_again(serve
         return Refuse(404, "no such model") if 1 < bad[0] < 4 else answers(seen)
 
     well, ill = servers(), servers(ailing)
-    made = run(tmp_path, ill.base_url, well.base_url, concurrency=2, n=8)
-    assert len(made.queries) == 3
+    made = run(tmp_path, ill.base_url, well.base_url, concurrency=2, n=6)
+    assert len(made.queries) == 2
     kinds = Counter((r.status, r.served_by) for r in rollouts(made))
-    assert kinds["ok", well.host] + kinds["ok", ill.host] + kinds["failed", ill.host] == 24
+    assert kinds["ok", well.host] + kinds["ok", ill.host] + kinds["failed", ill.host] == 12
     assert kinds["failed", ill.host] <= 1, "of a rollout that had a reply; any other goes to the other server"
 
 
@@ -128,9 +128,9 @@ def test_rollouts_without_a_reply_do_not_wait_for_a_server_that_dies(servers: Se
 
     well, dead = servers(), servers(dying)
     heard = VerdictScore()
-    made = run(tmp_path, dead.base_url, well.base_url, concurrency=24, n=8, retries=5, progress=heard)
+    made = run(tmp_path, dead.base_url, well.base_url, concurrency=16, n=8, retries=5, progress=heard)
     served = Counter((r.status, r.served_by) for r in rollouts(made))
-    assert served == {("ok", dead.host): 1, ("ok", well.host): 23}
+    assert served == {("ok", dead.host): 1, ("ok", well.host): 15}
     assert not made.given_up
     assert not [note for note in heard.notes if "--give-up" in note], "nobody waits until it is given up"
 
@@ -138,8 +138,8 @@ def test_rollouts_without_a_reply_do_not_wait_for_a_server_that_dies(servers: Se
 @pytest.mark.usefixtures("keyed")
 def test_a_server_that_hangs_rests_after_the_first_call_that_got_no_reply_in_time(servers: Servers, tmp_path: Path):
     hanging, well = servers(lambda _: Hang(60)), servers()
-    made = run(tmp_path, hanging.base_url, well.base_url, concurrency=2, n=6, retries=5, request_timeout=1.0)
-    assert Counter((r.status, r.served_by) for r in rollouts(made)) == {("ok", well.host): 18}
+    made = run(tmp_path, hanging.base_url, well.base_url, concurrency=2, n=4, retries=5, request_timeout=1.0)
+    assert Counter((r.status, r.served_by) for r in rollouts(made)) == {("ok", well.host): 8}
     assert len(hanging.requests) <= 2, "one of the beginning, and perhaps one when it had rested"
 
 
