@@ -29,6 +29,8 @@ def called(name: str) -> dict[str, Any]:
             time.sleep(60)
         case "dies":
             os._exit(1)
+        case _:
+            pass
     return told("fine")
 
 
@@ -44,7 +46,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             return {"error": {"code": -32602, "message": "not today"}}
         case "tools/call", str(name):
             return {"result": called(name)}
-    return {"error": {"code": -32601, "message": "no such method"}}
+        case _:
+            return {"error": {"code": -32601, "message": "no such method"}}
 
 
 if __name__ == "__main__":

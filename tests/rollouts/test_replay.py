@@ -30,8 +30,8 @@ BOTH_APIS = pytest.mark.parametrize("api", ["chat", "responses"])
 
 async def archived(agent: str, query: str, script: Script, runs: Path, api: str = "chat", **more: Any) -> Path:
     """Run an agent twice on a server that is gone afterwards, and return the run's folder."""
-    with FakeEndpoint(agent=script, judge=fair_judge()).serving() as endpoint:
-        at = {"base_url": endpoint.base_url, "api": api, "model": "m", "judge_api": "chat", "n": 2, "runs_dir": runs}
+    with FakeEndpoint(agent=script).serving() as endpoint:
+        at = {"base_url": endpoint.base_url, "api": api, "model": "m", "n": 2, "topology": "none", "runs_dir": runs}
         prepared = await prepare(load_agent(agent, Path.cwd()), load(at | more), environment())
         return (await run_queries(prepared, [query_from(query)], RunEnvironment(environment()))).path
 
