@@ -81,7 +81,6 @@ class OpenGroup:
     """The group of one query, from its beginning until it is ranked."""
 
     def __init__(self, among: OpenGroups) -> None:
-        """Begin, in line for places."""
         self._among = among
         self._in_line = True
         self._bytes: dict[int, int] = {}

@@ -202,7 +202,6 @@ class GatesElsewhere(Gates):
     """The gates of a run, seen from the process of one rollout."""
 
     def __init__(self, progress: Progress, tell: Teller) -> None:
-        """Ask for turns by `tell`."""
         super().__init__(progress)
         self.tell, self.calls, self.numbers = tell, dict[int, _CallHere](), count()
         self._made = dict[str, GateElsewhere]()
@@ -228,7 +227,6 @@ class GateElsewhere(Gate):
     """Stands for a gate of the run in the process of one rollout."""
 
     def __init__(self, name: str, patience: Patience, progress: Progress, gates: GatesElsewhere) -> None:
-        """Ask for turns by way of `gates`."""
         super().__init__(name, patience, random.Random(0), progress)
         self._gates = gates
         self.answered = False

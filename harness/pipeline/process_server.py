@@ -22,7 +22,6 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -123,31 +122,17 @@ def _answer(listener: socket.socket, api: Api) -> None:
 
 def stand_in_reply(api: Api, *, is_done: bool) -> Mapping[str, Any]:
     """Return the body of a model's reply: an answer if it `is_done`, else a call of the tool look_up."""
-    return (_chat if api == "chat" else _response)(is_done=is_done)
-
-
-_CALL = {"name": "look_up", "arguments": '{"word": "why"}'}
-
-
-def _chat(*, is_done: bool) -> Mapping[str, Any]:
-    calls = [{"id": "call_1", "type": "function", "function": _CALL}]
-    message = {"content": "Done."} if is_done else {"content": None, "tool_calls": calls}
-    finish = "stop" if is_done else "tool_calls"
-    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **message}}
-    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
-    return {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
-
-
-def _response(*, is_done: bool) -> Mapping[str, Any]:
-    text: dict[str, Any] = {"type": "output_text", "text": "Done.", "annotations": []}
-    message: dict[str, Any] = {
-        "id": "m",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [text],
-    }
-    call = {"id": "f", "type": "function_call", "call_id": "call_1", "status": "completed", **_CALL}
+    asked = {"name": "look_up", "arguments": '{"word": "why"}'}
+    if api == "chat":
+        calls = [{"id": "call_1", "type": "function", "function": asked}]
+        said = {"content": "Done."} if is_done else {"content": None, "tool_calls": calls}
+        finish = "stop" if is_done else "tool_calls"
+        choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", **said}}
+        usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+        return {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+    content: list[dict[str, Any]] = [{"type": "output_text", "text": "Done.", "annotations": []}]
+    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    call = {"id": "f", "type": "function_call", "call_id": "call_1", "status": "completed", **asked}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     usage = {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18, **details}
     of_all: dict[str, Any] = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "completed"}
@@ -277,16 +262,14 @@ class _Server:
             if number is None:  # the agent's file started it, or it removed a folder
                 continue
             worker.end_group(pid)  # what it has left running
-            self._remove(self._job.folder / str(number))
+            folder = self._job.folder / str(number)
+            try:
+                for each in worker.folders(folder):
+                    each.rmdir()
+                folder.rmdir()
+            except OSError:  # not empty: that may take a while
+                if os.fork() == 0:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os._exit(0)
             with suppress(OSError):  # the run has ended
                 self._control.sendall(ENDED.pack(number, status))
-
-    def _remove(self, folder: Path) -> None:
-        try:
-            for each in worker.folders(folder):
-                each.rmdir()
-            folder.rmdir()
-        except OSError:  # not empty: that may take a while
-            if os.fork() == 0:
-                shutil.rmtree(folder, ignore_errors=True)
-                os._exit(0)

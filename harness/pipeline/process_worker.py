@@ -64,9 +64,8 @@ class ProcessJob:
     def resolved(self) -> AgentSpec:
         """Load the agent. Raises UsageError."""
         named = self.spec.loaded
-        place = workers.AgentPlace(named.name, named.word or "", named.here)
-        loaded = replace(place.load(), instructions=named.instructions, shared_mcp=False)
-        return replace(self.spec, loaded=loaded)
+        loaded = workers.AgentPlace(named.name, named.word or "", named.here).load()
+        return replace(self.spec, loaded=replace(loaded, instructions=named.instructions, shared_mcp=False))
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,6 @@ class Unpacker:
     """Puts messages together from what a socket gives."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
@@ -345,19 +343,15 @@ class _Rollouts:
         rollout = self._within_limit(done.get(order.index))
         goes_on = self._spec.loaded.reuses_process and rollout is not None and rollout.status == "ok"
         if goes_on:
-            self._clear()
+            os.chdir(self._work)
+            for path in _files_here() or ():  # the next rollout of this process finds empty folders
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
         else:
             await self._opened.aclose()
         return workers.MadeRollout(rollout, store.blobs, goes_on=goes_on)
-
-    def _clear(self) -> None:
-        """Give the next rollout of this process empty folders."""
-        os.chdir(self._work)
-        for path in _files_here() or ():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
 
     def _within_limit(self, rollout: Rollout | None) -> Rollout | None:
         """Let a rollout fail that met its limit on memory, also where the model was told of it as of any error."""

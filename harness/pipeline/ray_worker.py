@@ -83,7 +83,6 @@ class Traffic:
     """The actor: keeps the latest news, and hands them to whoever waits for them."""
 
     def __init__(self) -> None:
-        """Begin without news."""
         self._news: deque[tuple[int, str, workers.News]] = deque(maxlen=_MOST_KEPT)
         self._count = 0
         self._changed = asyncio.Event()

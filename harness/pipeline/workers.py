@@ -129,7 +129,6 @@ class PassedOn(Silent):
     """Passes on to the run what only the worker sees. The run counts rollouts by itself."""
 
     def __init__(self, post: Post) -> None:
-        """Pass on by `post`."""
         self._post = post
 
     def retried(self) -> None:
@@ -149,7 +148,6 @@ class AnsweredFirst(FirstCall):
     """The first call of a rollout in a worker: the run hears of its reply."""
 
     def __init__(self, post: Callable[[Any], None], order: RolloutOrder) -> None:
-        """Tell by `post`."""
         super().__init__()
         self._post, self._order = post, order
 

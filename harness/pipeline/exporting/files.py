@@ -82,7 +82,6 @@ class ExportFiles:
                 self._parts[name].path.replace(self._folder / name)
 
     def __enter__(self) -> Self:
-        """Return the files themselves."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
