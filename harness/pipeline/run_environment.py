@@ -12,7 +12,7 @@ from harness.core.errors import UsageError, option
 from harness.core.progress import NO_DEADLINE, Clock, Deadline, Progress, Silent, StopSign, now
 from harness.core.settings import Settings
 from harness.endpoints.gate import Gates
-from harness.rollouts.side_by_side import Alongside
+from harness.rollouts.maker import Alongside
 
 if TYPE_CHECKING:
     from harness.pipeline.rank_groups import Taker

@@ -1,5 +1,6 @@
 """Making one rollout whose turn has come, here or wherever another maker does it; the first of a run goes ahead."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from harness.core.cost import total_cost
 from harness.core.errors import Refused, UsageError
 from harness.core.records import Failure, ModelCall, Query, Rollout
 from harness.endpoints.breaker import LoopsEvent
+from harness.endpoints.costs import Ceiling
 from harness.endpoints.refused_settings import OPENS_AFTER_S
 from harness.endpoints.retries import TimeLimit, as_refusal
 from harness.rollouts.agent_code import NO_CONTEXT
@@ -60,6 +62,66 @@ class FirstCall:
     def over(self) -> None:
         """The leader has ended; all may go."""
         self._through.set()
+
+
+class SideBySide:
+    """What runs share that are made side by side: places and a ceiling. A free place goes to whoever has begun least.
+
+    So all of them meet the same load at the same hour, and what they take can be compared. No place is given before
+    each of them has asked for one, or left.
+    """
+
+    def __init__(self, runs: int, places: int, ceiling: Ceiling) -> None:
+        self.sides = tuple(Alongside(self) for _ in range(runs))
+        self.ceiling, self._free = ceiling, places
+        for side in self.sides:
+            side.first_call.beside = [each.first_call for each in self.sides]
+
+    def give(self, freed: int = 0) -> None:
+        """Give places, `freed` more than before, to those that wait."""
+        self._free += freed
+        while self._free and all(side.is_here for side in self.sides):
+            if not (waiting := [side for side in self.sides if side.waiting]):
+                return
+            side = min(waiting, key=lambda side: side.begun)
+            side.waiting.popleft().set()
+            side.begun += 1
+            self._free -= 1
+
+
+@dataclass(eq=False)
+class Alongside:
+    """One of the runs. Each `async with` it takes a place."""
+
+    among: SideBySide = field(repr=False)
+    first_call: FirstCall = field(default_factory=FirstCall)
+    waiting: deque[anyio.Event] = field(default_factory=deque[anyio.Event])
+    begun: int = 0
+    is_here: bool = False
+
+    async def __aenter__(self) -> None:
+        given = anyio.Event()
+        self.waiting.append(given)
+        self.is_here = True
+        try:
+            await anyio.lowlevel.checkpoint()  # those that ask at the same moment have asked before any place is given
+            self.among.give()
+            await given.wait()
+        except BaseException:
+            if given.is_set():
+                self.among.give(freed=1)
+            else:
+                self.waiting.remove(given)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self.among.give(freed=1)
+
+    def leave(self) -> None:
+        """Let the others go on: this run is over."""
+        self.is_here = True
+        self.first_call.over()
+        self.among.give()
 
 
 @dataclass

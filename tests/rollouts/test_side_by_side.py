@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from harness.endpoints.costs import Ceiling
-from harness.rollouts.side_by_side import Alongside, SideBySide
+from harness.rollouts.maker import Alongside, SideBySide
 from tests.virtual_time import run_virtually
 
 

@@ -48,7 +48,7 @@ from harness.pipeline.runs import RunResult, resume_run
 from harness.pipeline.trust import Trust, agent_of_run, attested, trust_in
 from harness.pipeline.ways import with_ways
 from harness.rollouts.loading import LoadedAgent
-from harness.rollouts.side_by_side import Alongside, SideBySide
+from harness.rollouts.maker import Alongside, SideBySide
 from harness.transcripts.transcript import check_rendering
 
 _NOT_THERE = "is not there"
