@@ -83,23 +83,26 @@ def _hash_queries(reader: FolderReader) -> str:
     return digest.hexdigest()
 
 
+AgentOrigin = tuple[str | None, Path | None, Path | None]
+"""The word that names an agent, its file, and the folder from which it is named, as far as they are known."""
+
+
 def attest(
     reader: FolderReader,
     environ: Mapping[str, str],
     addresses: Iterable[str] = (),
+    agent: AgentOrigin = (None, None, None),
     *,
-    agent_word: str | None = None,
-    agent_file: Path | None = None,
-    here: Path | None = None,
     checkpoint_key: str | None = None,
 ) -> Attestation:
     """Write down that a run is made here and now; return the record. Raises CannotWrite, ArchiveDamaged."""
+    word, file, here = agent
     record = Attestation(
         run=reader.id,
         sha256=reader.info_sha256,
         queries=_hash_queries(reader),
-        agent_word=agent_word,
-        agent_file=agent_file and agent_file.resolve(),
+        agent_word=word,
+        agent_file=file and file.resolve(),
         here=here and here.resolve(),
         checkpoint_key=checkpoint_key,
         addresses=tuple(dict.fromkeys(addresses)),

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.archive.attestations import Attestation, attest, attests_queries, read_attestation, withdraw
+from harness.archive.attestations import AgentOrigin, Attestation, attest, attests_queries, read_attestation, withdraw
 from harness.archive.folder_store import make_folder, segment_names
 from harness.archive.merging import at_rest, copy_records
 from harness.archive.reader import RunReader
@@ -176,20 +176,13 @@ def _info(fork: Fork, reader: RunReader, at: Any, runs_dir: Path) -> RunInfo:
 
 
 def _attest(target: Path, of_parent: Attestation, agent: LoadedAgent, run_env: RunEnvironment) -> None:
-    word, file, here = of_parent.agent_word, of_parent.agent_file, of_parent.here
+    origin: AgentOrigin = of_parent.agent_word, of_parent.agent_file, of_parent.here
     if agent.word:
-        word, file, here = agent.word, agent.file, agent.here or here
+        origin = agent.word, agent.file, agent.here or of_parent.here
+    key = secrets.token_hex(16)
     with RunReader(target) as reader:
         try:
-            attest(
-                reader,
-                run_env.environ,
-                of_parent.addresses,
-                agent_word=word,
-                agent_file=file,
-                here=here,
-                checkpoint_key=secrets.token_hex(16),
-            )
+            attest(reader, run_env.environ, of_parent.addresses, origin, checkpoint_key=key)
         except CannotWrite as exc:
             run_env.progress.note(f"{exc}; `resume` and `rescore` of this run will ask where keys may go")
 

@@ -359,10 +359,10 @@ def _attest(attestations: Sequence[Attestation | None], target: Path, run_env: R
         return ["not all of the runs were made here: `resume` and `rescore` will ask where keys may go"]
     first, addresses = made_here[0], [address for record in made_here for address in record.addresses]
     agents = {(record.agent_word, record.agent_file, record.here) for record in made_here}
-    word, file, here = next(iter(agents)) if len(agents) == 1 else (first.agent_word, None, None)
+    origin = next(iter(agents)) if len(agents) == 1 else (first.agent_word, None, None)
     with RunReader(target) as reader:
         try:
-            attest(reader, run_env.environ, addresses=addresses, agent_word=word, agent_file=file, here=here)
+            attest(reader, run_env.environ, addresses, origin)
         except CannotWrite as exc:
             return [f"{exc}; `resume` and `rescore` of this run will ask where keys may go"]
     return []

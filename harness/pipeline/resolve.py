@@ -85,13 +85,8 @@ class JudgeSpec(Record):
     @property
     def host(self) -> str:
         """The server that is asked; in words where there is none."""
-        return (
-            "offline"
-            if self.offline
-            else "own-models"
-            if self.agent and self.agent.own_models
-            else host_of(self.base_url)
-        )
+        brings_models = self.agent is not None and self.agent.own_models
+        return "offline" if self.offline else "own-models" if brings_models else host_of(self.base_url)
 
     @property
     def places(self) -> str:

@@ -147,19 +147,9 @@ def attested(
     store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None = None
 ) -> Generator[None]:
     """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
-    word, file, here = (agent.word, agent.file, agent.here) if agent else (None, None, Path.cwd())
-    key = secrets.token_hex(16)
-    addresses = archived_addresses(store.reader.info)
-    write = partial(
-        attestations.attest,
-        store.reader,
-        run_env.environ,
-        addresses,
-        agent_word=word,
-        agent_file=file,
-        here=here,
-        checkpoint_key=key,
-    )
+    origin = (agent.word, agent.file, agent.here) if agent else (None, None, Path.cwd())
+    key, to = secrets.token_hex(16), archived_addresses(store.reader.info)
+    write = partial(attestations.attest, store.reader, run_env.environ, to, origin, checkpoint_key=key)
     record: attestations.Attestation | None = None
     try:
         record = write()

@@ -27,7 +27,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def run(tmp_path: Path, environ: dict[str, str]) -> RunReader:
     with a_run(tmp_path / "runs") as store:
-        attest(store.reader, environ, addresses=[URL], agent_word="mine.py:agent", here=tmp_path)
+        attest(store.reader, environ, [URL], ("mine.py:agent", None, tmp_path))
         return RunReader(store.folder)
 
 
