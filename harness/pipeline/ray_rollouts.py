@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -58,31 +58,21 @@ _SPARE_CALLS = 16
 async def open_rollouts_on_ray(
     spec: AgentSpec, run_context: RunContext, run_env: RunEnvironment
 ) -> AsyncGenerator[RolloutMaker]:
-    """Give what makes rollouts on Ray; its workers are ended at the end. Raises UsageError."""
+    """Give what makes rollouts on Ray; its workers are ended at the end.
+
+    Raises UsageError where there is no Ray, or no worker comes up, and for what cannot be sent to workers.
+    """
     address = run_context.settings.ray_address or run_env.environ.get("RAY_ADDRESS") or None
     remote, ship = bool(address) and not _RAY.is_initialized(), run_context.settings.ship
     job, file = worker_job(spec, run_context.settings, run_context.run_id, remote=remote)
     if ship and file is None:
         why = f"an agent's file that goes to another machine ({option('ray_address')})"
         raise UsageError(f"{option('ship', ship[0])} does nothing without {why}")
-    with tempfile.TemporaryDirectory(prefix="harness-") as copy:
-        shipped: Mapping[str, Any] = {}
+    with ExitStack() as opened:
+        copy, shipped = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="harness-"))), dict[str, Any]()
         if file:
-            shipped = await anyio.to_thread.run_sync(shipped_env, file, ship, Path(copy), run_env.progress.note)
-        async with _at_work(address, shipped, job, run_context, run_env) as maker:
-            yield maker
-
-
-@asynccontextmanager
-async def _at_work(
-    address: str | None,
-    shipped: Mapping[str, Any],
-    job: ray_worker.WorkerJob,
-    run_context: RunContext,
-    run_env: RunEnvironment,
-) -> AsyncGenerator[RolloutMaker]:
-    """Connect to Ray and start the workers. Raises UsageError where there is no Ray, or no worker comes up."""
-    with _ray_at(address, shipped):
+            shipped |= await anyio.to_thread.run_sync(shipped_env, file, ship, copy, run_env.progress.note)
+        opened.enter_context(_ray_at(address, shipped))
         name = f"harness-{run_context.run_id}"
         here = NodeAffinitySchedulingStrategy(_RAY.get_runtime_context().get_node_id(), soft=True)
         options = {"name": name, "num_cpus": 0, "max_restarts": -1, "scheduling_strategy": here}
@@ -303,7 +293,7 @@ class _RolloutsOnRay:
 
 
 @contextmanager
-def _ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
+def _ray_at(address: str | None, shipped: dict[str, Any]) -> Generator[None]:
     """Connect to the cluster at `address`, or start Ray here until the end; what runs already is used and left."""
     if _RAY.is_initialized():
         yield
@@ -315,7 +305,7 @@ def _ray_at(address: str | None, shipped: Mapping[str, Any]) -> Generator[None]:
             advice = _ADVICE  # something answers there, and Ray does not say that the token is what keeps it out
         with _signals_kept():
             if address:
-                _RAY.init(address, runtime_env=dict(shipped), **quiet)
+                _RAY.init(address, runtime_env=shipped, **quiet)
             else:
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell Ray's makers of each start
                 _RAY.init("local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)

@@ -50,7 +50,23 @@ def in_sight(agent: Agent[Any]) -> list[Agent[Any]]:
 
 def copied(agent: Agent[Any], change: Change, seen: Copies | None = None) -> Agent[Any]:
     """Return copies of all reachable agents but those `seen`, with the fields that `change` gives for each."""
-    return _copied(agent, change, {} if seen is None else seen)
+    seen = {} if seen is None else seen
+    if id(agent) not in seen:
+        # Not clone(): that validates the settings anew, which takes longer than a turn of the SDK itself.
+        twin = copy.copy(agent)
+        seen[id(agent)], seen[id(twin)] = (agent, twin), (twin, twin)
+        twin.tools, twin.mcp_servers = [*agent.tools], [*agent.mcp_servers]
+        for name, value in change(agent).items():
+            setattr(twin, name, value)
+        handoffs: list[Any] = []
+        for handoff in agent.handoffs:
+            if isinstance(handoff, Agent):
+                handoffs.append(copied(handoff, change, seen))
+            else:
+                handoffs.append(copy.copy(handoff))
+                handoffs[-1].on_invoke_handoff = _CopiedHandoff(handoff.on_invoke_handoff, change, seen)
+        twin.handoffs = handoffs
+    return seen[id(agent)][1]
 
 
 def servers_to_connect(agent: Agent[Any]) -> list[MCPServer]:
@@ -100,28 +116,9 @@ class _CopiedHandoff:
 
     async def __call__(self, context: RunContextWrapper[Any], arguments: str) -> Any:
         target = await self.hand_over(context, arguments)
-        return _copied(cast("Agent[Any]", target), self.change, self.seen) if isinstance(target, Agent) else target
+        return copied(cast("Agent[Any]", target), self.change, self.seen) if isinstance(target, Agent) else target
 
 
 def hands_off_unseen(agent: Agent[Any]) -> bool:
     """Return whether an agent has a `handoff(...)` object to a target that would not be copied."""
     return any(isinstance(h, Handoff) and not isinstance(h.on_invoke_handoff, _CopiedHandoff) for h in agent.handoffs)
-
-
-def _copied(agent: Agent[Any], change: Change, seen: Copies) -> Agent[Any]:
-    if id(agent) not in seen:
-        # Not clone(): that validates the settings anew, which takes longer than a turn of the SDK itself.
-        twin = copy.copy(agent)
-        seen[id(agent)], seen[id(twin)] = (agent, twin), (twin, twin)
-        twin.tools, twin.mcp_servers = [*agent.tools], [*agent.mcp_servers]
-        for name, value in change(agent).items():
-            setattr(twin, name, value)
-        handoffs: list[Any] = []
-        for handoff in agent.handoffs:
-            if isinstance(handoff, Agent):
-                handoffs.append(_copied(handoff, change, seen))
-            else:
-                handoffs.append(copy.copy(handoff))
-                handoffs[-1].on_invoke_handoff = _CopiedHandoff(handoff.on_invoke_handoff, change, seen)
-        twin.handoffs = handoffs
-    return seen[id(agent)][1]
