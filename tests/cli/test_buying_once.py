@@ -1,4 +1,4 @@
-"""What judging costs, through real processes and a real socket: nothing is bought twice, nothing beyond a ceiling."""
+"""What judging costs, through a real socket: nothing is bought twice, nothing beyond a ceiling."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,9 @@ import pytest
 from tests.cli.test_endpoint_run import lines
 from tests.conftest import Harness
 from tests.fake_endpoint import FakeEndpoint, Reaction, Refuse, Say, Seen, fair_judge
+from tests.nursery import Nursery
 
-ALL = ("run", "Why?", "--model", "m", "-n", "4", "--json")
+ALL = ("run", "Why?", "--model", "m", "-n", "3", "--json")
 
 
 def no_json_schema(seen: Seen) -> Reaction:
@@ -20,13 +21,13 @@ def no_json_schema(seen: Seen) -> Reaction:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("judge", [fair_judge(), no_json_schema], ids=["json_schema", "json_schema refused"])
-def test_the_same_judging_in_a_new_process_sends_nothing_at_all(harness: Harness, judge) -> None:
+def test_the_same_judging_in_a_new_process_sends_nothing_at_all(nursery: Nursery, tmp_path: Path, judge) -> None:
     with FakeEndpoint(judge=judge).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        first = harness(*ALL, env=env)
+        first = nursery.wait(nursery.start(ALL, tmp_path, env))
         assert first.code == 0, first.err
         before = len(endpoint.requests)
-        again = harness("rescore", "--json", env=env)
+        again = nursery.wait(nursery.start(("rescore", "--json"), tmp_path, env))
     assert again.code == 0, again.err
     assert len(endpoint.requests) == before
     (old,), (new,) = first.json["groups"], again.json["groups"]

@@ -24,7 +24,7 @@ agent = Agent(name="weak", instructions=TEXT, tools=[search_tool()])
 """
 IMPROVE = (
     *("improve", "poet.py", "--queries", "train.txt", "--gate", "gate.txt", "--judge-model", "judge"),
-    *("--rounds", "2", "--children", "2", "--batch", "2", "--concurrency", "1", "--judge-concurrency", "1", "--json"),
+    *("--children", "2", "--batch", "2", "--concurrency", "1", "--judge-concurrency", "1", "--json"),
 )
 
 
@@ -67,7 +67,8 @@ def test_a_planted_weakness_is_found_and_mended(harness: Harness, tmp_path: Path
     for change in ({"children": [{"number": 7, "round": 1, "parts": {}}]}, {"parent": 3}, {"round": 2}):
         kept = proposed.read_text()
         proposed.write_text(json.dumps({**json.loads(kept), **change}))
-        assert (harness("validate", folder.name).code, "0001.json" in harness("validate", folder.name).err) == (5, True)
+        damaged = harness("validate", folder.name)
+        assert (damaged.code, "0001.json" in damaged.err) == (5, True)
         proposed.write_text(kept)
     (folder / "improve.json").write_text("{}")
     assert (harness("validate", folder.name).code, harness("ls").code) == (5, 0)
@@ -94,9 +95,12 @@ def candidates(result: Any) -> Any:
     return [(one["parts"], one["parents"], one["p_best"]) for one in result["standings"]]
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("kills", "size"),
+    [(1, "-n 2 --rounds 1"), pytest.param(20, "--rounds 2", marks=pytest.mark.nightly)],
+)
 def test_killed_anywhere_it_goes_on_to_the_same_candidates_and_buys_nothing_twice(
-    harness: Harness, nursery: Nursery, tmp_path: Path, kills: int
+    nursery: Nursery, tmp_path: Path, kills: int, size: str
 ) -> None:
     killer = Killer(world := World())
     with FakeEndpoint(killer.script(world.agent), killer.script(world.judge)).serving() as endpoint:
@@ -104,9 +108,10 @@ def test_killed_anywhere_it_goes_on_to_the_same_candidates_and_buys_nothing_twic
         for name in ("whole", "killed"):
             (tmp_path / name).mkdir()
             write_files(tmp_path / name)
-        whole = nursery.wait(nursery.start(IMPROVE, tmp_path / "whole", env))
+        improve = (*IMPROVE, *size.split())
+        whole = nursery.wait(nursery.start(improve, tmp_path / "whole", env))
         assert whole.code == 0, whole.err
-        needed, argv = len(endpoint.requests), IMPROVE
+        needed, argv = len(endpoint.requests), improve
         endpoint.requests.clear()
         for life in range(kills):
             killer.left = 10**9
@@ -114,7 +119,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_candidates_and_buys_nothing_twic
             killer.pid, killer.left = born.pid, max(2, needed // (kills + 1) + life % 3)
             assert nursery.wait(born).code == -signal.SIGKILL
             (folder,) = (tmp_path / "killed" / "runs").iterdir()
-            argv = ("resume", folder.name, "--json") if life % 2 else IMPROVE
+            argv = improve if life % 2 else ("resume", folder.name, "--json")
         killer.left = 10**9
         last = nursery.wait(nursery.start(argv, tmp_path / "killed", env))
         assert last.code == 0, last.err

@@ -1,4 +1,4 @@
-"""--judge-agent through real processes: nothing is bought twice, and no code of a stranger's runs."""
+"""--judge-agent as a user runs it: nothing is bought twice, and no code of a stranger's runs."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from agents import Agent
 Path({mark!r}).touch()
 judge = Agent(name="checker", model="judge-m", instructions="Mark LLM_A and LLM_B. {more}")
 """
-RUN = ("run", "Why?", "--model", "m", "-n", "4", "--judge-agent", "checks.py:judge")
+RUN = ("run", "Why?", "--model", "m", "-n", "2", "--judge-agent", "checks.py:judge")
 
 
 def looking_judge(answer: Any = None) -> Any:
@@ -105,7 +105,7 @@ def test_after_a_kill_resume_buys_only_what_never_reached_the_disk(
     endpoint = FakeEndpoint(judge=judge)
     with endpoint.serving():
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        running.append(nursery.start([*RUN, *more, "--judge-concurrency", "2"], tmp_path, env))
+        running.append(nursery.start([*RUN, *more, "-n", "4", "--judge-concurrency", "2"], tmp_path, env))
         assert nursery.wait(running[0]).code == -signal.SIGKILL
         (folder,) = (tmp_path / "runs").iterdir()
         on_disk, asked = {v["key"] for v in lines(folder, "verdicts")}, len(endpoint.of_judge)
@@ -172,7 +172,7 @@ def test_a_ceiling_holds_an_agent_back_and_resume_buys_the_rest(harness: Harness
     prices = ("--price", "m=1/1", "--price", "judge-m=10/10")
     with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
         env = {"OPENAI_BASE_URL": endpoint.base_url}
-        held = harness(*RUN, *prices, "--max-cost", "0.05", "--json", env=env)
+        held = harness(*RUN, "-n", "4", *prices, "--max-cost", "0.05", "--json", env=env)
         (group,) = held.json["groups"]
         assert (held.code, group["status"]) == (4, "incomplete"), held.err
         assert 0 < group["judge_usd"] <= 0.05
@@ -205,10 +205,7 @@ def test_a_comparison_is_judged_by_an_agent_and_nothing_is_bought_twice(
 ) -> None:
     with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
         env, by_agent = {"OPENAI_BASE_URL": endpoint.base_url}, ("--judge-agent", "checks.py:judge", "--json")
-        (tmp_path / "poet.py").write_text(
-            'from agents import Agent\nagent = Agent(name="poet", instructions="Answer.")\n'
-        )
-        rolled_out = ("--queries", "q.txt", "--pairs", "1", "--model", "m")
+        rolled_out = ("--queries", "q.txt", "-n", "2", "--pairs", "1", "--model", "m")
         (tmp_path / "q.txt").write_text("Why?\n")
         sides = ("poet.py", "search", *rolled_out)
         (tmp_path / "poet.py").write_text('from agents import Agent\nagent = Agent(name="poet")\n')
@@ -236,7 +233,7 @@ def test_a_model_with_and_without_flags_and_an_agent_stand_side_by_side(harness:
     (tmp_path / "evidence.md").write_text(text)
     with FakeEndpoint(judge=looking_judge()).serving() as endpoint:
         env, prices = {"OPENAI_BASE_URL": endpoint.base_url}, ("--price", "m2=1/1", "--price", "judge-m=10/10")
-        first = harness("run", "Why?", "--model", "m", "-n", "3", "--judge-model", "m2", *prices, "--json", env=env)
+        first = harness("run", "Why?", "--model", "m", "-n", "2", "--judge-model", "m2", *prices, "--json", env=env)
         answers = [rollout["answer"] for rollout in first.json["groups"][0]["rollouts"]]
         label = {"query": "Why?", "a": answers[0], "b": answers[1], "label": "a"}
         (tmp_path / "labels.jsonl").write_text(json.dumps(label))
@@ -245,7 +242,7 @@ def test_a_model_with_and_without_flags_and_an_agent_stand_side_by_side(harness:
         side = harness("judges", "--labels", "labels.jsonl", "--json", env=env).json
         shown = harness("judges", env=env).out
         asked = ("--judge-model", "m2", "--judge-agent", "checks.py:judge", "--rubric", "evidence.md")
-        pair = {"run": first.json["run"], "rollouts": [1, 2], "label": "b"}
+        pair = {"run": first.json["run"], "rollouts": [0, 1], "label": "b"}
         (tmp_path / "pairs.jsonl").write_text(json.dumps(pair))
         doctor = harness("doctor", "--judge", "--pairs", "pairs.jsonl", *asked, env=env)
         checks = harness("doctor", "--judge-agent", "checks.py:judge", "--model", "m", "--live", "--ports", "", env=env)
