@@ -26,6 +26,7 @@ from tests.archive.comparing import (
     fill,
 )
 from tests.archive.making import a_run, lines_of, segment
+from tests.archive.test_validation import cut_points
 from tests.builders import AT, a_judged, an_unjudged
 
 
@@ -78,7 +79,7 @@ def test_a_file_begins_with_the_first_verdict_that_is_bought_for_it(tmp_path: Pa
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["verdicts", "comparisons"])
-def test_a_file_cut_at_any_byte_of_its_last_line_costs_that_line_only(tmp_path: Path, name: str) -> None:
+def test_a_file_cut_anywhere_in_its_last_line_costs_that_line_only(tmp_path: Path, name: str) -> None:
     folder = a_filled_comparison(tmp_path, queries=2)
 
     def seen() -> dict[str, list[str]]:
@@ -89,9 +90,9 @@ def test_a_file_cut_at_any_byte_of_its_last_line_costs_that_line_only(tmp_path: 
             return {"verdicts": [v.key for v in reader.verdicts()], "comparisons": queries}
 
     path, before = segment(folder, name), seen()
-    whole = path.read_bytes()
-    for cut in range(1, len(lines_of(path)[-1]) + 1):
-        path.write_bytes(whole[:-cut])
+    *others, last = lines_of(path)
+    for cut in cut_points(len(last)):
+        path.write_bytes(b"".join([*others, last[:cut]]))
         assert seen() == before | {name: before[name][:-1]}
 
 

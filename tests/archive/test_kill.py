@@ -42,18 +42,21 @@ from tests.archive.making import a_run
 from tests.builders import a_judged
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-store = a_run(Path(sys.argv[1]))
-store.add_verdict(a_judged("k0"))
 remark = {"path_A": "a long one " * 100}
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-for i in range(1, 9):
+for room in sys.argv[2:]:
+    store = a_run(Path(sys.argv[1]) / room)
+    store.add_verdict(a_judged("k0"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), resource.RLIM_INFINITY))
+    told = 0
     try:
-        store.add_verdict(a_judged(f"k{i}", analysis=remark))
+        for i in range(1, 9):
+            store.add_verdict(a_judged(f"k{i}", analysis=remark))
+            told = i
     except CannotWrite:
-        break
-    print(i, flush=True)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-store.add_verdict(a_judged("after"))
+        pass
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    store.add_verdict(a_judged("after"))
+    print(told)
 """
 
 FOREIGN = """
@@ -72,49 +75,44 @@ def _python(script: str, *args: str, **env: str) -> "subprocess.Popen[str]":
     )
 
 
-@pytest.mark.parametrize("after", [1, 40])
-def test_every_record_that_a_killed_process_was_told_is_stored_is_on_disk(tmp_path: Path, after: int) -> None:
+def test_every_record_that_a_killed_process_was_told_is_stored_is_on_disk_and_the_next_one_adds(tmp_path: Path) -> None:
     with _python(WRITER, str(tmp_path)) as child:
         assert child.stdout
-        told = list(islice(child.stdout, after))
+        told = list(islice(child.stdout, 40))
         child.send_signal(signal.SIGKILL)
         told += child.stdout.readlines()
     assert child.returncode == -signal.SIGKILL
     stored = [int(line) for line in told if line.endswith("\n")]
     with RunReader(tmp_path / "run-1") as reader:
         assert stored == list(range(len(stored)))
-        assert len(stored) >= after
+        assert len(stored) >= 40
         rollouts = {r.index for r in reader.group(Query(id="q", text="?")).rollouts}
         for i in stored:
             verdict = reader.verdict(f"k{i}")
             assert verdict
             assert reader.blobs.get(verdict.raw_replies[0]).startswith(f"reply {i} ")
             assert i in rollouts
-
-
-def test_a_killed_process_leaves_no_lock_and_the_next_one_adds_to_what_it_left(tmp_path: Path) -> None:
-    with _python(WRITER, str(tmp_path)) as child:
-        assert child.stdout
-        child.stdout.readline()
-        child.kill()
-    before = {v.key for v in RunReader(tmp_path / "run-1").verdicts()}
+        before = {v.key for v in reader.verdicts()}
     with RunStore(tmp_path / "run-1", AT + timedelta(hours=1)) as store:
         store.add_verdict(a_judged("later"))
     assert {v.key for v in RunReader(tmp_path / "run-1").verdicts()} == before | {"later"}
 
 
-@pytest.mark.parametrize("spare", [1, 1500, 3000])
-def test_a_record_that_finds_no_room_is_no_record_and_harms_no_other(tmp_path: Path, spare: int) -> None:
+def test_a_record_that_finds_no_room_is_no_record_and_harms_no_other(tmp_path: Path) -> None:
     """The limit cuts a write short in the middle of a line: the same as a disk that fills up."""
     with a_run(tmp_path / "probe") as probe:
         probe.add_verdict(a_judged("k0"))
     size = segment(probe.folder, "verdicts").stat().st_size
-    with _python(CROWDED, str(tmp_path), str(size + spare)) as child:
+    rooms = [str(size + spare) for spare in (1, 1500, 3000)]
+    with _python(CROWDED, str(tmp_path), *rooms) as child:
         assert child.stdout
-        told = [f"k{line.strip()}" for line in child.stdout]
+        numbers = [int(line) for line in child.stdout]
     assert child.returncode == 0
-    assert [v.key for v in RunReader(tmp_path / "run-1").verdicts()] == ["k0", *told, "after"]
-    assert len(lines_of(segment(tmp_path / "run-1", "verdicts"))) == 3 + len(told)
+    for room, told in zip(rooms, numbers, strict=True):
+        run = tmp_path / room / "run-1"
+        assert [v.key for v in RunReader(run).verdicts()] == [*(f"k{i}" for i in range(told + 1)), "after"]
+        assert len(lines_of(segment(run, "verdicts"))) == 3 + told
+    assert numbers == [0, 0, 1]
 
 
 def test_run_json_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:

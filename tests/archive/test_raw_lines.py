@@ -99,6 +99,7 @@ def many_holes(path: Path) -> None:
             file.write(b"\n")
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("segment", ["blobs", "verdicts", "rankings"])
 @pytest.mark.parametrize(
     "hole", [a_hole_at_the_end, a_hole_and_a_line_after_it, a_record_with_a_hole_in_it, many_holes]

@@ -40,7 +40,7 @@ from tests.builders import (
 
 
 @given(st.lists(queries, max_size=4, unique_by=lambda q: q.id))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_queries_come_back_as_they_were_and_in_their_order(written: list[Query]) -> None:
     with TemporaryDirectory() as runs, a_run(Path(runs)) as store:
         for query in written:
@@ -50,7 +50,7 @@ def test_queries_come_back_as_they_were_and_in_their_order(written: list[Query])
 
 
 @given(st.lists(rollouts, max_size=4))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_rollouts_come_back_as_they_were_by_index_and_the_newest_of_each(written: list[Rollout]) -> None:
     with TemporaryDirectory() as runs, a_run(Path(runs)) as store:
         for rollout in written:
@@ -62,7 +62,7 @@ def test_rollouts_come_back_as_they_were_by_index_and_the_newest_of_each(written
 
 
 @given(st.lists(verdicts, max_size=5))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_verdicts_come_back_as_they_were_failed_ones_too_but_only_judged_ones_under_their_key(
     written: list[Judged | Unjudged],
 ) -> None:
@@ -77,7 +77,7 @@ def test_verdicts_come_back_as_they_were_failed_ones_too_but_only_judged_ones_un
 
 
 @given(st.lists(group_rankings, max_size=3), json_objects.filter(lambda o: not SETTINGS.keys() & o), st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_a_ranking_comes_back_as_it_was_and_is_finished_if_and_only_if_its_footer_is_there(
     groups: list[Any], told: dict[str, Any], footer: bool
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_ranking_comes_back_as_it_was_and_is_finished_if_and_only_if_its_foote
 
 
 @given(st.lists(st.text(st.characters(), max_size=20), max_size=4))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_blobs_come_back_as_they_were_each_kept_once(written: list[str]) -> None:
     with TemporaryDirectory() as runs, a_run(Path(runs)) as store:
         names = [store.put_blob(text) for text in [*written, *written]]
@@ -391,7 +391,7 @@ def test_a_blob_that_is_missing_is_damage(tmp_path: Path) -> None:
 
 
 @given(st.lists(verdicts, max_size=5), st.lists(texts, max_size=3))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_memory_and_disk_are_the_same_door(written: Iterable[Judged | Unjudged], blobs: list[str]) -> None:
     def use(store: Store) -> Any:
         for verdict in written:

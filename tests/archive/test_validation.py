@@ -57,7 +57,7 @@ def test_a_checked_in_run_is_read_whole():
         assert all(reader.verdict(key) for m in ranking.groups[0].matches for key in m.verdicts)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_a_flipped_byte_anywhere_is_named_and_repaired_without_harm_to_other_records(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

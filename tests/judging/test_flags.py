@@ -289,6 +289,7 @@ def test_whatever_stands_in_a_transcript_its_flags_can_be_stored_and_are_short(
         flag.model_dump_json().encode()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "text", ["a", " ", "\n", "<", "`", "[", "\u0301\u0323", "to the ", "ignore all ", "thought: x\n", "word ", "\ud800"]
 )

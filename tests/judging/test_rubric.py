@@ -196,7 +196,7 @@ def faults_of(text: str) -> list[tuple[int, str]]:
         ("key: wit,", "key: wit, key: wit,", 16, "key: stands twice"),
         ("version: 2", "version: \x01", 3, "the front matter is not YAML: "),
         ("version: 2", "version: !!python/object:os.system {}", 3, "version: not YAML: "),
-        ("version: 2", "version: " + "[" * 1500, 2, "the front matter is not YAML: it is nested too deeply"),
+        ("version: 2", "version: " + "[" * 600, 2, "the front matter is not YAML: it is nested too deeply"),
         ("{{ name }}", "{{ nane }}", 20, "the body uses a variable 'nane' that there is not; did you mean 'name'?"),
         ("Mark them", "{% if x %}", 20, "the body is no template: "),
         ("{{ name }}", "{{ name.first.letter }}", 20, "the body cannot be rendered: "),
@@ -204,12 +204,12 @@ def faults_of(text: str) -> list[tuple[int, str]]:
     ],
 )
 def test_each_fault_is_named_with_its_line(old: str, new: str, line: int, fault: str) -> None:
-    assert faults_of(FULL) == []
     found = faults_of(FULL.replace(old, new, 1))
     assert [at for at, said in found if said.startswith(fault)] == [line], found
 
 
 def test_all_faults_are_found_at_once_and_loading_names_the_first_with_file_and_line() -> None:
+    assert faults_of(FULL) == []
     text = FULL.replace("version: 2", "version: two").replace("title: Depth", "titel: Depth")
     text = text.replace("{{ name }}", "{{ nane }} {{ dimension }}")
     assert [line for line, _ in faults_of(text)] == [3, 12, 13, 20, 20]
@@ -224,7 +224,7 @@ LINES = st.sampled_from([*FULL.splitlines(), "---", "a: [", "- b", "{{ x", "&a *
 
 @given(st.lists(LINES | st.text(max_size=9)).map("\n".join))
 @example(FULL.replace("own", "\ud800"))
-@example("---\n" + "{" * 1500 + "\n---")
+@example("---\n" + "{" * 600 + "\n---")
 @example("---\n? [a]\n: b\n---")
 def test_no_text_raises_anything_whatever_is_wrong_with_it(text: str) -> None:
     found = read_by(TRUSTED, text)
