@@ -199,7 +199,8 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
         """Return what rankings take of the verdict that the store holds under `key`."""
 
     @abstractmethod
-    def _not_bought(self, key: str, why: Failure, *material: *Material) -> Failed: ...
+    def not_bought(self, why: Failure, *material: *Material) -> Failed:
+        """Return that nothing was bought."""
 
     async def get(self, ledger: Ledger[Ok, Failed], *material: *Material) -> Ok | Failed:
         """Return the verdict on the material; `ledger` notes whether it was bought or reused."""
@@ -220,7 +221,7 @@ class CachedJudge(Juror[Ok, Failed, *Material]):
                 paid = cache.batches is not None and cache.batches.is_paid(key)
                 verdict = (None if paid else await self._why_not()) or await self._buy(*material, paid=paid)
             if isinstance(verdict, Failure):
-                return self._not_bought(key, verdict, *material)
+                return self.not_bought(verdict, *material)
             ledger.bought[key] = verdict
         finally:
             del self._in_flight[key]
@@ -301,17 +302,15 @@ def _why_unasked(verdict: Judged | Unjudged | Scored | Unscored) -> Failure | No
 class CachedPairJudge(CachedJudge[Judged, Unjudged, Task, Transcript, Transcript]):
     """Gets verdicts on pairs."""
 
-    def not_bought(self, why: Failure, task: Task, first: Transcript, second: Transcript) -> Unjudged:
-        """Return that nothing was bought."""
-        return self._not_bought(self._judge.key(task, first, second), why, task, first, second)
-
     def _find(self, source: VerdictStore | FolderReader, key: str) -> Judged | None:
         return source.verdict(key)
 
     def _find_scores(self, key: str) -> PairJudgment | None:
         return self._cache.store.pair_scores(key)
 
-    def _not_bought(self, key: str, why: Failure, task: Task, first: Transcript, second: Transcript) -> Unjudged:
+    def not_bought(self, why: Failure, task: Task, first: Transcript, second: Transcript) -> Unjudged:
+        """Return that nothing was bought."""
+        key = self._judge.key(task, first, second)
         return verdict_record(Unjudged, self._judge, key, task, (first, second), failure=why)
 
 
@@ -324,7 +323,9 @@ class CachedListJudge(CachedJudge[Scored, Unscored, ListTask, Sequence[Transcrip
     def _find_scores(self, key: str) -> Scored | None:
         return self._cache.store.scored(key)
 
-    def _not_bought(self, key: str, why: Failure, about: ListTask, transcripts: Sequence[Transcript]) -> Unscored:
+    def not_bought(self, why: Failure, about: ListTask, transcripts: Sequence[Transcript]) -> Unscored:
+        """Return that nothing was bought."""
+        key = self._judge.key(about, transcripts)
         return verdict_record(Unscored, self._judge, key, about.task, transcripts, failure=why)
 
 

@@ -46,13 +46,10 @@ def of_jurors(groups: Sequence[Comparisons]) -> dict[int, list[Comparisons]]:
 def echoes_among(calls: Mapping[int, Sequence[Comparisons]]) -> frozenset[int]:
     """Return the seats of jurors who judged the same calls as one before them, each with the same scores."""
     seats: dict[tuple[bytes, ...], int] = {}
-    return frozenset(seat for seat, own in calls.items() if seats.setdefault(_said(own), seat) != seat)
-
-
-def _said(calls: Sequence[Comparisons]) -> tuple[bytes, ...]:
-    """Return what a juror said in all of its calls, so that two can be told to have said the same."""
-    columns = (column for of in calls for column in (of.first, of.second, of.score_first, of.score_second))
-    return tuple(column.tobytes() for column in columns)
+    for seat, own in calls.items():
+        columns = (column for of in own for column in (of.first, of.second, of.score_first, of.score_second))
+        seats.setdefault(tuple(column.tobytes() for column in columns), seat)
+    return frozenset(calls.keys() - seats.values())
 
 
 def by_seat(calls: Comparisons) -> Iterator[tuple[int, Comparisons]]:

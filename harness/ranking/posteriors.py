@@ -53,16 +53,13 @@ def probabilities_above_zero(z: _Floats, dof: float | _Floats) -> _Floats:
     finite = np.isfinite(dofs)
     above = np.empty(z.shape)
     above[~finite] = [math.erfc(-at / math.sqrt(2)) / 2 for at in z[~finite].tolist()]
-    above[finite] = _of_student(z[finite], dofs[finite])
-    return above
-
-
-def _of_student(z: _Floats, dofs: _Floats) -> _Floats:
     nodes, weights = _legendre(_NODES)
-    half = np.arctan(np.abs(z) / np.sqrt(dofs)) / 2
-    densities = np.exp((dofs - 1)[:, None] * np.log(np.cos(half[:, None] * (nodes + 1))))
-    inside = np.array([_density_at_0(dof) for dof in dofs.tolist()]) * half * (densities @ weights)
-    return np.clip(0.5 + np.copysign(inside, z), 0, 1)
+    of_student, freedom = z[finite], dofs[finite]
+    half = np.arctan(np.abs(of_student) / np.sqrt(freedom)) / 2
+    densities = np.exp((freedom - 1)[:, None] * np.log(np.cos(half[:, None] * (nodes + 1))))
+    inside = np.array([_density_at_0(dof) for dof in freedom.tolist()]) * half * (densities @ weights)
+    above[finite] = np.clip(0.5 + np.copysign(inside, of_student), 0, 1)
+    return above
 
 
 @lru_cache(maxsize=64)
