@@ -223,6 +223,22 @@ def test_what_a_branch_bought_before_it_was_cut_off_counts_in_its_budget(endpoin
 KEEPERS = "def snapshot(context, call):\n    return call\n\ndef restore(context, state):\n    assert state == 2\n"
 
 
+def test_a_branch_whose_prefix_is_not_the_record_is_not_taken_up(endpoint: FakeEndpoint, tmp_path: Path):
+    run = run_once(plain(), endpoint, tmp_path)
+    whole = endpoint.agent
+    endpoint.agent = lambda _: Refuse(500)
+    made = fork(run, plain(), endpoint, at="2")
+    endpoint.agent = whole
+    endpoint.requests.clear()
+    info = made.path / "run.json"
+    told = json.loads(info.read_text())
+    (branch,) = next(iter(told["branches"].values()))
+    info.write_text(info.read_text().replace(branch["prefix"], "0" * 64))
+    with pytest.raises(HarnessError, match="the first 2 calls of rollout 0 are not those it branches from"):
+        harness.resume_sync(made, plain(), base_url=endpoint.base_url, trust_archive=True)
+    assert not endpoint.requests
+
+
 PROGRAM = {"type": "code_interpreter_call", "status": "completed", "code": "1", "container_id": "c", "outputs": None}
 CONVERSATION = """
 async def answer(query):

@@ -1,5 +1,6 @@
 """A fork takes a rollout up again at any of its model calls: what comes before is given again, and is not bought."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -148,6 +149,17 @@ def compared(made: harness.Run, to: Path) -> bool:
     return True
 
 
+def beside_another(made: harness.Run, to: Path) -> int:
+    """Compare a fork with a run that has nothing of it; return how many pairs were judged, three the branch's."""
+    url = json.loads((made.path / "run.json").read_text())["endpoint"]["base_url"]
+    values: Any = {"base_url": url, "model": "m", "topology": "none", "n": 4, "runs_dir": to, "report": False}
+    other = harness.run_sync(plain(), ["Go on?"], **values)
+    compared = harness.compare_sync(
+        made.path, other.path, runs_dir=to, judge_model="judge", judge_base_url=url, pairs=9
+    )
+    return compared.results[0].pairs
+
+
 COMMANDS: dict[str, tuple[Callable[[harness.Run, Path], Any], Any]] = {
     "replay": (lambda made, _: [each.divergence for each in harness.replay_sync(made, agent=plain())], [None] * 4),
     "rescore": (lambda made, _: ranked(harness.rescore_sync(made, free=True, report=False)), 4),
@@ -163,6 +175,7 @@ COMMANDS: dict[str, tuple[Callable[[harness.Run, Path], Any], Any]] = {
     "report": (lambda made, _: made.write_page().read_text("utf-8").count(">branch of 1<"), 1),
     "resume": (lambda made, _: len(harness.resume_sync(made, plain()).rollouts()), 4),
     "compare": (compared, True),
+    "compare with another": (beside_another, 9),
     "fork again": (lambda made, to: ranked(fork_again(made, to)), 5),
 }
 
