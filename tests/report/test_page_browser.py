@@ -14,7 +14,7 @@ from harness.report.html.pair_page import pair_page
 from harness.report.html.run_page import write_page
 from harness.report.summary.why import explain_pair, find_pair
 from tests.comparisons_by_hand import make, stored
-from tests.report.archives_by_hand import EVIL, build, crowd, hostile
+from tests.report.archives_by_hand import EVIL, BuiltArchive, build, crowd, hostile
 
 
 @pytest.fixture(scope="module")
@@ -59,33 +59,48 @@ def visit(browser) -> Iterator[Callable[..., Visit]]:
         context.close()
 
 
+class Pages(dict[str, Path]):
+    """Pages to look at, each written when it is looked at first."""
+
+    def __init__(self, folder: Path, evil: BuiltArchive) -> None:
+        self.folder = folder
+        self.archives = {
+            "evil": lambda: evil,
+            "thirteen": lambda: build(folder / "a", crowd(13)),
+            "one": lambda: build(folder / "b", crowd(1), offline=True),
+            "many": lambda: build(folder / "c", *[hostile(3)] * 2, *(crowd(3, query=f"Q{i}?") for i in range(10))),
+        }
+        self.comparisons = {
+            "evil comparison": lambda: make(5, evil=EVIL, failed=True, seed=2),
+            "comparison": lambda: make(12, offline=True),
+            "four sides": lambda: make(4, sides=4),
+        }
+        self.pairs = {"evil pair": ("evil", 2, 3), "pair": ("thirteen", 1, 4)}
+
+    def __missing__(self, name: str) -> Path:
+        target = self.folder / f"{name}.html"
+        if name == "one of many":
+            target = self["many"].with_suffix("") / page_name("query-0")
+        elif name in self.archives:
+            archive = self.archives[name]()
+            write_page(archive.reader, archive.ranking, target)
+        elif name in self.comparisons:
+            made = self.comparisons[name]()
+            with stored(self.folder / name, made) as reader:
+                write_comparison_page(reader, made.comparison, target)
+        else:
+            of, *two = self.pairs[name]
+            archive = self.archives[of]()
+            chosen = find_pair(archive.reader, archive.ranking, next(archive.reader.queries()), *two)
+            why = explain_pair(archive.reader, archive.ranking, chosen)
+            target.write_text(pair_page(archive.reader, archive.ranking, chosen, why), "utf-8")
+        self[name] = target
+        return target
+
+
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory, evil) -> dict[str, Path]:
-    """Pages to look at, each written once."""
-    folder = tmp_path_factory.mktemp("pages")
-    built = {
-        "evil": evil,
-        "thirteen": build(folder / "a", crowd(13)),
-        "one": build(folder / "b", crowd(1), offline=True),
-        "many": build(folder / "c", *(hostile(3) for _ in range(2)), *(crowd(3, query=f"Q{i}?") for i in range(10))),
-    }
-    for name, archive in built.items():
-        write_page(archive.reader, archive.ranking, folder / f"{name}.html")
-    comparisons = {
-        "evil comparison": make(5, evil=EVIL, failed=True, seed=2),
-        "comparison": make(30, offline=True),
-        "four sides": make(4, sides=4),
-    }
-    for name, made in comparisons.items():
-        with stored(folder / name, made) as reader:
-            write_comparison_page(reader, made.comparison, folder / f"{name}.html")
-    for name, pair in {"evil pair": (2, 3), "pair": (1, 4)}.items():
-        archive = built["evil" if "evil" in name else "thirteen"]
-        chosen = find_pair(archive.reader, archive.ranking, next(archive.reader.queries()), *pair)
-        why = explain_pair(archive.reader, archive.ranking, chosen)
-        (folder / f"{name}.html").write_text(pair_page(archive.reader, archive.ranking, chosen, why), "utf-8")
-    written = {name: folder / f"{name}.html" for name in ("evil pair", "pair", *built, *comparisons)}
-    return written | {"one of many": folder / "many" / page_name("query-0")}
+def pages(tmp_path_factory, evil) -> Pages:
+    return Pages(tmp_path_factory.mktemp("pages"), evil)
 
 
 PAGES = "evil,thirteen,one,many,one of many,evil comparison,comparison,four sides,pair,evil pair".split(",")
@@ -129,15 +144,9 @@ def test_a_link_from_the_bracket_opens_its_match_without_any_script(pages, visit
 
 
 def test_the_brackets_lines_meet_the_boxes_they_join(pages, visit):
-    page = visit(pages["thirteen"], 1280).page
-    centres = [
-        [
-            box["y"] + box["height"] / 2
-            for cell in column.locator("li.cell").all()
-            if (box := cell.locator(".box").bounding_box())
-        ]
-        for column in page.locator(".round").all()
-    ]
+    middle = "box => { const {y, height} = box.getBoundingClientRect(); return y + height / 2; }"
+    boxes = f"rounds => rounds.map(round => [...round.querySelectorAll('li.cell .box')].map({middle}))"
+    centres = visit(pages["thirteen"], 1280).page.locator(".round").evaluate_all(boxes)
     assert [len(c) for c in centres] == [8, 4, 2, 1, 1]
     for left, right in pairwise(centres):
         step = len(left) // len(right)
@@ -159,7 +168,8 @@ def test_print_is_complete_and_no_wider_than_paper(name, pages, visit):
 
 
 def shown_rows(page) -> list[str]:
-    return [row.locator("td").first.text_content() for row in page.locator("table.index tbody tr:visible").all()]
+    rows = page.locator("table.index tbody tr:visible")
+    return rows.evaluate_all("rows => rows.map(row => row.querySelector('td').textContent)")
 
 
 def test_the_index_is_filtered_and_sorted_by_keyboard(pages, visit):
@@ -180,16 +190,16 @@ def test_the_index_is_filtered_and_sorted_by_keyboard(pages, visit):
     assert len(shown_rows(page)) == page.locator("tr[data-signal=ok]").count()
     page.locator("form.filter button[type=reset]").focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('output').value == '12 of 12 queries'")
+    page.locator("output", has_text="12 of 12 queries").wait_for(timeout=5000)  # a function the page's policy refuses
     page.locator("th button").first.focus()
     page.keyboard.press("Space")
     assert shown_rows(page) == every[::-1]
     assert page.locator("th[aria-sort=descending]").count() == 1
     page.locator("th button", has_text="Score").focus()
     page.keyboard.press("Enter")
-    scores = [
-        float(row.get_attribute("data-v")) for row in page.locator("tbody td:nth-child(4):not([data-v=''])").all()
-    ]
+    cells = page.locator("tbody td:nth-child(4):not([data-v=''])")
+    scores = cells.evaluate_all("cells => cells.map(cell => Number(cell.dataset.v))")
+    assert len(scores) > 10
     assert scores == sorted(scores, reverse=True)
     assert page.evaluate("window.pwned") is None
     assert seen.complaints == []
@@ -201,13 +211,13 @@ def test_filters_stand_in_the_address_and_come_back_with_it(pages, visit):
     page.locator("th button", has_text="Margin").click()
     won, state = shown_rows(page), page.url.partition("#")[2]
     assert state == "ba.outcome=won&ba.sort=2-"
-    assert 1 < len(won) < 30
+    assert 1 < len(won) < 12
     again = visit(pages["comparison"], 1280).page
     again.goto(f"{pages['comparison'].as_uri()}#{state}")
     assert shown_rows(again) == won
     again.locator("form.filter button[type=reset]").click()
-    again.wait_for_function("!location.hash.includes('=')")
-    assert len(shown_rows(again)) == 30
+    again.wait_for_url(lambda url: "=" not in url.partition("#")[2], timeout=5000)
+    assert len(shown_rows(again)) == 12
 
 
 def test_slash_finds_and_j_and_k_go_through_the_rows_that_are_shown(pages, visit):
@@ -215,7 +225,7 @@ def test_slash_finds_and_j_and_k_go_through_the_rows_that_are_shown(pages, visit
     page.keyboard.press("/")
     page.keyboard.type("planet 1?")
     page.keyboard.press("Escape")
-    assert len(shown_rows(page)) == 3  # 1, 11 and 21
+    assert len(shown_rows(page)) == 2  # 1 and 11
     for key in "jjkj":
         page.keyboard.press(key)
     link = page.evaluate("document.activeElement.hash")
