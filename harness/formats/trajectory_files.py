@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from json import dumps
 from pathlib import Path
-from typing import Any, Literal, Never, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from pydantic import JsonValue, ValidationError
 
@@ -200,7 +200,10 @@ _LINE_READERS: Mapping[
 
 
 def _format_of(item: _Item) -> Format:
-    """Return the format that an object shows. What was exported is known by what is said beside it."""
+    """Return the format that an object shows. What was exported is known by what is said beside it.
+
+    Raises UsageError naming what an object of no format lacks.
+    """
     document = item.document
     if str(document.get("schema_version", "")).startswith("ATIF-"):
         return "atif"
@@ -215,17 +218,9 @@ def _format_of(item: _Item) -> Format:
     for foreign, shape in SHAPES.items():
         if shape.shown(document):
             return foreign
-    return _refuse(item)
-
-
-def _refuse(item: _Item) -> Never:
-    """Name what an object of no format lacks. Raises UsageError."""
-    document = item.document
-    for is_it, lacks in LACKING:
-        if is_it(document):
-            raise UsageError(f"{item.place}: {lacks}")
     keys = ", ".join(map(quoted, islice(document, 8))) or "none"
-    raise UsageError(f"{item.place}: no format that is read here has such keys ({keys}); name its format")
+    strange = f"no format that is read here has such keys ({keys}); name its format"
+    raise UsageError(f"{item.place}: {next((lacks for is_it, lacks in LACKING if is_it(document)), strange)}")
 
 
 def _read(item: _Item, name: Format) -> Sequence[origins.ImportedTrajectory]:

@@ -1,6 +1,6 @@
 """What pairs of rollouts teach, within a candidate and between two: the clearest first."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,16 +106,15 @@ def pairs_between(comparison: Path, runs: Mapping[int, Path], sides: tuple[int, 
     with ComparisonReader(comparison) as reader, RunReader(runs[sides[0]]) as a, RunReader(runs[sides[1]]) as b:
         newest, found = reader.newest(), list[TaughtPair]()
         for compared in newest.queries if newest else ():
-            groups = [
-                run.group(query) for run, name in zip((a, b), compared.ids, strict=True) if (query := run.query(name))
+            rollouts = [
+                {rollout.index: rollout for rollout in run.group(query).rollouts}
+                for run, name in zip((a, b), compared.ids, strict=True)
+                if (query := run.query(name))
             ]
             for match in compared.matches:
                 said = _said(reader, zip((side == "first" for side in match.shown_first), match.verdicts, strict=True))
                 if said:
-                    by_index: list[Callable[[int], Rollout]] = [
-                        {rollout.index: rollout for rollout in group.rollouts}.__getitem__ for group in groups
-                    ]
-                    two = by_index[0](match.first), by_index[1](match.second)
+                    two = rollouts[0][match.first], rollouts[1][match.second]
                     found.append(TaughtPair(sides, two, compared.text, said))
         return found
 
