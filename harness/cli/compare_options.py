@@ -155,13 +155,7 @@ gate_command = options.declared(
             metavar="SHARE",
             help="B may be preferred in this much less than half of the pairs. [default: 0.05]",
         ),
-        click.option(
-            "--looks",
-            type=click.IntRange(1, 8),
-            default=1,
-            metavar="N",
-            help="Judge in so many steps, and stop at the first one that tells. [default: 1]",
-        ),
+        _count("--looks", 1, 8, "Judge in so many steps, and stop at the first one that tells."),
         options.flag("--allow-unsure", "Exit with 0 where the gate cannot tell."),
         options.flag("--buy-anew", "Go on where the baseline was judged by another rubric: buy all verdicts anew."),
         options.file_option(

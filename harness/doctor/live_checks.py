@@ -1,7 +1,7 @@
 """The checks that ask a model: one small call for each thing that only an endpoint can tell."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,19 +17,18 @@ from harness.core.rankings import Judged, Unjudged
 from harness.core.settings import Settings
 from harness.doctor.checks import Check, DoctorRequest, failed_check, fit_to_print
 from harness.doctor.free_checks import CheckedAgent, Findings
+from harness.doctor.planted import JudgeToCheck
 from harness.endpoints.address import Endpoint
-from harness.endpoints.credentials import Credentials
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings, refused_setting
 from harness.endpoints.retries import as_refusal, read_failure
 from harness.judging.judges import PairwiseJudge
 from harness.judging.prompt import Task
 from harness.judging.rubric import Rubric
-from harness.pipeline.resolve import JudgeSpec, member_keys
+from harness.pipeline.resolve import member_keys
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.stages import open_judge_models
 from harness.rollouts.graph import reachable
-from harness.rollouts.loading import LoadedAgent
 from harness.rollouts.models import RecordedProvider, provider_for, recorded
 from harness.rollouts.recorder import RecordedCall, Recorder
 from harness.transcripts.transcript import Transcript
@@ -69,7 +68,6 @@ class ModelProbe:
     """Asks the agent's model as a run would: same endpoint, same settings of the agent, same handling of refusals."""
 
     def __init__(self, agent: CheckedAgent, settings: Settings) -> None:
-
         self._agent, self._settings = agent.agent, settings
         self._provider, self._client = provider_for(agent.spec.endpoint, Gate.impatient())
         self._capped = True
@@ -259,28 +257,22 @@ _RIGHT = Transcript("(no steps)", "Lisp is older: it is from 1958, Python from 1
 _WRONG = Transcript("(no steps)", "Python is older.")
 
 
-async def ask_judge(
-    spec: JudgeSpec,
-    rubric: Rubric,
-    request: DoctorRequest,
-    credentials: Credentials,
-    agents: Mapping[str, LoadedAgent] | None = None,
-) -> Check:
-    """Ask for a verdict with the key in `credentials`. Return the form it came in and whether it fits the rubric."""
+async def ask_judge(asked: JudgeToCheck, request: DoctorRequest) -> Check:
+    """Ask for a verdict. Return the form it came in and whether it fits the rubric."""
     patience_s = min(PATIENCE_S, request.settings.judge_timeout)
     try:
         with anyio.fail_after(patience_s):
-            run_env = RunEnvironment(credentials.environ, request.clock)
-            parts = spec, request.settings, credentials, MemoryStore(), run_env
-            async with open_judge_models(*parts, agents=agents) as (model,):
-                verdict = await PairwiseJudge(model, rubric)(_TASK, _RIGHT, _WRONG)
+            run_env = RunEnvironment(asked.credentials.environ, request.clock)
+            parts = asked.spec, request.settings, asked.credentials, MemoryStore(), run_env
+            async with open_judge_models(*parts, agents=asked.agents) as (model,):
+                verdict = await PairwiseJudge(model, asked.rubric)(_TASK, _RIGHT, _WRONG)
     except HarnessError as exc:
         return failed_check(JUDGE_REPLY, exc)
     except TimeoutError:
         return late_reply(JUDGE_REPLY, patience_s)
     except Exception as exc:  # noqa: BLE001 - whatever an endpoint does is a failed check
         return unreadable_reply(JUDGE_REPLY, exc)
-    return verdict_check(verdict, rubric)
+    return verdict_check(verdict, asked.rubric)
 
 
 def verdict_check(verdict: Judged | Unjudged, rubric: Rubric) -> Check:
@@ -349,5 +341,5 @@ async def run_live_checks(request: DoctorRequest, findings: Findings) -> AsyncIt
         if silent and server and (silent.model, server.base_url) == (juror.model, juror.base_url):
             yield Check(JUDGE_REPLY, "skipped", "it is the agent's model, which did not reply")
         elif not juror.offline:
-            check = await ask_judge(juror, findings.rubric, request, credentials, findings.judge_agents)
-            yield fit_to_print(check, request.secrets)
+            asked = JudgeToCheck(juror, findings.rubric, credentials, findings.judge_agents)
+            yield fit_to_print(await ask_judge(asked, request), request.secrets)

@@ -157,16 +157,14 @@ def _object(raw: bytes) -> Json:
     return cast("Json", body)
 
 
-def _declined(_: Request, exc: Exception) -> Response:
-    assert isinstance(exc, Declined)  # noqa: S101 - for the type checker
+def _declined(_: Request, exc: Declined) -> Response:
     return JSONResponse(exc.body(), exc.status)
 
 
-def _no_such_page(request: Request, exc: Exception) -> Response:
-    status = exc.status_code if isinstance(exc, HTTPException) else 404
+def _no_such_page(request: Request, exc: HTTPException) -> Response:
     served = "POST /s/SESSION/v1/chat/completions, POST /s/SESSION/v1/responses, POST /s/SESSION/close, POST /policy"
     message = f"{request.method} {quoted(request.url.path)} is not served: the gateway has {served}"
-    return JSONResponse(Declined(status, "not_served", message).body(), status)
+    return JSONResponse(Declined(exc.status_code, "not_served", message).body(), exc.status_code)
 
 
 def _failed(_: Request, exc: Exception) -> Response:

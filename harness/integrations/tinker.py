@@ -10,10 +10,21 @@ _Messages = Callable[[Any, Any], Sequence[Any]]
 
 
 class GroupRewards:
-    """What `EnvGroupBuilder.compute_group_rewards` is to return. It can be pickled, as builders have to be."""
+    """A function for `compute_group_rewards`: a tournament among trajectories. No tinker is imported.
 
-    def __init__(self, judge: GroupJudge, messages: _Messages | None = None) -> None:
-        self.judge, self._messages = judge, messages or messages_of
+    It takes the trajectories and the environments of a group, and returns a reward and metrics for each. The cookbook
+    adds the rewards of the steps. A group without verdicts gets equal rewards. It can be pickled, as builders have to
+    be. It raises UsageError, JudgeFailed and CeilingReached.
+    """
+
+    def __init__(self, judge_model: str | Sequence[str], *, messages: _Messages | None = None, **options: Any) -> None:
+        """Check the settings. Raises UsageError for options that cannot be used.
+
+        `messages` makes chat messages of a trajectory and its environment; without it those of the cookbook's own
+        environments are found (ProblemEnv, PreferenceEnv, EnvFromMessageEnv with a history). `options` are those of
+        `harness.rank_messages`, and `store`, `max_cost`, `tools` and `outage` as in harness.integrations.trl.
+        """
+        self.judge, self._messages = GroupJudge(judge_model, **options), messages or messages_of
 
     async def __call__(
         self, trajectory_group: Sequence[Any], env_group: Sequence[Any]
@@ -56,19 +67,4 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def group_rewards(
-    judge_model: str | Sequence[str], *, messages: _Messages | None = None, **options: Any
-) -> GroupRewards:
-    """Return a function for `compute_group_rewards`: a tournament among trajectories. No tinker is imported.
-
-    `messages` makes chat messages of a trajectory and its environment; without it those of the cookbook's own
-    environments are found (ProblemEnv, PreferenceEnv, EnvFromMessageEnv with a history). `options` are those of
-    `harness.rank_messages`, and `store`, `max_cost`, `tools` and `outage` as in
-    harness.integrations.trl.
-
-    The function takes the trajectories and the environments of a group, and returns a reward and metrics for each. The
-    cookbook adds the rewards of the steps. A group without verdicts gets equal rewards. It can be pickled.
-
-    Raises UsageError for options that cannot be used; the function raises UsageError, JudgeFailed and CeilingReached.
-    """
-    return GroupRewards(GroupJudge(judge_model, **options), messages)
+group_rewards = GroupRewards

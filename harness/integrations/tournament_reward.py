@@ -68,11 +68,27 @@ class Ranks:
 
 
 class TournamentReward:
-    """Rewards by a tournament among the completions of each prompt. It can be pickled, as the async trainer needs."""
+    """A reward function of TRL's: a tournament among the completions of each prompt. No TRL is imported.
 
-    def __init__(self, judge: GroupJudge, *, alone: bool | None = None) -> None:
+    Rewards are 1 - rank / (M - 1), or with `reward="score"` the scores; TRL standardizes them. A group without verdicts
+    gets None, which TRL leaves out, and beside other reward functions equal rewards. Over several processes the first
+    one judges for all, whichever device a completion is on. It can be pickled, as the async trainer needs.
+
+    Raises UsageError for a TRL before 1.16 and for prompts without a user's message, JudgeFailed where `outage` says
+    stop, and CeilingReached where `max_cost` is used up: these stop the training.
+    """
+
+    def __init__(self, judge_model: str | Sequence[str], *, alone: bool | None = None, **options: Any) -> None:
+        """Check the options. Raises UsageError for those that cannot be used.
+
+        `options` are those of `harness.rank_messages` (`judge_base_url`, `rubric`, `budget`, `judge="ruler"`, ...),
+        and: `store`, a folder of verdicts, made where it is not there; `max_cost`, in USD for the whole training;
+        `tools`, the definitions of the tools that the policy may call; `outage`, what happens while the judge cannot be
+        had. `alone` says whether there is no other reward function: `GRPOTrainer` is asked, the async trainer cannot
+        be; without `alone` its groups get None.
+        """
         self.__name__ = "tournament"  # TRL logs rewards/tournament
-        self.judge, self._alone = judge, alone
+        self.judge, self._alone = GroupJudge(judge_model, **options), alone
         self._ranks: Ranks | None = None
 
     def __getstate__(self) -> dict[str, Any]:
