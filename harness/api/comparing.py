@@ -7,7 +7,7 @@ from typing import Unpack
 from harness.api.archived import AnyRun, Run, find_folder, runs_parent
 from harness.api.outside import AnyAgent, door, door_at_once, judge_objects, loaded_agent, read_run_env
 from harness.archive.comparison_reader import ComparisonReader
-from harness.archive.run_info import a_kind, find_archived, list_comparisons
+from harness.archive.run_info import a_kind, find_archived, list_archived, list_comparisons
 from harness.core.comparisons import Comparison
 from harness.core.errors import ArchiveDamaged, NothingRankable, UsageError, call, on_a_line, option, quoted
 from harness.core.progress import Clock, Progress, now
@@ -60,7 +60,7 @@ async def compare(
         raise UsageError(f"{option('pairs', pairs)}: give a whole number from 1 to {_MOST_PAIRS}")
     people = PeoplesWord.read(Path(labels) if labels is not None else None)
     runs_dir, run_env = runs_parent(settings.get("runs_dir")), read_run_env(progress, clock)
-    named = [_run_or_agent(side, runs_dir) for side in sides]
+    named = [run_or_agent(side, runs_dir) for side in sides]
     judges = judge_objects(settings)
     options = CompareOptions(
         runs_dir,
@@ -119,7 +119,7 @@ def list_of_comparisons(runs_dir: str | Path | None = None) -> Sequence[Path]:
     return list_comparisons(runs_parent(runs_dir))
 
 
-def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent:
+def run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent:
     """Return the run that a side is or names, else its agent. Raises UsageError where it names neither."""
     if isinstance(side, Run):
         return side.path
@@ -133,6 +133,10 @@ def _run_or_agent(side: AnyRun | AnyAgent, runs_dir: Path) -> Path | LoadedAgent
         try:
             return loaded_agent(side)
         except UsageError as no_agent:
+            if str(side).endswith(".py") or ":" in str(side):
+                raise no_agent from None
+            if any(folder.name.startswith(str(side)) for folder, _ in list_archived(runs_dir)):
+                raise no_run from None
             raise UsageError(f"{quoted(str(side))} is neither a run nor an agent: {no_run}; {no_agent}") from None
 
 

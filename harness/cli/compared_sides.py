@@ -8,12 +8,13 @@ from typing import Any
 
 import anyio
 
-from harness.archive.run_info import find_run, list_archived
+from harness.api.comparing import run_or_agent
+from harness.archive.run_info import find_run
 from harness.cli.archived_run import runs_folder
 from harness.cli.compare_options import VARIED_OPTIONS, SidesAsked
 from harness.cli.output import Caller
 from harness.cli.progress_bars import silence_logs, stdout_for_results
-from harness.core.errors import ArchiveDamaged, UsageError, counted, option, quoted
+from harness.core.errors import UsageError, counted, option
 from harness.core.records import Query
 from harness.core.settings import OF_JUDGING, Settings
 from harness.core.settings_sources import load, merge_sources
@@ -25,7 +26,7 @@ from harness.pipeline.comparing.plan import CompareOptions
 from harness.pipeline.comparing.resuming import queries_asked, settings_of_side
 from harness.pipeline.comparing.sides import SIDE_LABELS
 from harness.pipeline.plan import prepare
-from harness.rollouts.loading import LoadedAgent, load_agent
+from harness.rollouts.loading import LoadedAgent
 
 _LONGEST_TASK = 1_000_000
 
@@ -47,7 +48,8 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
     """Find the sides that a user names, and check their agents. Raises UsageError."""
     runs_dir = runs_folder(caller)
     silence_logs(verbose=caller.verbose)
-    named = [_run_or_agent(word, runs_dir) for word in asked.sides]
+    with stdout_for_results():  # what an agent's file prints must not stand among the results
+        named = [run_or_agent(word, runs_dir) for word in asked.sides]
     runs = [side for side in named if isinstance(side, Path)]
     if len(runs) == len(named):
         idle = [*(name for name in asked.varied if name != "config"), *(n for n in asked.flags if n not in OF_JUDGING)]
@@ -88,24 +90,6 @@ def find_sides(caller: Caller, asked: SidesAsked) -> FoundSides:
     given = asked.queries
     queries = PackedQueries(read_queries(given)) if given is not None else queries_asked(sides)
     return FoundSides(sides, queries, options, settings, people)
-
-
-def _run_or_agent(word: str, runs_dir: Path) -> Path | LoadedAgent:
-    """Return the run that a word names, else the agent. Raises UsageError where it names neither."""
-    try:
-        return find_run(word, runs_dir)
-    except ArchiveDamaged:
-        raise
-    except UsageError as no_run:
-        try:
-            with stdout_for_results():  # what an agent's file prints must not stand among the results
-                return load_agent(word, Path.cwd())
-        except UsageError as no_agent:
-            if word.endswith(".py") or ":" in word:
-                raise no_agent from None
-            if any(folder.name.startswith(word) for folder, _ in list_archived(runs_dir)):
-                raise no_run from None
-            raise UsageError(f"{quoted(word)} is neither a run nor an agent: {no_run}; {no_agent}") from None
 
 
 def _prepared(
