@@ -50,7 +50,7 @@ def _rows(run: str, group: Group, ranking: GroupRanking | None) -> Iterator[Cell
             "query_id": query.id,
             "query": query.text,
             "reference": query.reference,
-            **_columns("metadata", query.metadata),
+            **{f"metadata.{name}": value for name, value in query.metadata.items()},
             "index": rollout.index,
             "role": rollout.role,
             "temperature": rollout.requested.temperature,
@@ -70,7 +70,7 @@ def _rows(run: str, group: Group, ranking: GroupRanking | None) -> Iterator[Cell
             "started_at": rollout.started_at.isoformat(),
             "origin_id": rollout.origin_id,
             "given_reward": rollout.given_reward,
-            **_columns("rollout_metadata", rollout.metadata),
+            **{f"rollout_metadata.{name}": value for name, value in rollout.metadata.items()},
             **{name: getattr(place, name) for name in _PLACE},
             "signal": ranking.signal if ranking else None,
             "p_value": ranking.p_value if ranking else None,
@@ -86,10 +86,6 @@ def _of_steps(rollout: CreditedRollout) -> Cells:
         "decisive_credit": step.worth.credit if step else None,
         "decisive_named": step.worth.named if step else None,
     }
-
-
-def _columns(prefix: str, members: Mapping[str, Any]) -> Cells:
-    return {f"{prefix}.{name}": value for name, value in members.items()}
 
 
 def _kind(value: Any) -> type:

@@ -6,7 +6,7 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any, Literal, TypedDict, Unpack, cast
@@ -183,12 +183,13 @@ async def ruler(
         hashes = [transcript.hash for transcript in transcripts]
         if len({*hashes}) == 1:
             equal = f"{len(hashes)} trajectories, all the same" if len(hashes) > 1 else "a single trajectory"
-            _warn([f"{equal}: scored once, on an absolute scale"])
+            warnings.warn(f"ruler: {equal}: scored once, on an absolute scale", stacklevel=3)
         generator = rng if isinstance(rng, random.Random) else random.Random(rng)
         judging = judge_settings, list_rubric, settings.get("extra_request") or {}
         with calling(_ARGUMENTS):
             scores = await _score(about, transcripts, *judging, store, generator, budget)
-        _warn(scale_notes(scores))
+        for note in scale_notes(scores):
+            warnings.warn(f"ruler: {note}", stacklevel=3)
         if debug:
             replies = (store.blobs[name] for verdict in store.verdicts for name in verdict.raw_replies)
             sys.stderr.writelines(f"{visible(reply)}\n" for reply in replies)
@@ -243,8 +244,3 @@ async def _score(
         failed = [v.failure for v in ledger.bought.values() if isinstance(v, Unscored)]
         raise JudgeFailed(f"no verdict: {failed[0].message}" if failed else "no verdict")
     return scores
-
-
-def _warn(notes: Iterable[str]) -> None:
-    for note in notes:
-        warnings.warn(f"ruler: {note}", stacklevel=4)

@@ -16,7 +16,6 @@ from harness.core.user_files import read_text
 from harness.pipeline.forking import Fork, fork_run, prepare_fork
 from harness.pipeline.plan import NamedAddresses
 from harness.pipeline.run_environment import RunEnvironment
-from harness.pipeline.runs import RunResult
 from harness.report.text import dollars
 from harness.rollouts.loading import load_agent
 
@@ -60,10 +59,7 @@ def fork_found(
     for line in _lines(fork, brief=True):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
-    async def work(run_env: RunEnvironment) -> RunResult:
-        return await fork_run(fork, run_env, runs_dir)
-
-    result = run_under_bars(work, caller, grace_s=30.0, rolls_out=True)
+    result = run_under_bars(lambda env: fork_run(fork, env, runs_dir), caller, grace_s=30.0, rolls_out=True)
     return deliver(result, caller, max_failures=0)
 
 

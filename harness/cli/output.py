@@ -45,12 +45,14 @@ class Caller:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines for people, on stdout or stderr."""
-    _write(visible(text), err=err)
+    stream = sys.stderr if err else sys.stdout
+    stream.write(visible(text) + "\n")
+    stream.flush()
 
 
 def print_json(value: object, *, indent: int | None = 1) -> None:
     """Print a result for machines: what `say` marks is escaped, and read back as it was."""
-    _write(escape_json(json.dumps(value, ensure_ascii=False, indent=indent)), err=False)
+    say(escape_json(json.dumps(value, ensure_ascii=False, indent=indent)))
 
 
 @contextmanager
@@ -82,12 +84,6 @@ def guard_output() -> None:
         warnings.formatwarning(message, category, filename, lineno, line).rstrip(), err=True
     )
     logging.lastResort = _LogLines(logging.WARNING)
-
-
-def _write(text: str, *, err: bool) -> None:
-    stream = sys.stderr if err else sys.stdout
-    stream.write(text + "\n")
-    stream.flush()
 
 
 class _LogLines(logging.Handler):

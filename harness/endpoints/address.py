@@ -206,8 +206,8 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
     HARNESS_JUDGE_API_KEY may hold several keys with commas between, matched by position. A single key goes only to
     the first judge's server: never to another's. Raises UsageError where the numbers do not fit.
     """
-    models = _several(settings.judge_model)
-    urls = _several(settings.judge_base_url)
+    named = settings.judge_model, settings.judge_base_url
+    models, urls = ([*each] if isinstance(each, tuple) else [each] for each in named)
     if len(models) < 2:
         url = _only(settings.judge_base_url, option("judge_base_url"))
         return [(replace(settings, judge_base_url=url or None), credentials)]
@@ -226,10 +226,6 @@ def jurors(settings: Settings, credentials: Credentials) -> list[tuple[Settings,
         (replace(settings, judge_model=m, judge_base_url=u or None), credentials.with_variables(**{JUDGE_KEY: k}))
         for m, u, k in zip(models, addresses, keys, strict=True)
     ]
-
-
-def _several(value: str | tuple[str, ...] | None) -> list[str | None]:
-    return list(value) if isinstance(value, tuple) else [value]
 
 
 def _only(value: str | tuple[str, ...] | None, flag: str) -> str | None:

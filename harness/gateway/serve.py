@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -16,10 +17,9 @@ from pydantic_core import to_json as json_bytes
 from harness.archive.reader import RunReader
 from harness.archive.run_info import RunInfo, new_run_id
 from harness.archive.store import MemoryStore, RunStore
-from harness.core.cost import Cost
 from harness.core.errors import UsageError, call, option, quoted
 from harness.core.progress import StopSign
-from harness.core.records import GATEWAY, Bill, Query, to_json
+from harness.core.records import GATEWAY, Query, to_json
 from harness.core.settings import Api, Settings, as_written
 from harness.core.unicode import without_credentials
 from harness.endpoints.address import Endpoint, agent_servers
@@ -113,14 +113,11 @@ async def open_gateway(
     else:
         opening = RunStore(folder, run_env.clock(), versions=package_versions(), redact=redact)
     with opening as store, attested(store, run_env, upstream.loaded) if folder is None else nullcontext():
-        prices, sessions, next_index = price_list(settings), Sessions(), dict[str, int]()
+        sessions, next_index = Sessions(), dict[str, int]()
         if folder:
             sessions.closed, next_index = _kept_before(store.reader)
         run_env.progress.opened(store.folder)
-
-        def pricing(bill: Bill, names: Sequence[str | None]) -> Cost:
-            return prices.cost(bill, names, endpoint.base_url)
-
+        pricing = partial(price_list(settings).cost, base_url=endpoint.base_url)
         keeper = RolloutKeeper(store, pricing, run_env.clock, run_env.progress.note, next_index)
         client = openai_client(endpoint, timeout_s=settings.request_timeout)
         tokens = TokenRequests(settings.tokens, run_env.progress.note)
