@@ -39,16 +39,9 @@ class LoopsEvent:
     def set(self) -> None:
         """Wake all who wait, and let nobody wait from now on."""
         self._set = True
-        try:
-            here = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
         for woken, loop in list(self._waiting.items()):
-            if loop is here:
-                woken.set()
-            else:
-                with suppress(RuntimeError):  # the loop has ended, and who waited with it
-                    loop.call_soon_threadsafe(woken.set)
+            with suppress(RuntimeError):  # the loop has ended, and who waited with it
+                loop.call_soon_threadsafe(woken.set)
 
 
 class LoopsQueue:
