@@ -10,6 +10,7 @@ from tests.consumers.test_datasets import loaded
 from tests.consumers.tiny_model import tiny_model, tiny_tokenizer
 
 trl: Any = pytest.importorskip("trl")
+pytest.importorskip("torch")  # here, as its import starts a process where parts of CUDA are installed
 
 THOUGHT = "<think>\n\n</think>\n\n"
 
