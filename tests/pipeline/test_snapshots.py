@@ -72,7 +72,7 @@ def restored(file: Path) -> list[str]:
 
 @pytest.mark.parametrize("keepers", [AS_JSON, AS_BYTES])
 @pytest.mark.parametrize("at", [1, 2, 3])
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_a_branch_finds_the_state_outside_as_the_rollout_did_at_its_call(
     endpoint: FakeEndpoint, tmp_path: Path, keepers: str, at: int
 ):

@@ -53,7 +53,9 @@ class Watcher(harness.Silent):
 async def test_rollouts_have_one_total_and_the_bounds_of_judge_calls_close_in(tmp_path: Path, topology: Any):
     watcher = Watcher()
     queries = ["What is Lisp?", "What is Fortran?"]
-    await harness.run("search", queries, n=4, topology=topology, offline=True, runs_dir=tmp_path, progress=watcher)
+    await harness.run(
+        "search", queries, n=4, topology=topology, offline=True, runs_dir=tmp_path, progress=watcher, report=False
+    )
     assert watcher.totals["rollouts"] == [(8, 8)]
     assert watcher.finished["rollouts"] == 8
     assert watcher.closed_in()
@@ -68,7 +70,7 @@ async def test_a_stream_of_queries_shows_no_total_until_it_ends(tmp_path: Path):
             assert {high for _, high in watcher.totals["judging"]} == {None}
             yield f"Question {n}?"
 
-    await harness.run("search", stream(), n=2, offline=True, runs_dir=tmp_path, progress=watcher)
+    await harness.run("search", stream(), n=2, offline=True, runs_dir=tmp_path, progress=watcher, report=False)
     assert watcher.totals["rollouts"] == [(0, None), (6, 6)]
     assert watcher.finished["rollouts"] == 6
     assert watcher.closed_in()
@@ -87,7 +89,7 @@ async def test_rollouts_that_fail_and_judges_that_break_keep_the_totals(
     watcher = Watcher()
     scripts = refusing(searching_agent(), 7), refusing(fair_judge(), 5)
     with FakeEndpoint(agent=scripts[0], judge=scripts[1]).serving() as endpoint:
-        where: Any = {"model": "m", "base_url": endpoint.base_url, "runs_dir": tmp_path, "retries": 0}
+        where: Any = {"model": "m", "base_url": endpoint.base_url, "runs_dir": tmp_path, "retries": 0, "report": False}
         await harness.run("search", ["One?", "Two?"], n=4, progress=watcher, **where)
     assert watcher.totals["rollouts"] == [(8, 8)]
     assert watcher.finished["rollouts"] == 8
@@ -97,7 +99,7 @@ async def test_rollouts_that_fail_and_judges_that_break_keep_the_totals(
 
 
 async def test_resume_counts_what_is_missing_and_rescore_what_it_buys(tmp_path: Path):
-    run = await harness.run("search", ["One?", "Two?"], n=3, offline=True, runs_dir=tmp_path)
+    run = await harness.run("search", ["One?", "Two?"], n=3, offline=True, runs_dir=tmp_path, report=False)
     bought = sum(ranking.judged for ranking in run.ranking().groups)
     (path,) = (run.path / "rollouts").glob("*.jsonl")
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]))

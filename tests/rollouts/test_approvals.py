@@ -327,6 +327,7 @@ class Post(MCPServer):
 POLICIES = ["always", {"post": "always", "look": "never"}, {"always": {"tool_names": ["post"]}}]
 
 
+@pytest.mark.few(6)
 @BOTH_APIS
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def search(query: str) -> str:
 
 
 def run(folder: Path, *urls: str, queries: Iterable[str] = ("Why?",), **settings: Any) -> harness.Run:
-    values: Any = {"n": 1, "model": "m", "topology": "none", "retries": 1, **settings}
+    values: Any = {"n": 1, "model": "m", "topology": "none", "retries": 1, "report": False, **settings}
     agent = Agent(name="a", instructions="Answer.", tools=[search])
     return harness.run_sync(agent, list(queries), base_url=list(urls), runs_dir=folder, **values)
 

@@ -71,7 +71,7 @@ class NotingAgent:
 
 def cut_off(agent: Any, folder: Path, endpoint: FakeEndpoint, **settings: Any) -> Path:
     """Run a rollout that its endpoint cuts off; return the run's folder."""
-    values: Any = {"n": 1, "model": "m", "topology": "none", "retries": 0, **settings}
+    values: Any = {"n": 1, "model": "m", "topology": "none", "retries": 0, "report": False, **settings}
     with pytest.raises(HarnessError):
         harness.run_sync(agent, ["Go on?"], base_url=endpoint.base_url, runs_dir=folder, **values)
     (run,) = (path for path in folder.iterdir() if path.is_dir())
@@ -256,7 +256,7 @@ def test_a_rollout_that_had_no_reply_has_nothing_to_begin_anew(endpoint: FakeEnd
 
 
 def on_two(agent: Any, first: FakeEndpoint, second: FakeEndpoint, folder: Path, **settings: Any) -> harness.Run:
-    values: Any = {"n": 1, "model": "m", "topology": "none", "retries": 0, **settings}
+    values: Any = {"n": 1, "model": "m", "topology": "none", "retries": 0, "report": False, **settings}
     return harness.run_sync(agent, ["Go on?"], base_url=[first.base_url, second.base_url], runs_dir=folder, **values)
 
 

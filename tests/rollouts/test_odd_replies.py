@@ -183,6 +183,7 @@ def test_a_reply_of_the_other_api_is_the_servers_failure(tmp_path: Path) -> None
 
 
 @APIS
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [7, [1], {"a": 1}])
 def test_what_is_no_name_of_a_reply_or_of_its_model_is_left_out(api: Api, name: Any, tmp_path: Path) -> None:
     with FakeEndpoint(lambda _: answering(api, "Seen.", id=name, model=name)).serving() as server:

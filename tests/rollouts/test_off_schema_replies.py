@@ -208,7 +208,15 @@ def taken(replies: Mapping[str, dict[str, Any]], api: Api, folder: Path) -> harn
         return Raw(replies[seen.user]) if len(seen.items) == 1 else Say("Done.")
 
     with FakeEndpoint(script).serving() as server:
-        settings: Any = {"n": 1, "model": "m", "topology": "none", "retries": 0, "api": api, "concurrency": 8}
+        settings: Any = {
+            "n": 1,
+            "model": "m",
+            "topology": "none",
+            "retries": 0,
+            "api": api,
+            "concurrency": 8,
+            "report": False,
+        }
         return harness.run_sync(AGENT, list(replies), base_url=server.base_url, runs_dir=folder, **settings)
 
 

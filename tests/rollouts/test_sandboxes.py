@@ -113,7 +113,7 @@ def nothing_left() -> bool:
     return not [*_folder().iterdir()] and not [*processes_in(str(_folder()))]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_four_at_once_see_no_file_of_another_and_leave_nothing(kind: str, api: str, tmp_path: Path):
@@ -157,7 +157,7 @@ async def test_a_rollout_that_is_out_of_time_leaves_nothing(tmp_path: Path):
     assert nothing_left()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_replay_is_identical_though_each_workspace_has_a_folder_of_its_own(kind: str, tmp_path: Path):
     app = written(tmp_path, kind)

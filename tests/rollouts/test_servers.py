@@ -40,7 +40,7 @@ def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(folder: Path, *urls: str, **settings: Any) -> harness.Run:
-    values: Any = {"n": 4, "model": "m", "topology": "none", "retries": 1, **settings}
+    values: Any = {"n": 4, "model": "m", "topology": "none", "retries": 1, "report": False, **settings}
     return harness.run_sync("search", QUERIES, base_url=list(urls), runs_dir=folder, **values)
 
 

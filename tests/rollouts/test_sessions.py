@@ -96,7 +96,8 @@ def asking(seen: Seen) -> Say:
     return Say(calls=(("ask", {}),))
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("api", ["responses", "chat"])
 async def test_a_session_with_a_history_is_captured_turn_by_turn_and_replayed(api: str, tmp_path: Path):
     file = tmp_path / "app.py"
     file.write_text(APP)

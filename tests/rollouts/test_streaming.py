@@ -199,6 +199,7 @@ async def test_a_consumer_that_leaves_before_the_end_leaves_an_error_and_one_at_
     assert (call.response is not None, call.error is None) == (replied, replied)
 
 
+@pytest.mark.few(1)
 @BOTH_APIS
 async def test_its_replay_is_identical(api: str, tmp_path: Path):
     (tmp_path / "own.py").write_text(OWN)
