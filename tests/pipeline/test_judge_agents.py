@@ -270,7 +270,7 @@ async def test_groups_are_ranked_and_runs_compared_by_an_agent_that_is_an_object
     assert (ranking.status, ranking.judged > 0) == ("complete", True)
     runs_dir = tmp_path / "runs"
     run = await harness.run("search", ["Why is the sky blue?"], n=2, offline=True, topology="none", runs_dir=runs_dir)
-    new: Any = {"queries": ["Why is the sky blue?"], "offline": True, "runs_dir": runs_dir, "pairs": 1}
+    new: Any = {"queries": ["Why is the sky blue?"], "offline": True, "runs_dir": runs_dir, "pairs": 1, "n": 2}
     rolled_out = await harness.compare(run, "search", judge_agent=agent, **new)
     assert (rolled_out.status, rolled_out.judge.startswith("checker-")) == ("complete", True)
     calls = model.calls

@@ -125,7 +125,7 @@ async def test_it_is_judged_resumed_and_compared_as_an_agent_is(app: str, tmp_pa
         run = await harness.run(app, QUERY, n=2, **at)
         assert run.ranking().finished
         assert (await harness.resume(run)).path == run.path
-        comparison = await harness.compare(app, app, queries=[QUERY], **at)
+        comparison = await harness.compare(app, app, queries=[QUERY], n=2, **at)
         assert comparison.results
         best = await harness.best_of(load_agent(app, Path.cwd()).source, QUERY, 2, **at)
     assert best.answer == ANSWER

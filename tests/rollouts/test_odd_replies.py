@@ -169,10 +169,12 @@ def test_logprobs_of_a_strange_kind_that_the_harness_asked_for_do_no_harm(tmp_pa
     assert by_query(made)["Why?"].trajectory.answer == "Seen."
 
 
-@pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled", "incomplete"])
-def test_a_response_that_is_not_done_is_the_servers_failure_and_no_empty_answer(status: str, tmp_path: Path) -> None:
-    reactions = {status: Raw({"model": "m", "status": status, "output": []})}
-    assert failures(tmp_path, reactions, api="responses") == {status: ("api", "NoReply")}
+def test_a_response_that_is_not_done_is_the_servers_failure_and_no_empty_answer(tmp_path: Path) -> None:
+    reactions = {
+        status: Raw({"model": "m", "status": status, "output": []})
+        for status in ("queued", "in_progress", "cancelled", "incomplete")
+    }
+    assert failures(tmp_path, reactions, api="responses") == dict.fromkeys(reactions, ("api", "NoReply"))
 
 
 def test_a_reply_of_the_other_api_is_the_servers_failure(tmp_path: Path) -> None:
