@@ -190,6 +190,7 @@ def test_what_a_batch_did_not_bring_is_asked_for_once_more(there: BatchEndpoint,
     assert statuses(done) == {"complete"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fate", [half, failed])
 def test_what_a_batch_that_was_cut_off_never_asked_is_asked_again(there: BatchEndpoint, shop: Shop, fate: Any):
     usual, there.fate, run = there.fate, fate, shop.run()
@@ -201,6 +202,7 @@ def test_what_a_batch_that_was_cut_off_never_asked_is_asked_again(there: BatchEn
     assert (len(there.batches), statuses(done)) == (4, {"complete"})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fate", [without_one, one_error])
 def test_what_never_comes_stays_open_until_it_is_asked_for_without_a_batch(there: BatchEndpoint, shop: Shop, fate: Any):
     there.fate = fate

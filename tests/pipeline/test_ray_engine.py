@@ -264,7 +264,7 @@ def test_a_driver_that_is_asked_to_end_says_what_is_kept(agent: Path, tmp_path: 
     assert "harness resume" in done.err
 
 
-@on_ray
+@pytest.mark.nightly
 def test_an_address_where_nothing_answers_and_that_of_a_ray_client_are_usage_errors_at_once(
     agent: Path, server: FakeEndpoint, tmp_path: Path, nursery: Nursery
 ):
