@@ -96,6 +96,7 @@ def test_what_the_anchor_sampled_is_not_trained_as_a_sample(endpoint: FakeEndpoi
     assert ("rollout", "its first calls are the anchor's, sampled at temperature 0", 1) in exported.losses.rows()
 
 
+@pytest.mark.nightly
 def test_at_equal_calls_forking_all_gives_many_more_judged_trajectories(endpoint: FakeEndpoint, tmp_path: Path):
     said = list[int]()
 

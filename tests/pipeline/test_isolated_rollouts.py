@@ -172,6 +172,7 @@ def test_no_rollout_sees_the_files_the_module_or_the_sessions_of_another_and_who
     assert f"both write {folder / 'shared.txt'}: each has a working folder of its own" in note
 
 
+@pytest.mark.nightly
 def test_a_process_that_may_be_reused_keeps_the_module_but_no_file_until_a_rollout_fails_in_it(agent: Path):
     def script(seen: Seen) -> Say:
         call = ("end", {"how": "os._exit(7)"}) if seen.user == "Exit." else ("trace", {})

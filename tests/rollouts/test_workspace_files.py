@@ -148,6 +148,7 @@ async def test_a_workspace_above_the_limit_fails_its_rollout_alone(tmp_path: Pat
     assert first.trajectory.answer
 
 
+@pytest.mark.nightly
 @pytest.mark.process
 def test_a_judge_reads_them_where_the_rubric_says_so_and_people_always(harness: Harness, tmp_path: Path):
     app(tmp_path)
