@@ -30,12 +30,7 @@ _MOST_BYTES = 1 << 20
 
 def load_named_rubric(settings: Settings) -> AnyRubric:
     """Return what the judge goes by, as the settings of today's command name it. Raises UsageError."""
-    return METHODS[settings.judge].load_rubric(named_rubric(settings))
-
-
-def named_rubric(settings: Settings) -> str:
-    """Return the word for the rubric: the default's name where none is set."""
-    return settings.rubric or DEFAULT_RUBRIC
+    return METHODS[settings.judge].load_rubric(settings.rubric or DEFAULT_RUBRIC)
 
 
 def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, AnyRubric]:
@@ -48,7 +43,7 @@ def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, A
         except UsageError as exc:
             reason = str(exc).removeprefix(option("rubric")).strip()
             raise UsageError(f"RUBRIC in {loaded.file or loaded.name}: {reason}") from None
-    settings = replace(settings, rubric=named_rubric(settings))
+    settings = replace(settings, rubric=settings.rubric or DEFAULT_RUBRIC)
     return settings, load_named_rubric(settings)
 
 
@@ -60,7 +55,7 @@ def whole_text(text: str | None, redact: Redactor) -> str | None:
 
 def rescoring_rubric(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
     """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
-    method, word = METHODS[settings.judge], named_rubric(settings)
+    method, word = METHODS[settings.judge], settings.rubric or DEFAULT_RUBRIC
     is_packaged, of_run = method.is_packaged(word), f"run {info.id[:_QUOTED]}"
     is_other = settings.judge != info.settings.get("judge", settings.judge) and is_packaged
     if changes.get("rubric") is None and not is_other and info.rubric_text is not None:
@@ -81,12 +76,13 @@ def rubric_as_begun(
     text = next((r.rubric_text for r in (like, info) if r and r.rubric == label and r.rubric_text is not None), None)
     if word is None and text is not None:
         return method.parse_rubric(text, label or "", f"the rubric in run {info.id[:_QUOTED]}")
-    if word is None and not method.is_packaged(named_rubric(settings)):
+    named = settings.rubric or DEFAULT_RUBRIC
+    if word is None and not method.is_packaged(named):
         raise UsageError(
             f"run {info.id[:_QUOTED]} does not hold the text of its rubric ({str(label)[:_QUOTED]}), and a file that a "
             f"run names is not read: name the file with {call('resume', 'RUN', rubric='FILE')}"
         )
-    rubric = method.load_rubric(word if word is not None else named_rubric(settings))
+    rubric = method.load_rubric(named if word is None else word)
     if label not in (None, rubric.label):
         raise UsageError(
             f"the rubric is no longer {label[:_QUOTED]}, but {rubric.label}: restore it, or judge anew with "

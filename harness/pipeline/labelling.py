@@ -1,4 +1,4 @@
-"""What comes into the archive from files: imported runs, and people's labels."""
+"""People's labels of a run's answers, and the pairs that a person is asked of."""
 
 import json
 import random

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import agents
 import anyio
@@ -25,6 +25,9 @@ from harness.rollouts.approval_gate import Approver, ToolHooks, gated
 from harness.rollouts.capture import WireReply
 from harness.rollouts.model_request import input_items
 from harness.rollouts.states import at_usual_place
+
+if TYPE_CHECKING:
+    from harness.rollouts.snapshots import StateOutside
 
 
 @dataclass
@@ -91,7 +94,7 @@ class Recorder:
     """Returns the call of an attempt before that a request is, if any, with stubs in the place of tools."""
     before_call: Callable[[RecordedCall], None] = lambda _: None
     """Called before a model is asked. What it raises ends the rollout."""
-    state_outside: "OutsideState | None" = None
+    state_outside: "StateOutside | None" = None
     """Keeps the state outside, and puts it back."""
     state_changed: RecordedCall | None = None
     """The call that asked for the first tool that changed what no request shows, if any did."""
@@ -172,16 +175,6 @@ class Recorder:
         open_s = [now_s - call.began_s for call in self.calls if call.response is None and call.error is None]
         since_failed_s = now_s - self._failed_s if self._failed_s is not None else 0.0
         return self._lost_s + max([since_failed_s, *open_s])
-
-
-class OutsideState(Protocol):
-    """What keeps the state outside: see harness.rollouts.snapshots."""
-
-    newest: str | None
-
-    async def before_call(self, *, is_live: bool) -> None:
-        """Put back what is due; keep what there is before a call that is bought. Raises CannotBranch."""
-        ...
 
 
 class BeginsAnew(Exception):

@@ -35,14 +35,12 @@ class WitnessedCall:
     @property
     def started_at(self) -> str | None:
         """When the call began, as spans have it."""
-        timed = self._timed
-        return timed.started_at if timed else None
+        return self._timed.started_at
 
     @property
     def ended_at(self) -> str | None:
         """When the call ended."""
-        timed = self._timed
-        return timed.ended_at if timed else None
+        return self._timed.ended_at
 
     @property
     def duration_s(self) -> float | None:
@@ -50,7 +48,7 @@ class WitnessedCall:
         return _seconds(self)
 
     @property
-    def _timed(self) -> "Span[Any] | RecordedCall | None":
+    def _timed(self) -> Any:
         return self.recorded if self.recorded and self.recorded.is_kept else self.span or self.recorded
 
     @property
