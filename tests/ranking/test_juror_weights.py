@@ -240,6 +240,7 @@ def with_echo(calls: Comparisons) -> Comparisons:
 RULES = {"now": WEAK, "4": replace(WEAK, fit_version=4), "until 3": replace(WEAK, fit_version=3)}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("prior", RULES.values(), ids=RULES)
 @pytest.mark.parametrize(("noise", "taste"), [(0.3, 0.0), (0.3, 0.3), (1.0, 0.0)])
 def test_how_far_jurors_see_the_same_is_learnt_within_a_tenth_by_a_pool(noise: float, taste: float, prior: Prior):

@@ -23,6 +23,7 @@ def table_of(n: int, seed: int) -> dict[tuple[int, int], tuple[float, float]]:
     return {(i, j): (rng.randint(30, 90) / 10, rng.randint(30, 90) / 10) for i in range(n) for j in range(n) if i != j}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("case", CASES)
 def test_a_table_is_ranked_as_the_reference_ranks_it(case: Any) -> None:
     table: dict[Any, Any] = {tuple(map(int, pair.split(","))): scores for pair, scores in case["scores"].items()}

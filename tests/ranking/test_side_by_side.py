@@ -100,6 +100,7 @@ def test_a_judge_that_is_not_shown_to_be_right_in_more_than_half_is_not_the_best
     assert (choice.first, choice.best, choice.cheapest) == (0, None, None)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("queries", [20, 50])
 def test_a_cheaper_judge_that_is_6_points_worse_is_seldom_named(queries: int):
     rng, named = np.random.default_rng(0), 0

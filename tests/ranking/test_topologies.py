@@ -202,6 +202,7 @@ def _drawn(rng: random.Random) -> Table:
     return lambda a, b: (Fraction(rng.randint(0, 100), 10), Fraction(rng.randint(0, 100), 10))
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("n", [63, 64, 65, 127, 128, 129, 200, 255, 256])
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"round_robin"}))
 def test_large_groups_end_as_small_ones_do(name: TopologyName, n: int) -> None:

@@ -23,7 +23,7 @@ def test_a_planted_exploit_raises_the_alarm_within_ten_steps(seeds: range):
     assert max(alarmed_at(list(exploited(random.Random(seed)))) or 99 for seed in seeds) <= 10
 
 
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(200), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(200), marks=pytest.mark.nightly)])
 def test_clean_trainings_raise_it_in_five_per_cent_at_most(seeds: range):
     alarms = [alarmed_at(list(clean(random.Random(seed), seed))) is not None for seed in seeds]
     assert sum(alarms) <= len(seeds) / 20
