@@ -64,7 +64,7 @@ def test_queries_are_matched_by_what_they_ask(desk: Desk, runs: tuple[str, str])
     (desk.work / "other.jsonl").write_text(
         "\n".join(json.dumps({"id": f"x{n}", "query": q}) for n, q in enumerate([*QUERIES[2:], "Only here?"]))
     )
-    a, b = runs[0], desk.run("strong", queries="other.jsonl")
+    a, b = runs[0], desk.run("strong", "-n", "2", queries="other.jsonl")
     done = desk("compare", a, b, "--json")
     assert figures(done)["queries"] == 2
     sides = json.loads(done.out_text)["sides"]
@@ -76,7 +76,7 @@ def test_queries_are_matched_by_what_they_ask(desk: Desk, runs: tuple[str, str])
 
 def test_no_query_in_common_is_bad_input_and_three_of_each_side_are_named(desk: Desk, runs: tuple[str, str]) -> None:
     (desk.work / "other.txt").write_text("Other one?\nOther two?\nOther three?\nOther four?")
-    done = desk("compare", runs[0], desk.run("strong", queries="other.txt"))
+    done = desk("compare", runs[0], desk.run("strong", "-n", "2", queries="other.txt"))
     assert done.code == 2
     assert all(f"'Other {number}?'" in done.err_text for number in ("one", "two", "three"))
     assert "Other four" not in done.err_text
@@ -88,7 +88,7 @@ TWO_MODELS = ("--model", "weak", "--model", "strong")
 
 def test_what_cannot_be_compared_is_refused_before_anything_is_asked(desk: Desk, runs: tuple[str, str]) -> None:
     asked = len(desk.endpoint.requests)
-    offline = desk.run("weak", "--offline")
+    offline = desk.run("weak", "--offline", "-n", "2")
     for argv, message in (
         ((runs[0], runs[0]), "cannot be compared with itself"),
         ((runs[0],), "2 to 26 sides, not 1"),
@@ -119,7 +119,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(desk: Desk,
 def test_where_the_instructions_differ_the_judge_is_shown_neither_or_a_task_of_the_users(desk: Desk) -> None:
     for name in "ab":
         (desk.work / f"{name}.txt").write_text(f"Please say {name}.")
-    a, b = (desk.run("weak", "--instructions", f"{name}.txt") for name in "ab")
+    a, b = (desk.run("weak", "--instructions", f"{name}.txt", "-n", "2") for name in "ab")
     done = desk("compare", a, b, "--json")
     assert "the judge was shown the query alone" in "\n".join(json.loads(done.out_text)["notes"])
     assert not any("Please say" in seen.user or "Tools:" in seen.user for seen in desk.endpoint.of_judge)
@@ -135,7 +135,7 @@ def test_where_the_instructions_differ_the_judge_is_shown_neither_or_a_task_of_t
 def test_other_rubrics_and_judges_of_the_runs_are_said_and_the_oldest_runs_hold(
     desk: Desk, runs: tuple[str, str]
 ) -> None:
-    a, b = runs[0], desk.run("strong", "--rubric", "research", judge="other")
+    a, b = runs[0], desk.run("strong", "--rubric", "research", "-n", "2", judge="other")
     done = desk("compare", b, a, "--json")
     comparison = json.loads(done.out_text)
     notes = "\n".join(comparison["notes"])
@@ -249,7 +249,7 @@ def test_a_first_call_that_is_refused_leaves_nothing_behind(desk: Desk) -> None:
 
 
 def test_three_sides_are_compared_two_by_two(desk: Desk, runs: tuple[str, str]) -> None:
-    done = desk("compare", *runs, desk.run("middling"), "--json")
+    done = desk("compare", *runs, desk.run("middling"), "--pairs", "1", "--json")
     comparison = json.loads(done.out_text)
     rates = {"".join(result["sides"]): result["win_rate"] for result in comparison["results"]}
     assert rates == {"AB": 1.0, "AC": 1.0, "BC": 0.0}

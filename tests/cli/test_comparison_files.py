@@ -68,10 +68,10 @@ def test_a_comparison_in_another_folder_of_runs_is_gone_on_with_by_its_path(desk
 def test_a_grid_has_a_side_for_each_prompt_on_each_model_and_tells_which_are_beaten(desk: Desk) -> None:
     for name in ("plain", "kind"):
         (desk.work / f"{name}.txt").write_text(f"Be {name}.")
+    (desk.work / "two.txt").write_text("\n".join(QUERIES[:2]))
     prompts = ("--instructions", "plain.txt", "--instructions", "kind.txt")
-    done = desk(
-        "compare", "poet.py", *prompts, "--model", "weak", "--model", "strong", "--grid", "--queries", "q.txt", "--json"
-    )
+    small = ("--queries", "two.txt", "-n", "2", "--pairs", "1", "--json")
+    done = desk("compare", "poet.py", *prompts, "--model", "weak", "--model", "strong", "--grid", *small)
     comparison = json.loads(done.out_text)
     sides = [(side["instructions_file"], *side["models"]) for side in comparison["sides"]]
     assert sides == [(f"{prompt}.txt", model) for prompt in ("plain", "kind") for model in ("weak", "strong")], (

@@ -85,25 +85,26 @@ WAYS = [
     "--format art --split train=0.5,test=0.5",
     "--format dpo --pairs all",
     "--format openai-preference --pairs best-all --split train=0.5,test=0.5",
-    "--format sft",
     "--format sft --style trl-turns",
-    "--format sft --style openai",
+    "--format sft",
     "--format atif --split train=0.5,test=0.5",
+    "--format sft --style openai",
 ]
 
 
-def test_export_import_export_gives_the_same_bytes_for_no_verdict(command: Command):
+@pytest.mark.few(4)
+@pytest.mark.parametrize("way", WAYS)
+def test_export_import_export_gives_the_same_bytes_for_no_verdict(command: Command, way: str):
     runs = [path.name for path in Path("runs").iterdir()]
-    for number, way in enumerate(WAYS):
-        command(f"export {' '.join(runs)} {way} -o first{number}")
-        made = imported(command, f"first{number}")
-        assert made["not_kept"] == {}
-        command(f"export {made['path']} {way} -o second{number}")
-        assert data_of(f"second{number}") == data_of(f"first{number}"), way
-        assert "whole" in command(f"validate {made['path']}")
-        with RunReader(Path(made["path"])) as reader:
-            assert not list(reader.verdicts())
-            assert "atif" in way or reader.ranking().finished
+    command(f"export {' '.join(runs)} {way} -o first")
+    made = imported(command, "first")
+    assert made["not_kept"] == {}
+    command(f"export {made['path']} {way} -o second")
+    assert data_of("second") == data_of("first")
+    assert "whole" in command(f"validate {made['path']}")
+    with RunReader(Path(made["path"])) as reader:
+        assert not list(reader.verdicts())
+        assert "atif" in way or reader.ranking().finished
 
 
 def test_parallel_calls_nested_agents_reasoning_and_structured_output_survive(command: Command):

@@ -82,7 +82,7 @@ def test_options_that_do_not_go_together_are_refused(argv: tuple[str, ...], says
     assert says in outcome.err_text
 
 
-def test_turns_of_nested_agents_and_after_handoffs_have_theirs_too(command: Command) -> None:
+def test_turns_and_steps_of_nested_agents_and_after_handoffs_have_theirs_too(command: Command) -> None:
     command("run Why? --agent agent.py:agent -n 4 --model m --judge-model j --concurrency 1 -q")
     command("export --format groups --step-advantages -o out --json")
     (group,) = [json.loads(line) for line in Path("out/train.jsonl").read_text("utf-8").splitlines()]
@@ -95,10 +95,6 @@ def test_turns_of_nested_agents_and_after_handoffs_have_theirs_too(command: Comm
         total = sum(sum(s["step_advantages"]) for s in rollout["sequences"])
         assert total * sum(step["credit"] for step in steps) >= 0
         assert {step["agent"] for step in steps} == {"first", "inner", "other"}
-
-
-def test_the_steps_of_a_trajectory_have_theirs_too_nested_agents_included(command: Command) -> None:
-    command("run Why? --agent agent.py:agent -n 4 --model m --judge-model j --concurrency 1 -q")
     command("export --format groups --step-advantages --include-anchor -o groups --json")
     command("export --format atif --step-advantages -o atif --json")
     (group,) = [json.loads(line) for line in Path("groups/train.jsonl").read_text("utf-8").splitlines()]

@@ -140,11 +140,11 @@ def test_markdown_and_junit_say_what_the_gate_says(desk: Desk, runs: tuple[str, 
 @pytest.mark.process
 def test_gates_that_could_say_nothing_are_refused_before_anything_is_spent(desk: Desk, runs: tuple[str, str]):
     (desk.work / "few.txt").write_text("\n".join(MANY[:19]))
-    few = desk.run("weak", queries="few.txt")
+    few = desk.run("weak", "-n", "2", queries="few.txt")
     assert desk("rubric", "new", "other.md").code == 0
     before = set(desk.folders())
     judging = ("--judge-model", "judge", "--topology", "anchor", "--order", "single")
-    judged = desk("run", "--agent", "poet.py", "--model", "weak", "--queries", "q.txt", "-n", "3", *judging)
+    judged = desk("run", "--agent", "poet.py", "--model", "weak", "--queries", "q.txt", "-n", "2", *judging)
     assert judged.code == 0, judged.err_text
     (baseline,) = set(desk.folders()) - before
     asked, folders = len(desk.endpoint.requests), desk.folders()
@@ -161,7 +161,7 @@ def test_gates_that_could_say_nothing_are_refused_before_anything_is_spent(desk:
         refused = desk("gate", *argv, "--allow-unsure")
         assert (refused.code, reason in refused.err_text) == (2, True), refused.err_text
     assert (len(desk.endpoint.requests), desk.folders()) == (asked, folders)
-    anew = desk("gate", baseline, runs[1], "--rubric", "other.md", "--buy-anew")
+    anew = desk("gate", baseline, runs[1], "--rubric", "other.md", "--buy-anew", "--pairs", "1")
     assert anew.code == 0, anew.err_text
 
 
@@ -235,9 +235,9 @@ def test_a_baseline_whose_own_pairs_show_no_information_is_refused_before_anythi
 ):
     before = desk.folders()
     desk.endpoint.judge = first_side
-    assert desk(*ROUND_ROBIN).code == 0
+    assert desk(*ROUND_ROBIN, "-n", "3").code == 0
     (baseline,) = desk.folders() - before
     asked = len(desk.endpoint.requests)
     refused = desk("gate", baseline, runs[1])
     assert (refused.code, len(desk.endpoint.requests)) == (2, asked)
-    assert f"in the baseline {baseline}, on 60 pairs" in refused.err_text
+    assert f"in the baseline {baseline}, on 20 pairs" in refused.err_text

@@ -27,7 +27,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 @pytest.fixture(scope="module")
 def runs(desk: Desk) -> tuple[str, str]:
-    return desk.run("weak"), desk.run("strong")
+    return desk.run("weak", "-n", "2"), desk.run("strong", "-n", "2")
 
 
 def after(calls: int, then: Reaction) -> Script:
