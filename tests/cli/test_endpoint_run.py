@@ -20,13 +20,13 @@ def lines(path: Path, folder: str) -> list[dict]:
 def test_chat_completions_carries_the_temperatures_and_tools_that_the_archive_states(
     harness: Harness, endpoint: FakeEndpoint, tmp_path: Path
 ):
-    done = harness("run", "Why?", "--model", "m", "--json", env={"OPENAI_BASE_URL": endpoint.base_url})
+    done = harness("run", "Why?", "--model", "m", "-n", "4", "--json", env={"OPENAI_BASE_URL": endpoint.base_url})
     assert done.code == 0, done.err
     assert done.json["offline"] is False
     assert {r.path for r in endpoint.requests} == {"/v1/chat/completions"}
     rollouts = lines(tmp_path / done.json["path"], "rollouts")
     stated = sorted(c["temperature"] for r in rollouts for c in r["calls"])
-    assert stated == sorted(r.body["temperature"] for r in endpoint.of_agent) == [0.0] * 2 + [0.8] * 14
+    assert stated == sorted(r.body["temperature"] for r in endpoint.of_agent) == [0.0] * 2 + [0.8] * 6
     assert all(r["effective"]["uniform"] for r in rollouts)
     assert all(r.body["tools"][0]["function"]["name"] == "search" for r in endpoint.of_agent)
     for rollout in rollouts:
@@ -130,7 +130,7 @@ def test_a_reference_from_the_queries_file_is_shown_to_the_judge(
 
 def test_rescore_with_another_judge_asks_that_judge_alone(harness: Harness, endpoint: FakeEndpoint):
     env = {"OPENAI_BASE_URL": endpoint.base_url}
-    assert harness("run", "Why?", "--model", "m", "-n", "4", env=env).code == 0
+    assert harness("run", "Why?", "--model", "m", "-n", "3", env=env).code == 0
     before = len(endpoint.of_agent)
     endpoint.requests.clear()
     again = harness("rescore", "--judge-model", "other", "--json", env=env)
@@ -229,14 +229,14 @@ def test_a_rollout_that_fails_is_archived_with_its_cause_and_steps_and_the_group
         return answers(seen)
 
     with FakeEndpoint(agent=agent).serving() as endpoint:
-        done = harness("run", "Why?", "--model", "m", "-n", "6", "--json", env={"OPENAI_BASE_URL": endpoint.base_url})
+        done = harness("run", "Why?", "--model", "m", "-n", "4", "--json", env={"OPENAI_BASE_URL": endpoint.base_url})
     assert done.code == 1
     rollouts = done.json["groups"][0]["rollouts"]
     failed = [r for r in rollouts if r["status"] == "failed"]
     assert [f["failure"]["kind"] for f in failed] == ["api", "api"]
     assert "does not like" in failed[0]["failure"]["message"]
     assert all(f["steps"] >= 1 and f["rank"] is None for f in failed)
-    assert sorted(r["rank"] for r in rollouts if r["status"] == "ok") == [0, 1, 2, 3]
+    assert sorted(r["rank"] for r in rollouts if r["status"] == "ok") == [0, 1]
     assert harness("rescore", "--max-failures", "2").code == 0
 
 

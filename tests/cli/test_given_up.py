@@ -33,7 +33,7 @@ class Until:
 @pytest.fixture
 def run(endpoint: FakeEndpoint, tmp_path: Path) -> Run:
     """Run a command at the endpoint, in this process; --agent and --judge say for how long either side is sound."""
-    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"id": q, "query": f"Why {q}?"}) + "\n" for q in "abc"))
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps({"id": q, "query": f"Why {q}?"}) + "\n" for q in "ab"))
 
     def command(*argv: str, agent: int = 10**6, judge: int = 10**6) -> Outcome:
         endpoint.agent, endpoint.judge = Until(agent, by_seed), Until(judge, fair_judge())
@@ -62,7 +62,7 @@ def check(outcome: Outcome, code: int) -> None:
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("sound", "code"),
-    [({"judge": 0}, 3), ({"judge": 1}, 3), ({"judge": 2}, 1), ({"agent": 1}, 3), ({"agent": 9}, 1)],
+    [({"judge": 0}, 3), ({"judge": 1}, 3), ({"judge": 2}, 1), ({"agent": 1}, 3), ({"agent": 5}, 1)],
     ids=str,
 )
 def test_run_ends_in_3_where_no_query_could_be_ranked_else_in_1_whatever_failures_are_allowed(
@@ -73,7 +73,7 @@ def test_run_ends_in_3_where_no_query_could_be_ranked_else_in_1_whatever_failure
     assert {failure["kind"] for failure in failed if failure} <= {"api"}
     done = run("resume", "--json")
     assert done.code == 0, done.err_text
-    assert [r["status"] for g in json.loads(done.out)["groups"] for r in g["rollouts"]] == ["ok"] * 6
+    assert [r["status"] for g in json.loads(done.out)["groups"] for r in g["rollouts"]] == ["ok"] * 4
 
 
 @pytest.mark.parametrize(("agent", "code"), [(1, 3), (2, 1)])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import harness
 from harness.cli.app import app
 from harness.core.errors import HarnessError, UsageError
+from tests.cli.conftest import outside_of_tests
 from tests.fake_endpoint import FakeEndpoint, Say, Seen, block, verdict
 
 AGENT = """\
@@ -56,6 +58,17 @@ def three_judges(command: Command, folder: Path, agent: str = "") -> Path:
     return next((folder / "runs").iterdir())
 
 
+@pytest.fixture(scope="module")
+def judged(user_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that three judges have judged."""
+    folder, numbers = tmp_path_factory.mktemp("judged"), count(1)
+    with FakeEndpoint(lambda _: Say(f"Number {next(numbers)}."), merit).serving() as endpoint:
+        environ = dict(os.environ) | {"OPENAI_BASE_URL": endpoint.base_url}
+        with outside_of_tests(folder, user_folder):
+            three_judges(lambda line: app.main(line.split(), standalone_mode=False, obj=environ), folder)
+    return folder
+
+
 def write_labels(run: Path, shown: str) -> None:
     """Label two pairs of answers of each query by their numbers, and a pair that the run does not have."""
     lines = [{"query": "Why 9?", "a": "x", "b": "y", "label": "a"}]
@@ -67,8 +80,8 @@ def write_labels(run: Path, shown: str) -> None:
     (run / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_the_cheapest_of_two_right_judges_is_named_and_the_poor_one_is_not(command: Command, tmp_path: Path):
-    run = three_judges(command, tmp_path)
+def test_the_cheapest_of_two_right_judges_is_named_and_the_poor_one_is_not(command: Command, judged: Path):
+    run = next(Path(shutil.copytree(judged / "runs", "runs")).iterdir())
     before = json.loads(command("judges --json"))
     assert (before["by"], before["best"]) == (None, None)
     assert "nothing tells which judge is right" in before["sentence"]
@@ -98,9 +111,9 @@ def test_the_cheapest_of_two_right_judges_is_named_and_the_poor_one_is_not(comma
 
 
 def test_people_who_labelled_the_same_pairs_stand_beside_the_judges_and_their_differences_are_listed(
-    command: Command, tmp_path: Path
+    command: Command, judged: Path
 ):
-    run = three_judges(command, tmp_path)
+    run = next(Path(shutil.copytree(judged / "runs", "runs")).iterdir())
     write_labels(run, command("show --json"))
     file = run / "labels.jsonl"
     ours = [json.loads(line) for line in file.read_text().splitlines()]
