@@ -165,8 +165,8 @@ Harness = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as started:
+def nursery(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Nursery]:
+    with Nursery(None if worker_id == "master" else tmp_path_factory.getbasetemp().parent) as started:
         yield started
 
 

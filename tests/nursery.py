@@ -1,11 +1,12 @@
 """Starts `harness` processes that have done a run before: a test that starts many must not wait for imports.
 
-`python -m tests.nursery` reads a JSON line for each, forks, and prints the child's pid; the child does what
+`python -m tests.nursery SOCKET` reads a JSON line for each, forks, and answers the child's pid; the child does what
 `python -m harness ARGS` does, with the folder, environment and streams of that line. On {"ended": PID} the answer
-is that child's exit code, or null while the child runs.
+is that child's exit code, or null while the child runs. It serves all workers of a session, and ends with the last one.
 """
 
 import atexit
+import fcntl
 import gc
 import importlib
 import io
@@ -15,7 +16,9 @@ import pkgutil
 import resource
 import runpy
 import select
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,24 +60,33 @@ class Born:
 
 
 class Nursery:
-    """The forking process, seen from the test."""
+    """The forking process, seen from a test. Those who name one folder share it: to get it ready takes five seconds."""
+
+    def __init__(self, shared: Path | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="nursery-")
+        self._door = (shared or Path(self._folder.name)) / "nursery"
+        self._numbers = count()
 
     def __enter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory(prefix="nursery-")
-        self._numbers = count()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.nursery"],
-            cwd=ROOT,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=clean_environment(),
-        )
-        assert self._ask({"ready": True}) is True
+        self._started: subprocess.Popen[bytes] | None = None
+        with self._door.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self._door.exists():
+                command = [sys.executable, "-m", "tests.nursery", str(self._door)]
+                self._started = subprocess.Popen(
+                    command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=clean_environment()
+                )
+                assert self._started.stdout
+                assert self._started.stdout.readline()
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(self._door))
+                self._stream = connection.makefile("rw")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate()
+        self._stream.close()
+        if self._started:
+            self._started.communicate()
         self._folder.cleanup()
 
     def start(
@@ -110,11 +122,9 @@ class Nursery:
         return Done(code, born.out.read_text(), born.err.read_text())
 
     def _ask(self, order: Mapping[str, Any]) -> Any:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        self._stream.write(json.dumps(order) + "\n")
+        self._stream.flush()
+        return json.loads(self._stream.readline())
 
 
 def pause(pid: int) -> None:
@@ -146,8 +156,7 @@ def child(order: Mapping[str, Any]) -> None:
         os.dup2(os.open(name, mode, 0o600), number)
     if order["terminal"]:
         os.login_tty(os.open(order["terminal"], os.O_RDWR))
-        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115 - as stdin
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the old one has read ahead in the nursery's orders
+        sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115 - they last as long as the process
     if order["background"]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if order["room"]:
@@ -232,8 +241,8 @@ def try_commands() -> None:
     tracing.GLOBAL_TRACE_PROVIDER = tempfile.tempdir = None  # their environment was this process's
 
 
-def serve() -> None:
-    """Get ready what commands get ready for themselves, then fork one a line."""
+def serve(door: str) -> None:
+    """Get ready what commands get ready for themselves, then fork one a line, until the last who asked has gone."""
     import_everything()
     build_models()
     compile_templates()
@@ -242,20 +251,34 @@ def serve() -> None:
     gc.freeze()
     gc.get_freeze_count = lambda: 1  # each command asks whether it is none: to count a million takes as long as `show`
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for line in sys.stdin:
-        order = json.loads(line)
-        answer: Any = True
-        if "args" in order:
-            answer = os.fork()
-            if answer == 0:
-                return lived(order)
-        elif "ended" in order:
-            pid, status = os.waitpid(order["ended"], os.WNOHANG)
-            answer = os.waitstatus_to_exitcode(status) if pid else None
-        sys.stdout.write(json.dumps(answer) + "\n")
+    asked = False
+    with socket.socket(socket.AF_UNIX) as listening, selectors.DefaultSelector() as asking:
+        listening.bind(door)
+        listening.listen()
+        asking.register(listening, selectors.EVENT_READ)
+        sys.stdout.write("ready\n")
         sys.stdout.flush()
+        while not asked or len(asking.get_map()) > 1:
+            for key, _ in asking.select():
+                if not (stream := key.data):
+                    connection, asked = listening.accept()[0], True
+                    asking.register(connection, selectors.EVENT_READ, connection.makefile("rw"))
+                elif line := stream.readline():
+                    order = json.loads(line)
+                    if "ended" in order:
+                        pid, status = os.waitpid(order["ended"], os.WNOHANG)
+                        answer = os.waitstatus_to_exitcode(status) if pid else None
+                    elif not (answer := os.fork()):
+                        for one in asking.get_map().values():
+                            os.close(one.fd)
+                        return lived(order)
+                    stream.write(json.dumps(answer) + "\n")
+                    stream.flush()
+                else:
+                    asking.unregister(key.fileobj)
+    Path(door).unlink()
     return None
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])
