@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,15 +18,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Two queries, four rollouts each, judged in a round robin."""
     made = Runs(tmp_path_factory.mktemp("credit") / "room")
     (made.room.work / "q.txt").write_text("Tell me about Lisp.\nTell me about Fortran.\n")
-    argv = ("run", "--queries", "q.txt", "--offline", "-n", "4", "-q", "--topology", "round_robin", "--no-report")
-    assert made(*argv).code == 0
+    made.run("--queries", "q.txt", "-n", "4", "--topology", "round_robin")
     return made
 
 
-def test_credits_add_up_to_what_the_ranking_says_of_a_rollout_and_states_are_shared(runs: Runs) -> None:
-    credit, shown = runs.json("credit"), runs.json("show")
-    assert [group["query"] for group in credit["groups"]] == [group["id"] for group in shown["groups"]]
-    for group, ranked in zip(credit["groups"], shown["groups"], strict=True):
+@pytest.fixture(scope="module")
+def groups(runs: Runs) -> list[Any]:
+    """What `harness credit --json` says of both queries."""
+    return runs.json("credit")["groups"]
+
+
+def test_credits_add_up_to_what_the_ranking_says_of_a_rollout_and_states_are_shared(
+    runs: Runs, groups: list[Any]
+) -> None:
+    shown = runs.json("show")
+    assert [group["query"] for group in groups] == [group["id"] for group in shown["groups"]]
+    for group, ranked in zip(groups, shown["groups"], strict=True):
         assert (group["worth"], group["reason"]) == ("margin", None)
         for rollout, place in zip(group["rollouts"], ranked["rollouts"], strict=True):
             steps = rollout["steps"]
@@ -40,8 +48,8 @@ def test_credits_add_up_to_what_the_ranking_says_of_a_rollout_and_states_are_sha
         assert len({rollout["steps"][0]["state"] for rollout in group["rollouts"]}) == 1
 
 
-def test_a_rollout_alone_a_pair_and_a_frame_say_the_same_of_a_step(runs: Runs) -> None:
-    group = runs.json("credit")["groups"][0]
+def test_a_rollout_alone_a_pair_and_a_frame_say_the_same_of_a_step(runs: Runs, groups: list[Any]) -> None:
+    group = groups[0]
     query, run = group["query"], harness.open(max(runs.room.runs.iterdir()))
     assert runs.json("show", "--rollout", "2", "--credit", "--query", query) == group["rollouts"][2]
     assert "at its end" in runs("show", "-r", "2", "--credit", "--query", query).out_text
@@ -55,10 +63,9 @@ def test_a_rollout_alone_a_pair_and_a_frame_say_the_same_of_a_step(runs: Runs) -
     assert "step_credits" not in run.to_frame()[0]
 
 
-def test_the_page_has_a_bar_for_each_step_of_each_rollout(runs: Runs) -> None:
+def test_the_page_has_a_bar_for_each_step_of_each_rollout(runs: Runs, groups: list[Any]) -> None:
     run = harness.open(max(runs.room.runs.iterdir()))
     page = run.write_page(path=runs.room.work / "page.html").read_text()
-    groups = runs.json("credit")["groups"]
     steps = [*(group["tree"] for group in groups), *(r["steps"] for group in groups for r in group["rollouts"])]
     lists = page.split('<ol class="credit">')[1:]
     bars = [part[: part.index("</ol>")].count('class="bar"') for part in lists]
@@ -85,8 +92,8 @@ def test_what_the_json_holds_is_what_the_docs_name(runs: Runs) -> None:
         assert f"`{name}`" in names, name
 
 
-def test_the_text_of_one_query_has_all_steps_and_that_of_several_what_stands_out(runs: Runs) -> None:
-    query = runs.json("credit")["groups"][1]["query"]
+def test_the_text_of_one_query_has_all_steps_and_that_of_several_what_stands_out(runs: Runs, groups: list[Any]) -> None:
+    query = groups[1]["query"]
     one, both = runs("credit", "--query", query).out_text, runs("credit").out_text
     assert one.startswith("SELF-TEST")
     assert one.count("95 %") == 4
@@ -110,19 +117,19 @@ def test_where_there_is_no_credit_it_says_why(archive: str, code: int, says: str
 
 def test_a_run_that_is_not_judged_has_no_credit(tmp_path: Path) -> None:
     made = Runs(tmp_path / "room")
-    assert made("run", "--offline", "-n", "2", "-q", "--topology", "none", "--no-report").code == 0
+    made.run("-n", "2", "--topology", "none")
     assert made.json("credit")["groups"][0]["reason"] == "it is not judged"
     assert made("credit", "--query", "no").code == 2
 
 
 def test_of_a_single_rollout_there_was_nothing_to_judge(tmp_path: Path) -> None:
     made = Runs(tmp_path / "room")
-    assert made("run", "--offline", "-n", "1", "-q", "--no-report").code == 0
+    made.run("-n", "1")
     assert "fewer than two ended well, so there was nothing to judge" in made.json("credit")["groups"][0]["reason"]
 
 
-def test_the_tree_has_each_step_once_with_all_that_took_it(runs: Runs) -> None:
-    for group in runs.json("credit")["groups"]:
+def test_the_tree_has_each_step_once_with_all_that_took_it(groups: list[Any]) -> None:
+    for group in groups:
         taken = [(index, way["state"], way["next"]) for way in group["tree"] for index in way["rollouts"]]
         states = {r["index"]: [step["state"] for step in r["steps"]] for r in group["rollouts"]}
         steps = [(index, *way) for index, path in states.items() for way in zip(path, [*path[1:], None], strict=True)]
@@ -133,8 +140,8 @@ def test_the_tree_has_each_step_once_with_all_that_took_it(runs: Runs) -> None:
             assert {credits_of[index, way["state"]] for index in way["rollouts"]} == {way["credit"]}
 
 
-def test_graphviz_gets_a_box_a_state_and_an_arrow_a_step(runs: Runs) -> None:
-    groups, text = runs.json("credit")["groups"], runs("credit", "--graphviz").out_text
+def test_graphviz_gets_a_box_a_state_and_an_arrow_a_step(runs: Runs, groups: list[Any]) -> None:
+    text = runs("credit", "--graphviz").out_text
     lines = text.splitlines()
     assert (lines[0], lines[-1]) == ("digraph credit {", "}")
     assert text.count(" -> ") == sum(len(group["tree"]) for group in groups)
@@ -142,8 +149,8 @@ def test_graphviz_gets_a_box_a_state_and_an_arrow_a_step(runs: Runs) -> None:
     assert r'label="search {\"query\":' in text
 
 
-def test_why_and_the_page_draw_the_tree_of_those_it_is_about(runs: Runs) -> None:
-    query = runs.json("credit")["groups"][0]["query"]
+def test_why_and_the_page_draw_the_tree_of_those_it_is_about(runs: Runs, groups: list[Any]) -> None:
+    query = groups[0]["query"]
     pair = runs("why", "last", "2", "0", "--query", query).out_text
     assert "What each model call changed:" in pair
     assert pair.count("its answer, ends at") == 2

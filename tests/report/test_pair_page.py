@@ -108,7 +108,9 @@ def test_a_hostile_pair_runs_nothing_and_hides_nothing(evil: BuiltArchive) -> No
 
 def test_two_that_never_met_are_told_apart_by_whom_both_met(tmp_path: Path) -> None:
     room = Room.make(tmp_path / "room")
-    assert attempt(("run", "Lisp?", "--offline", "-n", "4", "-q", "--topology", "anchor"), room.work, room.environ())
+    assert attempt(
+        ("run", "Lisp?", "--offline", "-n4", "-q", "--no-report", "--topology=anchor"), room.work, room.environ()
+    )
     done = attempt(("why", "2", "3", "--html", "out/pair.html"), room.work, room.environ())
     assert done.code == 0, done.err_text
     page = ParsedPage((room.work / "out" / "pair.html").read_text("utf-8"))
@@ -119,7 +121,9 @@ def test_two_that_never_met_are_told_apart_by_whom_both_met(tmp_path: Path) -> N
 
 def test_the_command_on_the_page_has_no_way_to_the_harness_of_this_machine(tmp_path: Path) -> None:
     room = Room.make(tmp_path / "room")
-    assert attempt(("run", "Lisp?", "--offline", "-n", "3", "-q", "--topology", "anchor"), room.work, room.environ())
+    assert attempt(
+        ("run", "Lisp?", "--offline", "-n3", "-q", "--no-report", "--topology=anchor"), room.work, room.environ()
+    )
 
     def drawn() -> str:
         set_program(lambda: "/opt/secret/python -m harness")

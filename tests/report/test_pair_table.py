@@ -84,7 +84,7 @@ def test_show_prints_the_table_where_more_than_half_of_the_pairs_met(tmp_path: P
         done = attempt(argv, room.work, room.environ())
         return done.code, done.out_text, done.err_text
 
-    assert harness("run", "Lisp?", "--offline", "-n", "5", "-q", "--topology", "round_robin")[0] == 0
+    assert harness("run", "Lisp?", "--offline", "-n", "5", "-q", "--no-report", "--topology", "round_robin")[0] == 0
     shown = json.loads(harness("show", "--matrix", "--json")[1])
     (group,) = json.loads(harness("show", "--json")[1])["groups"]
     ranks = {r["index"]: r["rank"] for r in group["rollouts"]}

@@ -26,7 +26,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
     """A room with a run of the three queries."""
     room = Room.make(tmp_path_factory.mktemp("queries") / "room")
     (room.work / "q.jsonl").write_text("\n".join(map(json.dumps, QUERIES)))
-    assert harness(room, "run", "--offline", "-n", "2", "-q", "--queries", "q.jsonl").code == 0
+    assert harness(room, "run", "--offline", "-n", "2", "-q", "--no-report", "--queries", "q.jsonl").code == 0
     return room
 
 
@@ -138,7 +138,7 @@ def test_rescoring_reads_the_index_of_a_run_once(tmp_path: Path, monkeypatch: py
     (room.work / "q.jsonl").write_text(
         "".join(json.dumps({"id": f"q{k}", "query": f"What is {k}?"}) + "\n" for k in range(4))
     )
-    assert harness(room, "run", "--offline", "-n", "2", "-q", "--queries", "q.jsonl").code == 0
+    assert harness(room, "run", "--offline", "-n", "2", "-q", "--no-report", "--queries", "q.jsonl").code == 0
     read, usual = list[Path](), reader.Index
 
     def build(folder: Path, *rest: Any, **options: Any) -> Any:

@@ -29,6 +29,10 @@ class Runs:
     def __call__(self, *argv: str) -> Outcome:
         return attempt(argv, self.room.work, self.room.environ({"COLUMNS": "80"}))
 
+    def run(self, *argv: str) -> None:
+        """Make a run offline, without its page."""
+        assert self("run", *argv, "--offline", "-q", "--no-report").code == 0
+
     def json(self, *argv: str) -> Any:
         outcome = self(*argv, "--json")
         assert outcome.code == 0, outcome.err_text
@@ -42,7 +46,7 @@ class Runs:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A run of eight rollouts, judged as a round robin, then by each topology."""
     made = Runs(tmp_path_factory.mktemp("why") / "room")
-    assert made("run", "Tell me about Lisp.", "--offline", "-n", "8", "-q", "--topology", "round_robin").code == 0
+    made.run("Tell me about Lisp.", "-n", "8", "--topology", "round_robin")
     return made
 
 
@@ -51,7 +55,7 @@ def by_topology(runs: Runs) -> dict[str, str]:
     """The ids of the run's rankings, by topology."""
     for name in sorted({*TOPOLOGIES} - {"none", "round_robin"}):
         budget = ("--budget", "9") if name == "cyclic" else ()
-        assert runs("rescore", "--topology", name, *budget, "-q").code == 0
+        assert runs("rescore", "--topology", name, *budget, "-q", "--no-report").code == 0
     return {line["topology"]: line["ranking"] for line in runs.json("show", "--rankings")}
 
 
@@ -182,7 +186,7 @@ def test_old_archives_explain_their_first_two_places(tmp_path: Path, archive: st
 @pytest.mark.nightly
 def test_the_command_named_makes_two_meet_with_exactly_that_number_of_calls(tmp_path: Path) -> None:
     met = Runs(tmp_path / "room")
-    assert met("run", "Tell me about Lisp.", "--offline", "-n", "6", "-q").code == 0
+    met.run("Tell me about Lisp.", "-n", "6")
     apart = [pair for pair in combinations(range(6), 2) if not met.json("why", *map(str, pair))["matches"]]
     assert apart
     for a, b in apart[:2]:
@@ -199,8 +203,7 @@ def test_the_command_named_makes_two_meet_with_exactly_that_number_of_calls(tmp_
 @pytest.mark.nightly
 def test_the_command_judges_as_the_ranking_did_where_its_settings_are_not_the_run_s(tmp_path: Path) -> None:
     changed = Runs(tmp_path / "room")
-    argv = ("run", "Tell me about Lisp.", "--offline", "-n", "5", "-q", "--topology", "anchor", "--order", "single")
-    assert changed(*argv).code == 0
+    changed.run("Tell me about Lisp.", "-n", "5", "--topology", "anchor", "--order", "single")
     for change, calls in (
         (("--judge-repeats", "2"), 2),
         (("--order", "both"), 1),  # the other order of the pair is bought already
@@ -219,8 +222,7 @@ def test_the_command_judges_as_the_ranking_did_where_its_settings_are_not_the_ru
 def test_of_pooled_the_difference_is_that_of_its_scores_and_its_own_fit_says_how_sure(tmp_path: Path) -> None:
     pooled = Runs(tmp_path / "room")
     (pooled.room.work / "q.jsonl").write_text('{"id": "one", "query": "Lisp?"}\n{"id": "two", "query": "Rome?"}\n')
-    argv = ("run", "--queries", "q.jsonl", "--offline", "-n", "4", "-q", "--topology", "round_robin")
-    assert pooled(*argv, "--estimator", "pooled").code == 0
+    pooled.run("--queries", "q.jsonl", "-n", "4", "--topology", "round_robin", "--estimator", "pooled")
     for query in ("one", "two"):
         why = pooled.json("why", "0", "2", "--query", query)
         assert why["difference"] == pytest.approx(why["a"]["score"] - why["b"]["score"], abs=2e-6)
@@ -279,8 +281,7 @@ def test_the_swap_is_said_to_keep_the_winner_only_where_both_orders_name_it(
 def test_what_two_of_many_queries_take_to_meet_is_only_their_own_calls(tmp_path: Path) -> None:
     many = Runs(tmp_path / "room")
     (many.room.work / "q.jsonl").write_text('{"id": "one/1", "query": "Lisp?"}\n{"id": "two", "query": "Rome?"}\n')
-    argv = ("run", "--queries", "q.jsonl", "--offline", "-n", "4", "-q", "--topology", "anchor", "--order", "single")
-    assert many(*argv).code == 0
+    many.run("--queries", "q.jsonl", "-n", "4", "--topology", "anchor", "--order", "single")
     assert "there are: one/1, two" in many("why").err_text
     assert many("why").code == 2
     why = many.json("why", "1", "2", "--query", "one/1")
@@ -317,7 +318,7 @@ def test_what_is_not_there_is_named_with_what_there_is(runs: Runs, argv: tuple[s
 
 def test_a_run_that_is_not_judged_ends_with_3_and_the_command_that_judges_it(tmp_path: Path) -> None:
     plain = Runs(tmp_path / "room")
-    assert plain("run", "Why?", "--offline", "-n", "2", "-q", "--topology", "none").code == 0
+    plain.run("Why?", "-n", "2", "--topology", "none")
     outcome = plain("why")
     assert (outcome.code, outcome.out_text) == (3, "")
     assert "rescore" in outcome.err_text
