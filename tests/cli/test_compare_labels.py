@@ -73,7 +73,7 @@ def test_labels_hold_for_another_judge_whose_calibration_is_its_own(compared: tu
     desk, *runs = compared
     file = write_labels(desk, lambda at: "b" if at % 8 else "a", every=2)
     labelled = ("compare", *runs, "--judge-model", "judge", "--labels", str(file), "--json")
-    ours, other = json.loads(desk(*labelled).out), desk(*labelled, "--judge-label", "other", "--pairs", "1")
+    ours, other = json.loads(desk(*labelled).out), desk(*labelled, "--judge-label", "other")
     theirs = json.loads(other.out)
     assert theirs["calibration"]["judge"] == "other"
     assert ours["calibration"]["labels"] == theirs["calibration"]["labels"] == 24
@@ -181,7 +181,7 @@ def test_labels_of_plain_answers_fit_where_the_judge_also_reads_what_became_of_t
     desk, *runs = compared
     file, rubric = write_labels(desk, lambda _: "b", every=2), desk.work / "evidence.md"
     rubric.write_text(rubric_source("writing").replace("\n---\n", "\nevidence: yes\n---\n", 1))
-    by_evidence = ("compare", *runs, "--judge-model", "judge", "--rubric", str(rubric), "--pairs", "1", "--json")
+    by_evidence = ("compare", *runs, "--judge-model", "judge", "--rubric", str(rubric), "--json")
     said = json.loads(desk(*by_evidence, "--labels", str(file)).out)
     try:
         assert said["results"][0]["people"]["labels"] == 24
