@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, combinations
-from random import Random
 from typing import Literal, Protocol
 
 from harness.core.errors import counted
@@ -156,6 +155,13 @@ _Order = tuple[int, int]
 """Two entrants, the first shown first."""
 
 
+class _NoChance:
+    """A sampler for tournaments that ask nothing of chance."""
+
+    def sample(self, population: Sequence[int], k: int) -> list[int]:
+        return list(population)[:k]
+
+
 def sure_calls(name: TopologyName, entry: Entry, pending: Sequence[int]) -> frozenset[_Order]:
     """Return the orders that are sure to be judged, for the entrants so far; any of the `pending` may enter, or not.
 
@@ -180,5 +186,5 @@ def _first_calls(
     name: TopologyName, anchor: int | None, order: OrderPolicy | None, budget: int | None, entrants: tuple[int, ...]
 ) -> frozenset[_Order]:
     """Return the orders that a tournament of just these entrants asks for at its beginning; none of them is drawn."""
-    topology = make_topology(name, Entry(entrants, anchor, order, Random(0), budget))
+    topology = make_topology(name, Entry(entrants, anchor, order, _NoChance(), budget))
     return frozenset(order for pairing in topology.pairings() for order in pairing.orders)
