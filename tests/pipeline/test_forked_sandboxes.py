@@ -24,7 +24,7 @@ from tests.rollouts.test_sandboxes import nothing_left, written
 __all__ = ["endpoint", "keyed"]
 pytestmark = pytest.mark.process
 
-SHOW = "; cat *.txt; ls -l run.sh 2>&1 | cut -c1-10; date +%N"
+SHOW = "; cat *.txt 2>&1; ls -l run.sh 2>&1 | cut -c1-10; date +%N"
 FIRST = "echo more >> a.txt; printf 'exit 7' > run.sh; chmod +x run.sh; ln -s a.txt link; mkdir -p d; echo x > d/x.txt"
 STEPS = [FIRST + SHOW, f"rm a.txt link; chmod -x run.sh{SHOW}", f"echo last > b.txt; rm -r d{SHOW}"]
 
