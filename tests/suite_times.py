@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MEASURED = ROOT / "tests" / "data" / "suite_times.json"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 SLOW = ROOT / "tests" / "data" / "slow_tests.txt"
-SLOW_S = 0.25
+SLOW_S = 0.1
 """Seconds that all cases of a test take together, from which on the quick loop leaves the test out."""
 WHOLE = "python -m pytest"
 COMMANDS = (WHOLE, 'python -m pytest -m "not process"', 'python -m pytest -m "nightly or not process"')
