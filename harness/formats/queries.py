@@ -224,7 +224,7 @@ def _from_object(row: json_values.JsonObject, place: str) -> Query:
         names = " or ".join(repr(name) for name in _TEXT_KEYS)
         raise UsageError(
             f"{place}: no text under {names} (a list of the SDK's input items does as well), "
-            "and no chat messages under 'messages'"
+            f"and no chat messages under 'messages'; there are: {quoted(', '.join(row))}"
         )
     reference = next((str(row[name]) for name in _REFERENCE_KEYS if row.get(name) is not None), None)
     metadata = {name: value for name, value in row.items() if name not in {key, "id", *_REFERENCE_KEYS}}

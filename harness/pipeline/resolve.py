@@ -221,8 +221,8 @@ def resolve_judge(settings: Settings, credentials: Credentials, agent_model: str
     """Decide who judges: --judge-model, several a jury, else the agent's or the embedded model. Raises UsageError."""
     if settings.judge_agent is not None:
         raise UsageError(
-            f"{before_colon('judge_agent')}: agents judge in {call('run')}, {call('rescore')} and {call('compare')} "
-            f"where they are named; here, name a model with {option('judge_model')}"
+            f"{before_colon('judge_agent')}: agents judge where an agent's runs are judged, as in {call('run')} and "
+            f"{call('rescore')}; here, name a model with {option('judge_model')}"
         )
     seats = jurors(settings, credentials.without_calls())  # keys are handed over when the judge is opened
     return as_jury([_resolve_juror(of_juror, keys, agent_model, offline=offline) for of_juror, keys in seats], settings)
