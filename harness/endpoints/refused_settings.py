@@ -13,8 +13,7 @@ from openai.types.shared import Reasoning
 
 from harness.core.errors import Refused, option, switch
 from harness.endpoints.breaker import EndpointDown
-from harness.endpoints.reply_body import error_text
-from harness.endpoints.retries import NO_LIMIT, TimeLimit
+from harness.endpoints.retries import NO_LIMIT, TimeLimit, error_text
 
 _Reply = TypeVar("_Reply")
 OPENS_AFTER_S = 5.0

@@ -231,19 +231,6 @@ def check_api(reply: dict[str, Any], request: httpx2.Request) -> None:
             raise NoReply(f"with no reply of {api}, which was asked: {_shown(text)}", request, text)
 
 
-def error_text(error: openai.APIError) -> str:
-    """Return what an error says. The client leaves out a body of another form than OpenAI's; here it is quoted.
-
-    Of FastAPI's `detail` the place and the reason of each fault are quoted, not the request.
-    """
-    body: Any = error.body
-    if not body or as_object(body).get("message"):
-        return error.message
-    faults = [as_object(fault) for fault in as_list(as_object(body).get("detail"))]
-    said = "; ".join(f"{fault.get('loc')}: {fault.get('msg')}" for fault in faults) or str(body)
-    return error.message if said in error.message else f"{error.message}: {said}"
-
-
 def _shown(text: str) -> str:
     line = " ".join(text.split())
     return repr(line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…")

@@ -27,7 +27,8 @@ from pydantic_core import from_json
 from harness.core.errors import Refused, option
 from harness.core.sampled_tokens import SampledTokens, TokenPolicy
 from harness.endpoints.refused_settings import extra_body, with_changes
-from harness.endpoints.reply_body import as_list, as_object, error_text
+from harness.endpoints.reply_body import as_list, as_object
+from harness.endpoints.retries import error_text
 
 _FIELDS = ("logprobs", "return_token_ids", "return_prompt_token_ids", "return_meta_info")
 ASKED: Mapping[str, bool] = dict.fromkeys(_FIELDS, True)

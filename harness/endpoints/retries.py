@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from itertools import count
-from typing import Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import anyio
 import httpx2
@@ -30,7 +30,7 @@ from harness.core.redaction import Redactor
 from harness.core.sync import WithoutFrames
 from harness.endpoints.address import secrets_sent
 from harness.endpoints.credentials import RedirectRefused
-from harness.endpoints.reply_body import NoReply, as_object, error_text
+from harness.endpoints.reply_body import NoReply, as_list, as_object
 
 
 class TimeLimit:
@@ -344,9 +344,24 @@ def is_too_long(exc: openai.APIError) -> bool:
     return exc.code == _CONTEXT_LENGTH or "maximum context length" in error_text(exc).lower()
 
 
+def error_text(error: openai.APIError) -> str:
+    """Return what an error says, on one line, without what its request carried.
+
+    The client leaves out a body of another form than OpenAI's; here it is quoted. Of FastAPI's `detail` the place and
+    the reason of each fault are quoted, not the request.
+    """
+    body: Any = error.body
+    faults = [as_object(fault) for fault in as_list(as_object(body).get("detail"))]
+    said = "; ".join(f"{fault.get('loc')}: {fault.get('msg')}" for fault in faults) or str(body)
+    is_told = not body or as_object(body).get("message") or said in error.message
+    return _without_secrets(error, error.message if is_told else f"{error.message}: {said}")
+
+
 def _message(exc: BaseException) -> str:
-    said = as_object(exc.body).get("message") or error_text(exc) if isinstance(exc, openai.APIError) else exc
-    return _without_secrets(exc, str(said))[:300]
+    if isinstance(exc, openai.APIError):
+        message = as_object(exc.body).get("message")
+        return (_without_secrets(exc, str(message)) if message else error_text(exc))[:300]
+    return _without_secrets(exc, str(exc))[:300]
 
 
 def _root(exc: BaseException) -> str:

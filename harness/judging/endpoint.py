@@ -22,12 +22,13 @@ from harness.endpoints.breaker import EndpointDown, stays
 from harness.endpoints.client import openai_client
 from harness.endpoints.gate import Gate
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings
-from harness.endpoints.reply_body import NoReply, error_text, model_reply
+from harness.endpoints.reply_body import NoReply, model_reply
 from harness.endpoints.retries import (
     NO_LIMIT,
     TimeLimit,
     as_refusal,
     describe_trouble,
+    error_text,
     is_too_long,
     judge_retries,
     may_succeed_later,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.progress import Silent
 from harness.endpoints.breaker import EndpointDown
 from harness.endpoints.gate import Gate, Patience
-from harness.endpoints.retries import is_quota, read_failure, shuts_out
+from harness.endpoints.retries import error_text, is_quota, read_failure, shuts_out
 
 REQUEST = httpx2.Request("POST", "http://host/v1")
 CLASSES = {
@@ -72,6 +72,15 @@ def test_a_refusal_whose_body_has_a_form_of_its_own_is_quoted(body: object) -> N
     response = httpx2.Response(502, request=REQUEST)
     error = openai.InternalServerError("Error code: 502", response=response, body=body)
     assert read_failure(error).message == f"Error code: 502: {body}"
+
+
+@pytest.mark.parametrize("body", ["no temperature for verysecretword", {"message": "no"}], ids=["text", "object"])
+def test_what_an_error_says_holds_no_key_that_its_request_carried(body: object) -> None:
+    request = httpx2.Request("POST", REQUEST.url, headers={"authorization": "Bearer verysecretword"})
+    said = "no temperature for Bearer verysecretword"
+    error = openai.BadRequestError(said, response=httpx2.Response(400, request=request), body=body)
+    assert "verysecretword" not in error_text(error)
+    assert "no temperature for" in error_text(error)
 
 
 async def ask(gate: Gate, model: str, error: openai.APIStatusError | None = None) -> str:
