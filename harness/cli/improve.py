@@ -40,8 +40,15 @@ def improve_found(caller: Caller, asked: ImproveAsked, values: Mapping[str, Any]
     check_writable(asked.apply)
     runs_dir = load({"runs_dir": caller.runs_dir or values.get("runs_dir") or "runs"}).runs_dir
     parts = tuple(dict.fromkeys(filter(None, (part.strip() for part in asked.parts.split(",")))))
-    chosen: Any = {name: getattr(asked, name) for name in ImproveRules.model_fields} | {"parts": parts}
-    rules = ImproveRules(**chosen)
+    rules = ImproveRules(
+        rounds=asked.rounds,
+        children=asked.children,
+        batch=asked.batch,
+        parts=parts,
+        looks=asked.looks,
+        proposer_model=asked.proposer_model,
+        gate_judge_model=asked.gate_judge_model,
+    )
     with stdout_for_results():
         loaded = load_agent(asked.agent, Path.cwd())
     train = list(read_queries(asked.queries))

@@ -30,7 +30,12 @@ _MOST_BYTES = 1 << 20
 
 def load_named_rubric(settings: Settings) -> AnyRubric:
     """Return what the judge goes by, as the settings of today's command name it. Raises UsageError."""
-    return METHODS[settings.judge].load_rubric(settings.rubric or DEFAULT_RUBRIC)
+    return METHODS[settings.judge].load_rubric(_named_rubric(settings))
+
+
+def _named_rubric(settings: Settings) -> str:
+    """Return the word for the rubric: the default's name where none is set."""
+    return settings.rubric or DEFAULT_RUBRIC
 
 
 def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, AnyRubric]:
@@ -43,7 +48,7 @@ def rubric_for_run(loaded: LoadedAgent, settings: Settings) -> tuple[Settings, A
         except UsageError as exc:
             reason = str(exc).removeprefix(option("rubric")).strip()
             raise UsageError(f"RUBRIC in {loaded.file or loaded.name}: {reason}") from None
-    settings = replace(settings, rubric=settings.rubric or DEFAULT_RUBRIC)
+    settings = replace(settings, rubric=_named_rubric(settings))
     return settings, load_named_rubric(settings)
 
 
@@ -55,7 +60,7 @@ def whole_text(text: str | None, redact: Redactor) -> str | None:
 
 def rescoring_rubric(info: RunInfo, settings: Settings, changes: Mapping[str, Any]) -> AnyRubric:
     """Return the rubric of `changes`, else the run's own; `settings` are the changed ones. Raises UsageError."""
-    method, word = METHODS[settings.judge], settings.rubric or DEFAULT_RUBRIC
+    method, word = METHODS[settings.judge], _named_rubric(settings)
     is_packaged, of_run = method.is_packaged(word), f"run {info.id[:_QUOTED]}"
     is_other = settings.judge != info.settings.get("judge", settings.judge) and is_packaged
     if changes.get("rubric") is None and not is_other and info.rubric_text is not None:
@@ -76,7 +81,7 @@ def rubric_as_begun(
     text = next((r.rubric_text for r in (like, info) if r and r.rubric == label and r.rubric_text is not None), None)
     if word is None and text is not None:
         return method.parse_rubric(text, label or "", f"the rubric in run {info.id[:_QUOTED]}")
-    named = settings.rubric or DEFAULT_RUBRIC
+    named = _named_rubric(settings)
     if word is None and not method.is_packaged(named):
         raise UsageError(
             f"run {info.id[:_QUOTED]} does not hold the text of its rubric ({str(label)[:_QUOTED]}), and a file that a "

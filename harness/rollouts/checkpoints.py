@@ -39,8 +39,6 @@ from harness.rollouts.steps import spans_around
 
 OF_THE_REQUEST = frozenset({"BadRequestError", "UnprocessableEntityError"})
 """What a request with another server's replies in it may fail of."""
-_ALIKE = "model", "own_model", "started_at", "ended_at", "is_prefix", "snapshot"
-"""What a recorded call and the line that keeps it both say."""
 _OTHER_TOOLS = "apply_patch", "code_interpreter", "computer", "custom_tool", "local_shell", "shell"
 
 
@@ -201,14 +199,19 @@ class Keeper:
             KeptReply(
                 **self.whose,
                 call=packed,
+                model=call.model,
                 temperature=call.settings.temperature,
                 top_p=call.settings.top_p,
                 seed=seed_in(call.settings),
                 wire=wire,
                 tokens=self.store.put_blob(pack_tokens([sampled]), as_is=True) if sampled else None,
+                own_model=call.own_model,
                 parent=call.parent_span,
+                started_at=call.started_at,
+                ended_at=call.ended_at,
                 elapsed_s=self.had.elapsed_s,
-                **{name: getattr(call, name) for name in _ALIKE},
+                is_prefix=call.is_prefix,
+                snapshot=call.snapshot,
             )
         )
 
@@ -307,7 +310,12 @@ def attempted_before(kept: KeptAttempt, get: Callable[[str], str]) -> Attempted:
             request=call.request,
             wire=_wire_reply(line.wire, call.reply, where, is_paid=not line.is_prefix),
             response=call.reply,
-            **{name: getattr(line, name) for name in _ALIKE},
+            model=line.model,
+            own_model=line.own_model,
+            started_at=line.started_at,
+            ended_at=line.ended_at,
+            is_prefix=line.is_prefix,
+            snapshot=line.snapshot,
         )
         for line, call in zip(kept.replies, raw, strict=True)
     ]
