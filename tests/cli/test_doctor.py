@@ -135,8 +135,8 @@ def test_passwords_in_addresses_are_kept_back(harness: Harness):
     assert checks["endpoint"]["found"].startswith("http://127.0.0.1:9/v1 (by --base-url)")
 
 
-def test_tracing_switched_off_would_stop_a_run(program: Harness):
-    done, checks = examine(program, env={"OPENAI_AGENTS_DISABLE_TRACING": "1"})
+def test_tracing_switched_off_would_stop_a_run(harness: Harness):
+    done, checks = examine(harness, env={"OPENAI_AGENTS_DISABLE_TRACING": "1"})
     assert (done.code, checks["tracing"]["status"]) == (2, "fail")
     assert "unset OPENAI_AGENTS_DISABLE_TRACING" in checks["tracing"]["do"]
 

@@ -146,8 +146,9 @@ def _process_kept(cwd: Path, environ: Mapping[str, str]) -> Generator[None]:
     loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict]
     levels = [(log, log.level) for log in (logging.lastResort, *loggers) if log]
     tracing = vars(get_trace_provider())
-    traced = {name: tracing[name] for name in ("_env_disabled", "_manual_disabled", "_disabled")}
-    tracing["_env_disabled"] = None  # the SDK looks into the environment once a process
+    untold = {"_env_disabled": None, "_manual_disabled": None, "_disabled": False}
+    traced = {name: tracing[name] for name in untold}
+    tracing.update(untold)  # as in a new process: the SDK looks into the environment once, and a test may have told it
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environ)
