@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
+from harness.api import outside
 from harness.api.messages import ChatMessage, ChatTrajectory, parted_each
-from harness.api.outside import (
-    door,
-    failures_of_missing,
-    named_credentials,
-    read_rubric_aside,
-    read_run_env,
-    why_missing,
-)
 from harness.archive.store import MemoryStore, Store, VerdictStore
 from harness.core.errors import CeilingReached, JudgeFailed, UsageError, on_a_line, quoted
 from harness.core.progress import Progress
@@ -69,7 +62,7 @@ class RankMessagesSettings(CommonSettings, total=False):
     """Judge two trajectories at a time (pairwise), or all at once (ruler). [default: pairwise]"""
 
 
-@door
+@outside.door
 async def rank_messages(
     message_lists: Sequence[ChatTrajectory],
     *,
@@ -113,7 +106,7 @@ class RankedMessages:
     """What the user should read."""
 
 
-@door
+@outside.door
 async def ranked_messages(
     message_lists: Sequence[ChatTrajectory] | Group,
     *,
@@ -138,7 +131,7 @@ async def ranked_messages(
     if settings.get("judge_profile"):
         picked = {**picked, "estimator": "pooled"}
     chosen = load({"n": len(parts), **picked, **settings})
-    run_env = replace(read_run_env(progress), judge_busy_s=judge_busy_s)
+    run_env = replace(outside.read_run_env(progress), judge_busy_s=judge_busy_s)
     redact = make_redactor(None, chosen, run_env.environ)
     importing = ImportedRun("", run_env.clock(), first_is_anchor)
     group = given or _group([messages for messages, _ in parts], tools or (), importing)
@@ -160,19 +153,19 @@ async def ranked_messages(
 async def _ranked(
     group: Group, settings: Settings, run_env: RunEnvironment, store: VerdictStore, ceiling: Ceiling | None
 ) -> GroupRanking:
-    credentials = named_credentials(settings, run_env)
+    credentials = outside.named_credentials(settings, run_env)
     judge = resolve_judge(settings, credentials, None, offline=settings.offline)
     check_prices(settings, judge)
     cache = VerdictCache(store, run_env.progress, ceiling=ceiling or make_ceiling(settings, judge))
-    rubric = await read_rubric_aside(settings)
+    rubric = await outside.read_rubric_aside(settings)
     plan = JudgingPlan(judge, rubric, with_profile(settings, judge, rubric), credentials)
     async with open_ranker(plan, cache, run_env) as ranker:
         ranking = await rank_part(ranker, group, settings)
     if any(row.rank is None for row in ranking.rollouts):
-        why = why_missing(ranking, store, run_env, cache.ceiling) or "; ".join(ranking.notes)
+        why = outside.why_missing(ranking, store, run_env, cache.ceiling) or "; ".join(ranking.notes)
         kind = CeilingReached if cache.ceiling.stopped else JudgeFailed
         error = kind(f"no ranking: {why or 'verdicts could not be had'}")
-        error.failures = failures_of_missing(ranking, store)
+        error.failures = outside.failures_of_missing(ranking, store)
         raise error
     return ranking
 

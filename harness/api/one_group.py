@@ -16,32 +16,10 @@ import anyio
 from agents import Agent
 from pydantic import SecretStr
 
+from harness.api import outside
 from harness.api.best_answer import Best, best_from, is_unranked
-from harness.api.outside import (
-    AnyAgent,
-    Logged,
-    door,
-    handed_out,
-    judge_objects,
-    loaded_agent,
-    named_credentials,
-    ranking_handed_out,
-    read_rubric_aside,
-    read_run_env,
-    why_missing,
-)
 from harness.archive.store import MemoryStore, Store
-from harness.core.errors import (
-    HarnessError,
-    JudgeFailed,
-    Refused,
-    UsageError,
-    as_spoken,
-    counted,
-    first_error,
-    option,
-    quoted,
-)
+from harness.core import errors
 from harness.core.progress import NO_DEADLINE, Deadline, Progress
 from harness.core.rankings import GroupRanking
 from harness.core.records import Bill, Group, Query, build_records
@@ -75,9 +53,9 @@ from harness.tournament.ranker import Ranker
 from harness.transcripts.tokens import counter_for
 
 
-@door
+@outside.door
 async def rollout(
-    agent: AnyAgent,
+    agent: outside.AnyAgent,
     query: str | Query | Mapping[str, Any],
     n: int = 8,
     *,
@@ -97,27 +75,27 @@ async def rollout(
     the rollouts not begun are not in the group, and a warning says so. Nothing is written unless `store` is given.
     Raises UsageError; Refused (out of quota: OutOfQuota) where the endpoint turns the first call down.
     """
-    chosen, run_env = load({"n": n, **settings}), read_run_env(progress)
+    chosen, run_env = load({"n": n, **settings}), outside.read_run_env(progress)
     (asked,) = make_queries([query])
-    loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
-    spec = await resolve_agent(loaded, chosen, named_credentials(chosen, run_env))
+    loaded = outside.loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
+    spec = await resolve_agent(loaded, chosen, outside.named_credentials(chosen, run_env))
     await check_app(spec, chosen, [asked])
     redact = make_redactor(loaded, chosen, run_env.environ)
     chosen, store = settle_vary(chosen, spec, redact, run_env.environ), store or MemoryStore(redact)
     refuse_asking(chosen)
     looked_up = models_looked_up(
-        models_of_agent(spec, chosen), run_env, on_refusal=isinstance(run_env.progress, Logged)
+        models_of_agent(spec, chosen), run_env, on_refusal=isinstance(run_env.progress, outside.Logged)
     )
     async with open_engine(spec, chosen, store, run_env, maker_elsewhere(chosen)) as engine, looked_up:
         run_env.progress.total("rollouts", n, n)
         rolled_out = await engine.roll_out(asked)
     if (why := run_env.gates.given_up) and len(rolled_out.rollouts) < n:
-        begun = f"{len(rolled_out.rollouts):,} of {counted(n, 'rollout was', 'rollouts were')} begun"
-        warnings.warn(f"{begun}: {as_spoken(why)}", stacklevel=3)
-    return handed_out(rolled_out)
+        begun = f"{len(rolled_out.rollouts):,} of {errors.counted(n, 'rollout was', 'rollouts were')} begun"
+        warnings.warn(f"{begun}: {errors.as_spoken(why)}", stacklevel=3)
+    return outside.handed_out(rolled_out)
 
 
-@door
+@outside.door
 async def rank(
     group: Group,
     judge: str | Judge | None = None,
@@ -134,28 +112,30 @@ async def rank(
     judge's endpoint turns the first call down; JudgeFailed where a judge of your own returns no verdict.
     """
     if not isinstance(group, Group):  # pyright: ignore[reportUnnecessaryIsInstance] - callers need not check types
-        raise UsageError(
+        raise errors.UsageError(
             f"rank takes a Group, as rollout gives it, not a {type(group).__name__}; for lists of chat messages there "
             "is harness.rank_messages(message_lists, judge_model=...)"
         )
-    chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), read_run_env(progress)
-    agents = judge_objects(settings)
+    chosen, run_env = load({"n": max(1, len(group.rollouts)), **settings}), outside.read_run_env(progress)
+    agents = outside.judge_objects(settings)
     cache = VerdictCache(store or MemoryStore(), run_env.progress, ceiling=Ceiling(chosen.max_cost))
     judging: JudgingPlan | Judge
     if judge is None or isinstance(judge, str):  # the model named, else the one that the group was rolled out on
         models = [model for rollout in group.rollouts for model in rollout.effective.models]
         named = replace(chosen, judge_model=judge or chosen.judge_model)
-        credentials = named_credentials(chosen, run_env)
+        credentials = outside.named_credentials(chosen, run_env)
         asked, offline = next(iter(models), None), OFFLINE_MODEL in models
         spec, judges = await named_judge(named, credentials, agents, asked, offline=offline)
         rubric = load_named_rubric(chosen)
         judging = JudgingPlan(spec, rubric, with_profile(chosen, spec, rubric), credentials, judge_agents=judges)
     elif chosen.judge_agent is not None:
-        raise UsageError(f"judge and {option('judge_agent')}: give one, or a model's name as judge for a jury of both")
+        raise errors.UsageError(
+            f"judge and {errors.option('judge_agent')}: give one, or a model's name as judge for a jury of both"
+        )
     else:
         judging = judge
     async with _open_ranker(judging, chosen, cache, run_env) as ranker:
-        return ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
+        return outside.ranking_handed_out(await rank_alone(ranker, group, chosen, run_env.progress))
 
 
 def _open_ranker(
@@ -173,9 +153,9 @@ _CONFIDENCE = 0.95
 _LOG = logging.getLogger("arena-harness")
 
 
-@door
+@outside.door
 async def best_of(
-    agent: AnyAgent,
+    agent: outside.AnyAgent,
     query: str | Query | Mapping[str, Any],
     n: int = 8,
     judge: str | Judge | None = None,
@@ -204,16 +184,16 @@ async def best_of(
     nothing. An error that comes after the agent has run carries the rollouts as its `group`.
     """
     if deadline is not None and not 0 < deadline < math.inf:
-        raise UsageError(f"deadline {quoted(deadline)}: give a number of seconds above 0")
+        raise errors.UsageError(f"deadline {errors.quoted(deadline)}: give a number of seconds above 0")
     ends = NO_DEADLINE if deadline is None else Deadline.after(deadline, anyio.current_time())
     await my_turn()
     if on_judge_failure not in ("anchor", "raise"):
-        raise UsageError(f"on_judge_failure {quoted(on_judge_failure)}: give 'anchor' or 'raise'")
+        raise errors.UsageError(f"on_judge_failure {errors.quoted(on_judge_failure)}: give 'anchor' or 'raise'")
     chosen = load({**for_best(n, settings.get("confidence"), hurried=ends.is_set), "n": n, **settings})
-    run_env = replace(read_run_env(progress), deadline=ends)
+    run_env = replace(outside.read_run_env(progress), deadline=ends)
     (asked,) = make_queries([query])
-    loaded = loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
-    work = await _prepared(loaded, judge, chosen, run_env, store, judge_objects(settings))
+    loaded = outside.loaded_agent(agent, context=context, run_config=run_config, hooks=hooks, session=session)
+    work = await _prepared(loaded, judge, chosen, run_env, store, outside.judge_objects(settings))
     await check_app(work.agent, chosen, [asked])
     await my_turn()
     maker = maker_elsewhere(work.settings)
@@ -228,8 +208,8 @@ async def best_of(
     if not in_time:
         trouble = f"{run_env.lateness} (the judging had not begun)"
     if on_judge_failure == "raise" and in_time and is_unranked(group, ranking):
-        raise _with_group(JudgeFailed(f"no best answer: {trouble or 'verdicts could not be had'}"), group)
-    return best_from(handed_out(group), ranking, trouble)
+        raise _with_group(errors.JudgeFailed(f"no best answer: {trouble or 'verdicts could not be had'}"), group)
+    return best_from(outside.handed_out(group), ranking, trouble)
 
 
 def for_best(n: int, confidence: float | None = None, *, hurried: bool = False) -> dict[str, Any]:
@@ -268,14 +248,15 @@ class _Work:
         """Return the rollouts. Raises the first error, with the rollouts that there are."""
         self.run_env.progress.total("rollouts", self.settings.n, self.settings.n)
         try:
-            on_refusal = isinstance(self.run_env.progress, Logged)  # nobody watches: a server may call this all day
+            # nobody watches: a server may call this all day
+            on_refusal = isinstance(self.run_env.progress, outside.Logged)
             async with models_looked_up(self.models, self.run_env, on_refusal=on_refusal):
                 return await engine.roll_out(query)
-        except* HarnessError as errors:
+        except* errors.HarnessError as caught:
             kept = self.store.rollouts if isinstance(self.store, MemoryStore) else ()
             by_index = {r.index: r for r in kept if r.query == query.id}
             group = Group(query=query, rollouts=tuple(by_index[i] for i in sorted(by_index)))
-            raise _with_group(first_error(errors), group) from None
+            raise _with_group(errors.first_error(caught), group) from None
 
     async def judged(self, ranker: Ranker, group: Group) -> tuple[GroupRanking | None, str | None]:
         """Return the ranking, None where the judge failed altogether; and why verdicts are missing."""
@@ -283,15 +264,15 @@ class _Work:
             async with models_looked_up(self.models, self.run_env, on_refusal=True):
                 ranking = await rank_alone(ranker, group, self.settings, self.run_env.progress)
         except Exception as exc:  # a judge of the caller's own may raise anything, and the answers stand
-            error = first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
-            if isinstance(error, HarnessError) and not isinstance(error, Refused | JudgeFailed):
+            error = errors.first_error(exc) if isinstance(exc, ExceptionGroup) else exc  # pyright: ignore[reportUnknownArgumentType]
+            if isinstance(error, errors.HarnessError) and not isinstance(error, errors.Refused | errors.JudgeFailed):
                 raise _with_group(error, group) from exc
-            ours = isinstance(error, HarnessError)
+            ours = isinstance(error, errors.HarnessError)
             why = str(error) if ours else f"the judge raised {type(error).__name__}: {error}"
             _LOG.warning("best_of: %s", why, exc_info=None if ours else error)
             forget_frames(exc)  # pyright: ignore[reportUnknownArgumentType] - as above
             return None, why
-        return ranking, why_missing(ranking, self.store, self.run_env, self.ceiling)
+        return ranking, outside.why_missing(ranking, self.store, self.run_env, self.ceiling)
 
 
 async def _prepared(
@@ -306,21 +287,21 @@ async def _prepared(
     store = store or MemoryStore(redact)
     if judge is None or isinstance(judge, str):
         settings = replace(settings, judge_model=judge or settings.judge_model)
-        await read_rubric_aside(settings, loaded)  # which `prepare` then finds read
+        await outside.read_rubric_aside(settings, loaded)  # which `prepare` then finds read
         plan = replace(await prepare(loaded, settings, run_env.environ, (), judge_agents), judge_may_fail=True)
         settings = replace(settings, vary=plan.settings.vary)
         refuse_asking(settings)
         return _Work(plan.agent, plan, settings, run_env, store, make_ceiling(settings, plan.judge, plan.agent))
     refuse_profile(settings)
-    spec = await resolve_agent(loaded, settings, named_credentials(settings, run_env))
+    spec = await resolve_agent(loaded, settings, outside.named_credentials(settings, run_env))
     settings = settle_vary(settings, spec, redact, run_env.environ)
     refuse_asking(settings)
     check_prices(settings, None, spec)
     return _Work(spec, judge, settings, run_env, store, make_ceiling(settings, None, spec))
 
 
-def _with_group(error: HarnessError, group: Group) -> HarnessError:
-    error.group = handed_out(group)
+def _with_group(error: errors.HarnessError, group: Group) -> errors.HarnessError:
+    error.group = outside.handed_out(group)
     return error
 
 
@@ -345,8 +326,8 @@ def preload() -> None:
     """
     for room in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
         if room.name not in _NOT_NEEDED:
-            door = importlib.import_module(f"harness.{room.name}")
-            for module in pkgutil.walk_packages(door.__path__, f"{door.__name__}."):
+            package = importlib.import_module(f"harness.{room.name}")
+            for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
                 if not module.name.startswith(_OF_AN_EXTRA):
                     importlib.import_module(module.name)
     build_records()

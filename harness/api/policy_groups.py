@@ -14,29 +14,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
+from harness.api import policy_records
 from harness.api.archived import AnyRun, find_folder
 from harness.api.outage import JUDGE_BUSY_S, OUTAGE, JudgeOutage, refuse_part
 from harness.api.outside import AnyAgent, door_at_once, failures_of_missing, loaded_agent, read_run_env
-from harness.api.policy_records import (
-    GroupRules,
-    PolicyGroup,
-    PolicyRollout,
-    policy_rollouts,
-    refuse_other_sampling,
-    why_not_whole,
-)
 from harness.archive.reader import RunReader
 from harness.archive.result_files import RankingFile
-from harness.core.errors import (
-    CeilingReached,
-    HarnessError,
-    NothingRankable,
-    UsageError,
-    first_error,
-    from_python,
-    option,
-    quoted,
-)
+from harness.core import errors
 from harness.core.progress import Clock, Progress, now
 from harness.core.rankings import GroupRanking
 from harness.core.records import Group, Query
@@ -88,12 +72,14 @@ class PolicyVersion:
     def refuse_before(version: int, known: int, where: str) -> None:
         """Raise UsageError for what is no version, and for one that is older than one that is `known`."""
         if type(version) is not int or version < 0:
-            raise UsageError(f"policy_version {quoted(version)}: give a whole number, at least 0, or a function")
+            raise errors.UsageError(
+                f"policy_version {errors.quoted(version)}: give a whole number, at least 0, or a function"
+            )
         if version < known:
-            raise UsageError(
+            raise errors.UsageError(
                 f"policy_version went back to {version}, and {known} {where}: rollouts of weights that are "
                 f"gone would be trained; go on from the trainer's checkpoint of version {known} or later, or begin a "
-                f"new run (without {option('resume')})"
+                f"new run (without {errors.option('resume')})"
             )
 
 
@@ -103,7 +89,7 @@ class _Ready:
 
     group: Group
     ranking: GroupRanking
-    rollouts: tuple[PolicyRollout, ...]
+    rollouts: tuple[policy_records.PolicyRollout, ...]
     write: Callable[[], object]
     """Writes the ranking down: from then on the group is not handed out any more."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -115,7 +101,9 @@ class PolicyGroups:
     A further group begins only as far ahead as the rules let it.
     """
 
-    def __init__(self, version: PolicyVersion, rules: GroupRules, settings: Settings, outage: JudgeOutage) -> None:
+    def __init__(
+        self, version: PolicyVersion, rules: policy_records.GroupRules, settings: Settings, outage: JudgeOutage
+    ) -> None:
         """Nothing begins before the first group is asked for."""
         self._version, self._rules, self._settings, self._outage = version, rules, settings, outage
         self.work: Callable[[], Coroutine[Any, Any, None]]
@@ -155,9 +143,9 @@ class PolicyGroups:
         """Return itself."""
         return self
 
-    async def __anext__(self) -> PolicyGroup:
+    async def __anext__(self) -> policy_records.PolicyGroup:
         """Return the next group. Raises what ended the run, as `rollout_groups` says."""
-        with from_python():
+        with errors.from_python():
             if self._task is None:
                 self._task = asyncio.create_task(self.work())
                 self._task.add_done_callback(lambda _: self._wake())
@@ -175,8 +163,8 @@ class PolicyGroups:
                         raise StopAsyncIteration
                     else:
                         await self._changed.wait()
-            except ExceptionGroup as errors:
-                raise first_error(errors) from None
+            except ExceptionGroup as caught:
+                raise errors.first_error(caught) from None
             finally:
                 self._is_waited_for = False
 
@@ -219,12 +207,12 @@ class PolicyGroups:
         if before := self._before.get(query):
             ranking.write(before.of(query) or await ranking.ranked_apart(group), basis)
             return
-        if why := why_not_whole(group, self._settings.n):
+        if why := policy_records.why_not_whole(group, self._settings.n):
             self._spent = ranking.cache.ceiling.spent
             self._refuse_end(ranking, why)
             self._skip(why)  # and it is not written: whoever resumes the run makes what is missing
             return
-        refuse_other_sampling(group, self._settings)
+        policy_records.refuse_other_sampling(group, self._settings)
         ranked = await self._ranked(group, ranking)
         self._spent = ranking.cache.ceiling.spent
         if ranked is None:
@@ -233,7 +221,7 @@ class PolicyGroups:
         losses = Losses()
         told = RankedGroup(ranking.store.folder.name, group, ranked, "", both_orders=False)
         self._turns = self._turns or turns_from(ranking.store.reader)
-        if rollouts := policy_rollouts(told, self._turns, self._rules, losses):
+        if rollouts := policy_records.policy_rollouts(told, self._turns, self._rules, losses):
             ready = _Ready(group, ranked, rollouts, partial(ranking.write, ranked, basis))
             self._ready.append(ready)
             self._wake()
@@ -245,9 +233,11 @@ class PolicyGroups:
     def _refuse_end(self, ranking: OpenRanking, why: str) -> None:
         """Raise what leaves every further group without all of its rollouts."""
         if ceiling := ranking.cache.ceiling.stopped:
-            raise CeilingReached(ceiling)
+            raise errors.CeilingReached(ceiling)
         if given_up := ranking.run_env.gates.given_up:
-            raise HarnessError(f"{why}: {given_up}; see to the policy's server, and go on with {option('resume')}")
+            raise errors.HarnessError(
+                f"{why}: {given_up}; see to the policy's server, and go on with {errors.option('resume')}"
+            )
 
     async def _ranked(self, group: Group, ranking: OpenRanking) -> GroupRanking | None:
         """Return the ranking of a group on all of its verdicts; None where it goes without, by the rule of outages."""
@@ -255,10 +245,10 @@ class PolicyGroups:
         async def ask() -> GroupRanking:
             try:
                 ranked = await ranking.ranked_apart(group)
-            except ExceptionGroup as errors:
-                raise first_error(errors) from None
+            except ExceptionGroup as caught:
+                raise errors.first_error(caught) from None
             if ranked.status == "incomplete" and (stopped := ranking.cache.ceiling.stopped):
-                raise CeilingReached(stopped)
+                raise errors.CeilingReached(stopped)
             refuse_part(failures_of_missing(ranked, ranking.store))
             return ranked
 
@@ -266,9 +256,11 @@ class PolicyGroups:
         ranked = await self._outage.ride_out(ask, lambda: since, self.folder)
         return ranked if isinstance(ranked, GroupRanking) else None
 
-    def _handed(self, ready: _Ready) -> PolicyGroup | None:
+    def _handed(self, ready: _Ready) -> policy_records.PolicyGroup | None:
         """Hand a group out; None for one that is too old by now."""
-        made = PolicyGroup(ready.group.query, ready.rollouts, self._version.check(), ready.ranking, ready.group)
+        made = policy_records.PolicyGroup(
+            ready.group.query, ready.rollouts, self._version.check(), ready.ranking, ready.group
+        )
         ready.write()
         ready.over.set()
         if made.staleness > self._rules.max_staleness:
@@ -283,7 +275,7 @@ class PolicyGroups:
         self._in_a_row += 1
         if self._in_a_row > self._rules.max_skipped:
             reasons = ", ".join(f"{times} x {reason}" for reason, times in self.skipped.most_common())
-            raise NothingRankable(f"{self._in_a_row} groups one after another teach nothing: {reasons}")
+            raise errors.NothingRankable(f"{self._in_a_row} groups one after another teach nothing: {reasons}")
 
     def _wake(self) -> None:
         self._changed.set()
@@ -296,7 +288,7 @@ def rollout_groups(
     queries: Asked | Iterable[Asked],
     *,
     policy_version: int | Callable[[], int],
-    rules: GroupRules | None = None,
+    rules: policy_records.GroupRules | None = None,
     outage: str = OUTAGE,
     resume: AnyRun | None = None,
     reuse: Sequence[AnyRun] = (),
@@ -318,7 +310,7 @@ def rollout_groups(
     usual["anchor_temperature"] = settings.get("temperature", _SAMPLED_ALIKE)
     chosen, run_env, version = load({**usual, **settings}), read_run_env(progress, clock), PolicyVersion(policy_version)
     _refuse_other_runs(chosen)
-    groups = PolicyGroups(version, rules or GroupRules(), chosen, JudgeOutage(outage, time.monotonic))
+    groups = PolicyGroups(version, rules or policy_records.GroupRules(), chosen, JudgeOutage(outage, time.monotonic))
     run_env = replace(run_env, policy_version=version, taker=groups, judge_busy_s=JUDGE_BUSY_S)
     loaded, asked = loaded_agent(agent), _each_time(queries)
     if resume is None:
@@ -343,7 +335,7 @@ def _refuse_other_runs(settings: Settings) -> None:
     }
     for name, (is_refused, why) in refused.items():
         if is_refused:
-            raise UsageError(f"{option(name, getattr(settings, name))}: {why}; leave it out")
+            raise errors.UsageError(f"{errors.option(name, getattr(settings, name))}: {why}; leave it out")
 
 
 def _each_time(asked: Asked | Iterable[Asked]) -> Iterator[Query]:
@@ -373,9 +365,9 @@ async def _go_on(
         chosen, begun = load(changed(reader.info.settings, settings)), reader.settings
     for name in settings.keys() - ResumeSettings.__annotations__.keys() - {"runs_dir"}:
         if (value := getattr(chosen, name)) != (before := getattr(begun, name)):
-            raise UsageError(
-                f"{option(name, value)}: run {folder.name} began with {quoted(before)}, and is gone on with so; leave "
-                f"it out, or begin a new run (without {option('resume')})"
+            raise errors.UsageError(
+                f"{errors.option(name, value)}: run {folder.name} began with {errors.quoted(before)}, and is gone on "
+                f"with so; leave it out, or begin a new run (without {errors.option('resume')})"
             )
     may_change = ResumeSettings.__annotations__.keys() - {"rubric"}
     named, changes = NamedAddresses.split({k: v for k, v in settings.items() if k in may_change and v is not None})

@@ -9,15 +9,7 @@ from harness.core.errors import UsageError, option
 from harness.core.rankings import GroupRanking
 from harness.core.records import AGENT_FAILURES, Group, Query
 from harness.core.settings import Settings
-from harness.formats.training.candidates import (
-    Candidate,
-    Losses,
-    RankedGroup,
-    TurnsOf,
-    candidates,
-    group_may_go_in,
-    rewards_teach,
-)
+from harness.formats.training import candidates
 from harness.formats.training.rules import ExportRules
 from harness.formats.turns import TurnSequence, token_fields
 from harness.ranking.rewards import advantages
@@ -147,14 +139,14 @@ def refuse_other_sampling(group: Group, settings: Settings) -> None:
 
 
 def policy_rollouts(
-    group: RankedGroup, turns_of: TurnsOf, rules: GroupRules, losses: Losses
+    group: candidates.RankedGroup, turns_of: candidates.TurnsOf, rules: GroupRules, losses: candidates.Losses
 ) -> tuple[PolicyRollout, ...] | None:
     """Return what is trained of a ranked group; None where it teaches nothing or is not whole, which is counted."""
     export = ExportRules(format="groups", weak=rules.weak, included=frozenset({"failed", "flagged", "cut"}))
-    if not group_may_go_in(group, export, losses):
+    if not candidates.group_may_go_in(group, export, losses):
         return None
-    choices = sorted(candidates(group, export, losses, turns_of), key=lambda choice: choice.index)
-    if len(choices) < len(group.group.rollouts) or not rewards_teach(choices, export, losses):
+    choices = sorted(candidates.choose_rollouts(group, export, losses, turns_of), key=lambda choice: choice.index)
+    if len(choices) < len(group.group.rollouts) or not candidates.rewards_teach(choices, export, losses):
         return None
     rewards = [choice.place.reward or 0.0 for choice in choices]
     standardized = advantages([Fraction(reward) for reward in rewards])
@@ -165,7 +157,7 @@ def policy_rollouts(
     return tuple(rollout for rollout in made if rollout)
 
 
-def _rollout(choice: Candidate, reward: float, advantage: float, rules: GroupRules) -> PolicyRollout | None:
+def _rollout(choice: candidates.Candidate, reward: float, advantage: float, rules: GroupRules) -> PolicyRollout | None:
     rollout = choice.rollout
     versions = {call.raw: call.policy for call in rollout.calls}
     sequences = [_sequence(sequence, versions.get, rules) for sequence in choice.sequences]

@@ -12,19 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
-from harness.archive import typed_records
-from harness.archive.lines import (
-    Appender,
-    RecordFiles,
-    RecordPlace,
-    begins_as_written,
-    check_sum,
-    decode,
-    disk_errors,
-    line_number,
-    read_lines,
-    whole_lines,
-)
+from harness.archive import lines, typed_records
 from harness.archive.record_faults import MOST
 from harness.archive.run_files import files_in
 from harness.core.judge_profile import JudgeProfile
@@ -50,33 +38,33 @@ class ResultWriter(Generic[HeadT, LineT]):
         """Name the file, made before the first verdict is asked for. `settle` puts the texts that it names on disk."""
         self._path, self._head, self._results, self._redact = path, redact.record(head), 0, redact
         self._settle = settle
-        self._appender: Appender | None = None
+        self._appender: lines.Appender | None = None
         self._is_worth_keeping = False
 
-    def begin(self) -> Appender:
+    def begin(self) -> lines.Appender:
         """Write the header, unless it is written, and return the file, which stays."""
         self._is_worth_keeping = True
         return self.announce()
 
-    def announce(self) -> Appender:
+    def announce(self) -> lines.Appender:
         """Write the header, unless it is written: a kill from now on leaves a trace of what was begun."""
-        with disk_errors(self._path.parents[1]):
+        with lines.disk_errors(self._path.parents[1]):
             if self._appender is None:
-                self._appender = Appender(self._path)
+                self._appender = lines.Appender(self._path)
                 self._appender.append("header", to_json(self._head))
         return self._appender
 
     def add(self, result: LineT) -> None:
         """Write one result, after the texts that it names."""
         self._settle()
-        with disk_errors(self._path.parents[1]):  # it counts with the footer, and costs nothing
+        with lines.disk_errors(self._path.parents[1]):  # it counts with the footer, and costs nothing
             _, body = self._redact.record_and_json(result)
             self.begin().append(self.kind, body, sync=False)
         self._results += self._counts(result)
 
     def finish(self) -> None:
         """Write the footer: the file is complete and will never change."""
-        with disk_errors(self._path.parents[1]):
+        with lines.disk_errors(self._path.parents[1]):
             self.begin().append("footer", json.dumps({self.counted: self._results} | self._also()))
 
     def close(self) -> None:
@@ -129,12 +117,12 @@ class ResultsOnDisk(Sequence[T]):
         """Read from `offsets` of a file, where the lines of `queries` begin; each result is changed by `through`."""
         self.queries, self._record_type, self._through = queries, record_type, through
         self._path, self._offsets = path, offsets
-        self._files = RecordFiles()
+        self._files = lines.RecordFiles()
         weakref.finalize(self, self._files.close)
 
-    def place(self, at: int) -> RecordPlace:
+    def place(self, at: int) -> lines.RecordPlace:
         """Return where a result stands."""
-        return RecordPlace(self._path, self._offsets[at])
+        return lines.RecordPlace(self._path, self._offsets[at])
 
     def passed_through(self, change: Callable[[T], T]) -> "ResultsOnDisk[T]":
         """Return the same results, each changed when it is read."""
@@ -158,7 +146,7 @@ class ResultsOnDisk(Sequence[T]):
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as a list's
 
     def _read(self, offset: int) -> T:
-        result = typed_records.read_at_place(self._files, RecordPlace(self._path, offset), self._record_type)
+        result = typed_records.read_at_place(self._files, lines.RecordPlace(self._path, offset), self._record_type)
         return self._through(result) if self._through else result
 
 
@@ -192,34 +180,34 @@ class ResultFile(Generic[Head, Brief, T]):
         return self.footer is not None
 
 
-def read_results(path: Path, lines: ResultType[Head, Mark, Brief, T]) -> ResultFile[Head, Brief, T] | None:
+def read_results(path: Path, types: ResultType[Head, Mark, Brief, T]) -> ResultFile[Head, Brief, T] | None:
     """Return the results in a file, of each query the last; None without a header: torn before, or repaired."""
     head: Head | None = None
     rows: dict[str, int] = {}
     offsets, briefs = array("q"), list[Brief]()
     footer: Any = None
-    for raw, place in whole_lines(path):
+    for raw, place in lines.whole_lines(path):
         line = raw.data
-        check_sum(line, place)
-        kind = lines.line.kind if begins_as_written(line, lines.line.kind) else decode(line, place)["kind"]
-        if kind == lines.head.kind:
-            head = typed_records.read_line(line, place, lines.head)
-        elif kind == lines.line.kind:
-            mark = typed_records.read_line(line, place, lines.mark)
+        lines.check_sum(line, place)
+        kind = types.line.kind if lines.begins_as_written(line, types.line.kind) else lines.decode(line, place)["kind"]
+        if kind == types.head.kind:
+            head = typed_records.read_line(line, place, types.head)
+        elif kind == types.line.kind:
+            mark = typed_records.read_line(line, place, types.mark)
             if (row := rows.setdefault(mark.query, len(rows))) == len(briefs):
                 offsets.append(place.offset)
-                briefs.append(lines.brief(mark))
+                briefs.append(types.brief(mark))
             else:
-                offsets[row], briefs[row] = place.offset, lines.brief(mark)
+                offsets[row], briefs[row] = place.offset, types.brief(mark)
         else:
-            footer = typed_records.read_line(line, place, lines.footer)
-    results = ResultsOnDisk(path, offsets, list(rows), lines.line)
+            footer = typed_records.read_line(line, place, types.footer)
+    results = ResultsOnDisk(path, offsets, list(rows), types.line)
     return None if head is None else ResultFile(head, results, briefs, rows, footer)
 
 
 def heads_in(folder: Path, head_type: typed_records.RecordType[DatedHead]) -> list[tuple[DatedHead, Path]]:
     """Return the header of each file of results in a folder, the oldest first."""
-    firsts = ((next(read_lines(path), None), path) for path in files_in(folder))
+    firsts = ((next(lines.read_lines(path), None), path) for path in files_in(folder))
     heads = [
         (typed_records.read_record(at, head_type), path)
         for at, path in firsts
@@ -265,7 +253,7 @@ class RankingFile:
     def line_of(self, query: str) -> int | None:
         """Return the number, from 1, of the line that holds the ranking of a query's group; None without a file."""
         groups = self.groups
-        return line_number(*groups.place(self._places[query])) if isinstance(groups, ResultsOnDisk) else None
+        return lines.line_number(*groups.place(self._places[query])) if isinstance(groups, ResultsOnDisk) else None
 
     def ranks_in(self, query: str) -> dict[int, float]:
         """Return the ranks of the rollouts of a query that have one; of groups on disk nothing is read for it."""

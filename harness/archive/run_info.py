@@ -15,19 +15,9 @@ from harness.archive.lines import LONGEST, check_version, parse
 from harness.archive.record_faults import settings_faults
 from harness.archive.run_files import InfoFile, append_to_file, read_file, runs_in
 from harness.archive.typed_records import check_rubric_text, checked
+from harness.core import errors
 from harness.core.branch_point import BranchPoint
 from harness.core.cost import Cost, cost
-from harness.core.errors import (
-    ArchiveDamaged,
-    HarnessError,
-    TooOld,
-    UsageError,
-    call,
-    counted,
-    did_you_mean,
-    on_a_line,
-    quoted,
-)
 from harness.core.records import Record, Usage, is_empty, is_none
 from harness.core.settings import Api
 
@@ -90,7 +80,7 @@ def _second(name: str, time_ns: int) -> str:
 
 def _created_at(path: Path) -> float:
     """Return when a run began as its file says, in seconds; 0 where that cannot be read."""
-    with suppress(ArchiveDamaged, ValueError, OverflowError):
+    with suppress(errors.ArchiveDamaged, ValueError, OverflowError):
         return datetime.fromisoformat(str(parse(read_file(path, LONGEST)).get("created_at"))).timestamp()
     return 0.0
 
@@ -104,7 +94,7 @@ def list_forks(run: str, runs_dir: Path) -> list[str]:
     """Return the ids of the forks of a run, oldest first; runs that cannot be read are left out. Raises UsageError."""
     forks = list[str]()
     for folder in list_runs(runs_dir):
-        with suppress(HarnessError, OSError):
+        with suppress(errors.HarnessError, OSError):
             if b'"branches"' in read_file(folder / RUN_FILE, LONGEST) and run in (info := read_info(folder)[0]).parents:
                 forks.append(info.id)
     return forks
@@ -115,7 +105,7 @@ def list_comparisons(runs_dir: Path) -> list[Path]:
     return [folder for folder, kind in list_archived(runs_dir) if kind == "comparison"]
 
 
-def linked_runs(runs_dir: Path) -> list[ArchiveDamaged]:
+def linked_runs(runs_dir: Path) -> list[errors.ArchiveDamaged]:
     """Return what is to be said of each link in a folder of runs: nobody follows such a link. Raises UsageError."""
     return [_linked(path) for path in _listed(runs_dir)[1]]
 
@@ -126,9 +116,9 @@ def find_run(word: str, runs_dir: Path) -> Path:
     if kind != "run":
         runs = list_runs(runs_dir)
         newest = f"; the newest is {runs[-1].name}" if runs else ""
-        shown = call("show", folder.name if folder.parent == runs_dir else str(folder))
-        what = f"{on_a_line(folder.name)} is {a_kind(kind)}, not a run: name a run{newest}"
-        raise UsageError(f"{what}. {shown} shows the {kind}")
+        shown = errors.call("show", folder.name if folder.parent == runs_dir else str(folder))
+        what = f"{errors.on_a_line(folder.name)} is {a_kind(kind)}, not a run: name a run{newest}"
+        raise errors.UsageError(f"{what}. {shown} shows the {kind}")
     return folder
 
 
@@ -145,17 +135,21 @@ def find_archived(word: str, runs_dir: Path, *, only_runs: bool = False) -> Arch
     if word == "last":
         newest = next((archived for archived in reversed(stored) if archived.kind == "run" or not only_runs), None)
         if newest is None:
-            raise UsageError(f"no run in {on_a_line(runs_dir)}/ yet; make one with {call('run', agent='search')}")
+            raise errors.UsageError(
+                f"no run in {errors.on_a_line(runs_dir)}/ yet; make one with {errors.call('run', agent='search')}"
+            )
         return newest
     matching = [a for a in stored if a.folder.name == word] or [a for a in stored if a.folder.name.startswith(word)]
     if not matching and (link := runs_dir / word) in _listed(runs_dir)[1]:
         raise _linked(link)
     if not matching:
-        hint = did_you_mean(word, [folder.name for folder, _ in stored])
-        raise UsageError(f"no run {quoted(word)} in {on_a_line(runs_dir)}/{hint}; {call('ls')} lists them")
+        hint = errors.did_you_mean(word, [folder.name for folder, _ in stored])
+        raise errors.UsageError(
+            f"no run {errors.quoted(word)} in {errors.on_a_line(runs_dir)}/{hint}; {errors.call('ls')} lists them"
+        )
     if len(matching) > 1:
         names = ", ".join([*(folder.name for folder, _ in matching[:4]), *(["…"] if len(matching) > 4 else [])])
-        raise UsageError(f"{quoted(word)} fits {len(matching)} runs: {names}; say more of it")
+        raise errors.UsageError(f"{errors.quoted(word)} fits {len(matching)} runs: {names}; say more of it")
     return matching[0]
 
 
@@ -172,7 +166,7 @@ def read_labels(folder: Path) -> str | None:
     try:
         return read_file(path, LONGEST).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ArchiveDamaged(f"{path}: it is not UTF-8 text") from None
+        raise errors.ArchiveDamaged(f"{path}: it is not UTF-8 text") from None
 
 
 def append_label(folder: Path, line: str) -> None:
@@ -194,11 +188,11 @@ def _listed(runs_dir: Path) -> tuple[dict[Path, InfoFile], list[Path]]:
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except OSError as exc:
-        raise UsageError(f"cannot list the runs in {runs_dir}/: {exc.strerror}") from None
+        raise errors.UsageError(f"cannot list the runs in {runs_dir}/: {exc.strerror}") from None
 
 
-def _linked(path: Path) -> ArchiveDamaged:
-    return ArchiveDamaged(f"{path}: a link stands where a run should be; name the folder that it leads to")
+def _linked(path: Path) -> errors.ArchiveDamaged:
+    return errors.ArchiveDamaged(f"{path}: a link stands where a run should be; name the folder that it leads to")
 
 
 OLDEST_READABLE = "0.2.0"
@@ -226,7 +220,7 @@ class WayFound(Record):
     @property
     def words(self) -> str:
         """What people read of it, beside what was asked."""
-        return "; ".join((f"{counted(self.usage.requests, 'call')} before the first rollout", *self.found))
+        return "; ".join((f"{errors.counted(self.usage.requests, 'call')} before the first rollout", *self.found))
 
 
 class RunInfo(Record):
@@ -318,9 +312,9 @@ def read_info_file(
         version = cast("dict[str, object]", versions).get("arena-harness") if isinstance(versions, dict) else None
         stated = _VERSION.match(version) if isinstance(version, str) else None
         if stated and tuple(map(int, stated.groups())) < tuple(map(int, OLDEST_READABLE.split("."))):
-            raise TooOld(path, stated[0], OLDEST_READABLE)
+            raise errors.TooOld(path, stated[0], OLDEST_READABLE)
         return checked(members, validate, path, faults_of), hashlib.sha256(data).hexdigest()
     except ValueError as exc:
-        raise ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {why}") from None
-    except ArchiveDamaged as exc:
-        raise ArchiveDamaged(f"{exc}. {why}") from None
+        raise errors.ArchiveDamaged(f"{path}: Invalid JSON: {exc}. {why}") from None
+    except errors.ArchiveDamaged as exc:
+        raise errors.ArchiveDamaged(f"{exc}. {why}") from None

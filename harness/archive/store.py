@@ -5,16 +5,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+from harness.archive import checkpoints
 from harness.archive.batch_log import KIND_OF, SEGMENT, BatchRecord
-from harness.archive.checkpoints import (
-    CHECKPOINT_KINDS,
-    CHECKPOINTS,
-    KeptOutput,
-    KeptReply,
-    RolloutKey,
-    drop_checkpoints,
-    signature_of,
-)
 from harness.archive.comparison_reader import ComparisonHead, ComparisonInfo, ComparisonReader
 from harness.archive.folder_store import FolderStore, begin_segment, make_folder
 from harness.archive.lines import Appender, RecordPlace, disk_errors
@@ -88,7 +80,7 @@ class Store(VerdictStore, Protocol):
         """Whether the store keeps what rollouts under way have had: it outlasts the process."""
         ...
 
-    def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
+    def add_checkpoint(self, record: checkpoints.KeptReply | checkpoints.KeptOutput) -> bool:
         """Keep what a rollout under way has had; return whether it is kept just so."""
         ...
 
@@ -135,7 +127,7 @@ class MemoryStore:
     def expect_verdict(self) -> None:
         """Do nothing: memory keeps no trace."""
 
-    def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
+    def add_checkpoint(self, record: checkpoints.KeptReply | checkpoints.KeptOutput) -> bool:
         """Keep nothing."""
         del record
         return False
@@ -276,7 +268,7 @@ class RunStore(InfoStore[RunReader]):
         super().__init__(folder, at, **options)
         self.checkpoint_key: str | None = None
         """What checkpoints are signed with; without it none is kept."""
-        self._to_go_on = set[RolloutKey]()
+        self._to_go_on = set[checkpoints.RolloutKey]()
         """The rollouts of which checkpoints were written, and no record that `resume` leaves as it is."""
 
     @classmethod
@@ -320,16 +312,16 @@ class RunStore(InfoStore[RunReader]):
         """Whether there is a key to sign them with."""
         return self.checkpoint_key is not None
 
-    def add_checkpoint(self, record: KeptReply | KeptOutput) -> bool:
+    def add_checkpoint(self, record: checkpoints.KeptReply | checkpoints.KeptOutput) -> bool:
         """Keep what a rollout under way has had, safe from a kill of the process; return whether just as it was."""
         kept, body = self.redact.record_and_json(record)
         if kept is not record or self.checkpoint_key is None:
             return False
-        body = f'{body[:-1]},"signature":"{signature_of(body, self.checkpoint_key)}"}}'
+        body = f'{body[:-1]},"signature":"{checkpoints.signature_of(body, self.checkpoint_key)}"}}'
         with disk_errors(self.folder):
             if self._checkpoints is None:
-                self._checkpoints = begin_segment(self.folder / CHECKPOINTS, self._at, self._head)
-            self._checkpoints.append(CHECKPOINT_KINDS[type(record)], body, sync=False)
+                self._checkpoints = begin_segment(self.folder / checkpoints.CHECKPOINTS, self._at, self._head)
+            self._checkpoints.append(checkpoints.CHECKPOINT_KINDS[type(record)], body, sync=False)
         self._to_go_on.add((record.query, record.index))
         return True
 
@@ -353,16 +345,16 @@ class RunStore(InfoStore[RunReader]):
         if own and not self._to_go_on:  # as mostly: nothing has to be read for it
             remove_file(own)
         elif own:
-            drop_checkpoints([own], self._to_go_on.__contains__)
-        if older := [path for path in files_in(self.folder / CHECKPOINTS) if path != own]:
+            checkpoints.drop_checkpoints([own], self._to_go_on.__contains__)
+        if older := [path for path in files_in(self.folder / checkpoints.CHECKPOINTS) if path != own]:
             with RunReader(self.folder) as reader:  # whose index knows the rollouts of this process, too
                 rollouts = reader.index.rollouts
 
-                def is_needed(key: RolloutKey) -> bool:
+                def is_needed(key: checkpoints.RolloutKey) -> bool:
                     place = rollouts.get(key[0], {}).get(key[1])
                     return place is None or place.kind in CUT_SHORT
 
-                drop_checkpoints(older, is_needed)
+                checkpoints.drop_checkpoints(older, is_needed)
 
     def add_batch_record(self, record: BatchRecord) -> RecordPlace:
         """Keep a record of a batch of judge calls, and return its place; `settle` puts it on disk."""

@@ -10,20 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Literal
 
-from harness.archive import run_files, run_info, typed_records
+from harness.archive import lines, run_files, run_info, typed_records
 from harness.archive.batch_log import BATCH_LINES
 from harness.archive.checkpoints import CHECKPOINT_LINES, read_checkpoint
 from harness.archive.comparison_reader import COMPARED_QUERY, COMPARISON_FOOTER, COMPARISON_HEAD, read_comparison_info
 from harness.archive.index_file import NamePlaces
-from harness.archive.lines import (
-    LocatedRecord,
-    RawLine,
-    RecordPlace,
-    data_pieces,
-    decode,
-    raw_lines,
-    refuse_twice_named,
-)
 from harness.archive.reader import blob_name
 from harness.archive.record_faults import group_faults
 from harness.core.errors import ArchiveDamaged, CannotWrite, TooOld, UsageError, counted
@@ -63,7 +54,7 @@ class FolderCheck:
         self.verdicts = NamePlaces()
 
     @abstractmethod
-    def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+    def check(self, located: lines.LocatedRecord, segment: str, counted: Counter[str]) -> None:
         """Check a record that is no text, no verdict and no segment's header. Raises ArchiveDamaged."""
 
     def findings(self, folder: Path, info_file: str) -> Iterator[Finding]:
@@ -90,17 +81,17 @@ class FolderCheck:
     def _file_findings(self, path: Path, segment: str, *, newest: bool) -> Iterator[Finding]:
         kinds: Counter[str] = Counter()
         with run_files.open_file(path) as file:
-            for line in raw_lines(file):
+            for line in lines.raw_lines(file):
                 if line.torn:
                     yield _tail(path, line)
                     continue
                 try:
                     if line.fault:
                         raise ArchiveDamaged(line.fault)  # noqa: TRY301
-                    members = decode(line.data, f"{path}:{line.number}")
-                    located = LocatedRecord(RecordPlace(path, line.start), line.end, members, line.number)
+                    members = lines.decode(line.data, f"{path}:{line.number}")
+                    located = lines.LocatedRecord(lines.RecordPlace(path, line.start), line.end, members, line.number)
                     kinds[located.members["kind"]] += 1
-                    refuse_twice_named(line.data)
+                    lines.refuse_twice_named(line.data)
                     self._check(located, segment, kinds)
                 except (ArchiveDamaged, UsageError) as exc:
                     yield Finding("damage", path, error_reason(exc, path, line.number), line.number)
@@ -111,7 +102,7 @@ class FolderCheck:
             then = "`harness resume` makes a new one" if newest else "later ones stand in for it"
             yield Finding("notice", path, f"this {segment[:-1]} was cut short; {then}")
 
-    def _check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+    def _check(self, located: lines.LocatedRecord, segment: str, counted: Counter[str]) -> None:
         kind = located.members["kind"]
         if (segment, kind) == ("blobs", "blob"):
             blob = typed_records.read_record(located, typed_records.BLOB)
@@ -133,7 +124,7 @@ def refers(stored: bool, what: str) -> None:
         raise ArchiveDamaged(f"it refers to {what}, which is not there")
 
 
-def unknown_kind(located: LocatedRecord) -> ArchiveDamaged:
+def unknown_kind(located: lines.LocatedRecord) -> ArchiveDamaged:
     """Return the error for a record of a kind that has no place where it stands."""
     return ArchiveDamaged(f"it refers to a kind of record, {located.members['kind']!r}, which is not there")
 
@@ -166,9 +157,9 @@ def _strange_findings(folder: Path, segments: Sequence[str], info_file: Path) ->
         yield Finding("damage", folder, error_reason(exc, folder), by_hand=True)
 
 
-def _tail(path: Path, line: RawLine) -> Finding:
+def _tail(path: Path, line: lines.RawLine) -> Finding:
     try:
-        decode(line.data[:-1] + b"\n", path)
+        lines.decode(line.data[:-1] + b"\n", path)
     except (ArchiveDamaged, UsageError):
         reason = "the last line was cut off while it was written; it never counted"
         return Finding("notice", path, reason, line.number)
@@ -203,7 +194,7 @@ class _RunCheck(FolderCheck):
         self._provisional = set[str]()
         """Queries of the file that is looked at whose last line so far is provisional."""
 
-    def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+    def check(self, located: lines.LocatedRecord, segment: str, counted: Counter[str]) -> None:
         """Check one record and what it refers to. Raises ArchiveDamaged."""
         match segment, located.members["kind"]:
             case "queries", "query":
@@ -281,7 +272,7 @@ class _ComparisonCheck(FolderCheck):
         super().__init__()
         self._runs = runs
 
-    def check(self, located: LocatedRecord, segment: str, counted: Counter[str]) -> None:
+    def check(self, located: lines.LocatedRecord, segment: str, counted: Counter[str]) -> None:
         """Check one record and what it refers to. Raises ArchiveDamaged."""
         match segment, located.members["kind"]:
             case "comparisons", "header":
@@ -315,12 +306,12 @@ def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
     """
     by_file: dict[Path, set[int]] = {}
     for finding in damage:
-        lines = by_file.setdefault(finding.path, set())
+        numbers = by_file.setdefault(finding.path, set())
         if finding.line:
-            lines.add(finding.line)
+            numbers.add(finding.line)
     try:
-        for path, lines in by_file.items():
-            if not lines:
+        for path, numbers in by_file.items():
+            if not numbers:
                 run_files.remove_strange(folder, path)
                 continue
             aside = folder / run_info.ASIDE / f"{path.parent.name}-{path.name}"
@@ -329,8 +320,8 @@ def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
                 run_files.replaced_file(path) as good,
                 run_files.create_beside(aside) as bad,
             ):
-                for line in raw_lines(source):
-                    if line.number not in lines:
+                for line in lines.raw_lines(source):
+                    if line.number not in numbers:
                         _copy(source, line, good)
                         continue
                     if not _copy(source, line, bad):
@@ -342,13 +333,13 @@ def move_aside(folder: Path, damage: Iterable[Finding]) -> None:
         raise CannotWrite(f"cannot repair {folder}: {exc.strerror}; nothing was lost") from exc
 
 
-def _copy(source: IO[bytes], line: RawLine, target: IO[bytes]) -> bool:
+def _copy(source: IO[bytes], line: lines.RawLine, target: IO[bytes]) -> bool:
     """Write a line of any length, and return whether it has a line's end. Holes stay holes."""
     if len(line.data) == line.end - line.start:
         target.write(line.data)
         return line.data.endswith(b"\n")
     base, ended = target.tell() - line.start, False
-    for place, piece in data_pieces(source, line.start, line.end):
+    for place, piece in lines.data_pieces(source, line.start, line.end):
         target.seek(base + place)
         target.write(piece)
         ended = place + len(piece) == line.end and piece.endswith(b"\n")
@@ -366,7 +357,7 @@ def _whole_in(line: bytes) -> Iterator[bytes]:
         record = line[start : end - 1] + b"\n"
         if record != line:  # the line itself was looked at: if its checksum holds, something else is wrong with it
             try:
-                decode(record, "")
+                lines.decode(record, "")
             except (ArchiveDamaged, UsageError):
                 continue
             yield record

@@ -25,15 +25,9 @@ from harness.report.csv import curve_csv
 from harness.report.html.curve_svg import curve_svg
 from harness.report.json import agreement_json, curve_json, figure_record, figures_json, judges_json, quality_json
 from harness.report.judge_quality import JudgeQuality, agreement_words, compared_qualities, judge_qualities
+from harness.report.summary import evidence
 from harness.report.summary.curve import judging_curve, round_robin_of
 from harness.report.summary.diversity import Diversity, EmbeddedDistance, diversity, diversity_words
-from harness.report.summary.evidence import (
-    EvidenceFigures,
-    citation_figures,
-    citation_words,
-    evidence_figures,
-    evidence_words,
-)
 from harness.report.summary.group import QualityFigure
 from harness.report.summary.judges import JudgesSideBySide, PlantedRight, judges_side_by_side
 from harness.report.summary.labels import label_agreement
@@ -119,7 +113,9 @@ def _ranking_json(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDis
             quality_json(quality) | {"profile": profiles.get(quality.judge)}
             for quality in judge_qualities(reader, ranking, summary)
         ],
-        **({"citations": asdict(cited)} if (cited := citation_figures(ranking.groups, reader.verdict)) else {}),
+        **(
+            {"citations": asdict(cited)} if (cited := evidence.citation_figures(ranking.groups, reader.verdict)) else {}
+        ),
         **({"evidence": asdict(checked)} if (checked := _evidence(reader, ranking)) else {}),
         **({"diversity": asdict(varied)} if (varied := _diversity(reader, ranking)) else {}),
         **({"embedded": _embedded_json(embedded)} if embedded else {}),
@@ -158,10 +154,10 @@ def _print_ranking(
 
 
 def _more_words(reader: RunReader, ranking: RankingFile, embedded: EmbeddedDistance | None) -> Iterator[QualityFigure]:
-    if cited := citation_figures(ranking.groups, reader.verdict):
-        yield citation_words(cited)
+    if cited := evidence.citation_figures(ranking.groups, reader.verdict):
+        yield evidence.citation_words(cited)
     if checked := _evidence(reader, ranking):
-        yield from evidence_words(checked)
+        yield from evidence.evidence_words(checked)
     if varied := _diversity(reader, ranking):
         yield from diversity_words(varied)
     if embedded:
@@ -176,9 +172,9 @@ def _embedded_json(embedded: EmbeddedDistance) -> dict[str, Any]:
     return {"model": embedded.model, "distance": figure_record(embedded.distance), **paid}
 
 
-def _evidence(reader: RunReader, ranking: RankingFile) -> EvidenceFigures | None:
+def _evidence(reader: RunReader, ranking: RankingFile) -> evidence.EvidenceFigures | None:
     checked = form_of_rendering(ranking.head.rendering).evidence
-    return evidence_figures(group for group, _ in ranked_groups(reader, ranking)) if checked else None
+    return evidence.evidence_figures(group for group, _ in ranked_groups(reader, ranking)) if checked else None
 
 
 def _diversity(reader: RunReader, ranking: RankingFile) -> Diversity | None:

@@ -8,26 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.comparison.intervals import (
-    holm,
-    interval_of_mean,
-    interval_of_share,
-    later_below,
-    quantiles,
-    redrawn,
-    share_below,
-)
-from harness.comparison.outcomes import (
-    Clusters,
-    Numbers,
-    OfOneSize,
-    PairLabels,
-    cluster_name,
-    mean_by_query,
-    outcomes,
-    side_pairs,
-    split_alone,
-)
+from harness.comparison import intervals, outcomes
 from harness.comparison.rectified import LabelledSums, Rectified
 from harness.comparison.side_results import side_result, slices
 from harness.core import comparisons
@@ -44,7 +25,7 @@ def strengths(
     labels: Sequence[str],
     seed: int,
     clusters: Mapping[str, str] | None = None,
-    labels_of_people: PairLabels | None = None,
+    labels_of_people: outcomes.PairLabels | None = None,
 ) -> tuple[comparisons.Strength, ...]:
     """Return the strength of each side: log odds of a win, their mean 0, with intervals by drawing the clusters again.
 
@@ -60,12 +41,12 @@ def strengths(
     one, none = np.eye(len(met)), np.zeros((len(met), len(met)))
     sums = (*np.hstack([won, one, none]), *np.hstack([played, one, one]))
 
-    def fitted(*drawn: Numbers, axis: int = -1) -> Numbers:
+    def fitted(*drawn: outcomes.Numbers, axis: int = -1) -> outcomes.Numbers:
         won, played = np.split(np.stack([clusters.sum(axis) for clusters in drawn]), 2)
         return bradley_terry(np.clip(won, 0, played), played, met)
 
-    worth = Clusters(played.sum(0), played.sum(0), isinstance(clusters, OfOneSize)).fewest
-    ends = [quantiles(of_side, worth) for of_side in redrawn(sums, fitted, seed)]
+    worth = outcomes.Clusters(played.sum(0), played.sum(0), isinstance(clusters, outcomes.OfOneSize)).fewest
+    ends = [intervals.quantiles(of_side, worth) for of_side in intervals.redrawn(sums, fitted, seed)]
     return tuple(
         comparisons.Strength(label=label, strength=comparisons.Interval(value=float(value), low=low, high=high))
         for label, value, (low, high) in zip(labels, fitted(*sums), ends, strict=True)
@@ -92,7 +73,7 @@ def with_beaten(
     )
 
 
-def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]]) -> Numbers:
+def bradley_terry(won: outcomes.Numbers, played: outcomes.Numbers, met: Sequence[tuple[int, int]]) -> outcomes.Numbers:
     """Return the maximum likelihood strengths [S, ...] of sides, their mean 0, half a tie added for each of `met`.
 
     `won` [P, ...] is how often the second of each of `met` won, of `played`; further axes are draws. By Newton's
@@ -103,11 +84,11 @@ def bradley_terry(won: Numbers, played: Numbers, met: Sequence[tuple[int, int]])
         design[row, first], design[row, second] = -1.0, 1.0
     free = design[:, :-1]  # the last side stands at 0 until the end
     wins, games = np.moveaxis(won + _ADDED_TIE / 2, 0, -1), np.moveaxis(played + _ADDED_TIE, 0, -1)
-    at: Numbers = np.zeros((*wins.shape[:-1], free.shape[1]))
+    at: outcomes.Numbers = np.zeros((*wins.shape[:-1], free.shape[1]))
     for _ in range(_STEPS):
         chance = (1 + np.tanh(at @ free.T / 2)) / 2
         slope = (wins - games * chance) @ free
-        information: Numbers = np.einsum("pi,...p,pj->...ij", free, games * chance * (1 - chance), free)
+        information: outcomes.Numbers = np.einsum("pi,...p,pj->...ij", free, games * chance * (1 - chance), free)
         step = np.asarray(np.linalg.solve(information, slope[..., None])[..., 0], np.float64)
         at = at + np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
         if np.abs(step).max() < _ENOUGH:
@@ -120,17 +101,17 @@ def _by_cluster(
     queries: Sequence[comparisons.ComparedQuery],
     met: Sequence[tuple[int, int]],
     clusters: Mapping[str, str] | None,
-    labels_of_people: PairLabels | None,
-) -> tuple[Numbers, Numbers]:
+    labels_of_people: outcomes.PairLabels | None,
+) -> tuple[outcomes.Numbers, outcomes.Numbers]:
     """Return for each two sides [P, C] what the second one won in each cluster, and on how many queries they met."""
-    pairs = [side_pairs(queries, sides, labels=labels_of_people) for sides in met]
-    means = [mean_by_query(outcomes(of_sides)) for of_sides in pairs]
-    names = sorted({cluster_name(query, clusters) for of_pair in means for query in of_pair})
+    pairs = [outcomes.side_pairs(queries, sides, labels=labels_of_people) for sides in met]
+    means = [outcomes.mean_by_query(outcomes.of_pairs(of_sides)) for of_sides in pairs]
+    names = sorted({outcomes.cluster_name(query, clusters) for of_pair in means for query in of_pair})
     place = {name: i for i, name in enumerate(names)}
     won, played = np.zeros((len(met), len(names))), np.zeros((len(met), len(names)))
     for row, of_pair in enumerate(means):
         for query, mean in of_pair.items():
-            column = place[cluster_name(query, clusters)]
+            column = place[outcomes.cluster_name(query, clusters)]
             won[row, column] += mean
             played[row, column] += 1
         if labels_of_people:
@@ -239,27 +220,30 @@ def side_figures(
     def by_query(figure: Callable[[comparisons.ComparedRollout], float | None]) -> dict[str, list[float]]:
         return {query: [v for r in listed if (v := figure(r)) is not None] for query, listed in rollouts.items()}
 
-    def summed(figure: Callable[[comparisons.ComparedRollout], float | None]) -> Clusters:
-        return Clusters.of(mean_by_query(split_alone(by_query(figure))), clusters if len(rollouts) > 1 else None)
+    def summed(figure: Callable[[comparisons.ComparedRollout], float | None]) -> outcomes.Clusters:
+        return outcomes.Clusters.of(
+            outcomes.mean_by_query(outcomes.split_alone(by_query(figure))), clusters if len(rollouts) > 1 else None
+        )
 
     known = summed(lambda r: r.cost.known)
     every_price = all(r.usd is not None for listed in rollouts.values() for r in listed)
-    paid = interval_of_mean(known, seed) if every_price or known.sums.any() else None
+    paid = intervals.interval_of_mean(known, seed) if every_price or known.sums.any() else None
     failed, rewards = summed(lambda r: float(r.status == "failed")), summed(lambda r: r.verified)
     # mostly 0 or 1, and their mean a share; but an agent's file may give any number
-    are_shares = bool(((rewards.sums >= 0) & (rewards.sums <= rewards.sizes)).all())
+    are_shares = rewards.count and bool(((rewards.sums >= 0) & (rewards.sums <= rewards.sizes)).all())
+    interval_of_rewards = intervals.interval_of_share if are_shares else intervals.interval_of_mean
     return comparisons.SideFigures(
         label=label,
         rollouts=sum(len(listed) for listed in rollouts.values()),
-        failed=interval_of_share(failed, seed) if failed.count else None,
+        failed=intervals.interval_of_share(failed, seed) if failed.count else None,
         left_out=sum(query.left_out[side] for query in queries if query.left_out),
         **{"usd" if every_price else "usd_at_least": paid},
-        tokens=interval_of_mean(summed(lambda r: r.tokens), seed),
-        duration_s=interval_of_mean(summed(lambda r: r.duration_s), seed),
-        duration_p50=share_below(by_query(lambda r: r.duration_s), 0.5, clusters),
-        duration_p95=share_below(by_query(lambda r: r.duration_s), 0.95, clusters),
-        steps=interval_of_mean(summed(lambda r: r.steps), seed),
-        passed=interval_of_share(rewards, seed) if rewards.count and are_shares else interval_of_mean(rewards, seed),
+        tokens=intervals.interval_of_mean(summed(lambda r: r.tokens), seed),
+        duration_s=intervals.interval_of_mean(summed(lambda r: r.duration_s), seed),
+        duration_p50=intervals.share_below(by_query(lambda r: r.duration_s), 0.5, clusters),
+        duration_p95=intervals.share_below(by_query(lambda r: r.duration_s), 0.95, clusters),
+        steps=intervals.interval_of_mean(summed(lambda r: r.steps), seed),
+        passed=interval_of_rewards(rewards, seed),
     )
 
 
@@ -309,7 +293,7 @@ def _with_times(
             for of_side in (_that_count(queries, side) for side in sides)
         )
         for name, share in (("slower_p50", 0.5), ("slower_p95", 0.95)):
-            facts[name] = later_below(first, second, share, clusters)
+            facts[name] = intervals.later_below(first, second, share, clusters)
     return result.model_copy(update=facts)
 
 
@@ -332,7 +316,7 @@ def compare_queries(
     floors: Mapping[int, float] | None = None,
     seed: int = 0,
     judge: str = "",
-    labels_of_people: PairLabels | None = None,
+    labels_of_people: outcomes.PairLabels | None = None,
 ) -> Conclusions:
     """Work out everything that the matches of two sides or more say.
 
@@ -356,7 +340,7 @@ def compare_queries(
     ]
     names, many = side_names(sides), len(sides) > 2
     if many:
-        corrected = holm([result.deciding_p for result in results])
+        corrected = intervals.holm([result.deciding_p for result in results])
         results = [r.model_copy(update={"p_holm": p}) for r, p in zip(results, corrected, strict=True)]
     figures = [side_figures(queries, side, label, seed, clusters) for side, label in enumerate(labels)]
     pairings = zip(results, combinations(range(len(sides)), 2), strict=True)

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from harness.comparison.intervals import interval_of_share, scipy, t_value, with_unseen
-from harness.comparison.outcomes import Clusters, Numbers, bounds, cluster_name, mean_by_query, outcomes, side_pairs
+from harness.comparison.outcomes import Clusters, Numbers, bounds, cluster_name, mean_by_query, of_pairs, side_pairs
 from harness.core.comparisons import ComparedQuery, Interval
 from harness.core.gates import GateFinding, InterimAnalysis
 
@@ -177,7 +177,7 @@ class InterimPlan:
         finding: the interval reaches as low as if all of them were lost, and as high as if all were won.
         """
         pairs = side_pairs(queries, (0, 1))
-        summed = Clusters.of(mean_by_query(outcomes(pairs)), self.clusters)
+        summed = Clusters.of(mean_by_query(of_pairs(pairs)), self.clusters)
         critical = critical_values(self.shares)[number]
         rate = interval_at(summed, critical) if len(self.parts) > 1 else interval_of_share(summed, self.seed)
         worst, best = bounds(pairs, self.clusters)

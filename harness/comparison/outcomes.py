@@ -210,7 +210,7 @@ def paired_rollouts(query: ComparedQuery, match: CrossMatch) -> Iterator[Compare
         yield next((rollout for rollout in query.rollouts[side] if rollout.index == index), None)
 
 
-def outcomes(pairs: Pairs, *, forfeits: bool = True) -> dict[str, list[float]]:
+def of_pairs(pairs: Pairs, *, forfeits: bool = True) -> dict[str, list[float]]:
     """Return the outcomes of the pairs that are not open, by query; perhaps without those that a failure decided."""
     return {
         query: [pair.outcome for pair in listed if pair.outcome is not None and (forfeits or not pair.forfeit)]

@@ -10,19 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import JsonValue
 
-from harness.comparison import intervals
-from harness.comparison.outcomes import (
-    Clusters,
-    Numbers,
-    Pair,
-    PairLabels,
-    Pairs,
-    bounds,
-    cluster_name,
-    mean_by_query,
-    outcomes,
-    side_pairs,
-)
+from harness.comparison import intervals, outcomes
 from harness.comparison.rectified import peoples_rate
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Interval, SideResult, Slice, leaves_out_half
 from harness.core.errors import UsageError, did_you_mean, quoted
@@ -39,10 +27,10 @@ def slices(queries: Sequence[ComparedQuery], seed: int, clusters: Mapping[str, s
     A key of the metadata needs two to twelve values. A slice of fewer than six clusters has no win rate. The p are
     corrected by Holm over all slices.
     """
-    means = mean_by_query(outcomes(side_pairs(queries, (0, 1))))
+    means = outcomes.mean_by_query(outcomes.of_pairs(outcomes.side_pairs(queries, (0, 1))))
     judged = [query for query in queries if query.query in means]
     cut = [
-        (key, value, Clusters.of({query: means[query] for query in members}, clusters))
+        (key, value, outcomes.Clusters.of({query: means[query] for query in members}, clusters))
         for key, value, members in _cut(judged)
     ]
     enough = [summed for _, _, summed in cut if summed.count >= FEWEST_SHOWING]
@@ -67,7 +55,7 @@ def _cut(queries: Sequence[ComparedQuery]) -> Iterator[tuple[str, str, list[str]
     rollouts = {query.query: [*chain.from_iterable(query.rollouts)] for query in queries}
     yield from _by("uses tools", {q: "yes" if any(r.tools for r in rs) else "no" for q, rs in rollouts.items()}, 2)
     answers = {q: [r.answer_length for r in rs if r.answer_length is not None] for q, rs in rollouts.items()}
-    lengths = mean_by_query(answers)
+    lengths = outcomes.mean_by_query(answers)
     ordered = sorted(lengths, key=lambda query: (lengths[query], query))
     thirds = {query: _THIRDS[3 * place // len(ordered)] for place, query in enumerate(ordered)}
     yield from _by("answer length", thirds, 3, _THIRDS)
@@ -97,7 +85,7 @@ _GREATEST_LOGIT = 10.0
 """Beyond it the fit runs away: the lengths tell the winners apart without a fault."""
 
 
-def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Interval | None:
+def length_controlled(pairs: outcomes.Pairs, clusters: Mapping[str, str] | None) -> Interval | None:
     """Fit the outcomes by the difference in length, and return the win rate where the difference is 0.
 
     A logistic regression of the judged pairs on (length of the second answer - of the first) / (their sum), a tie half
@@ -105,7 +93,7 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
     difference in all pairs, or lengths that tell the winners apart without a fault.
     """
     rows = [
-        (pair.outcome, (second - first) / max(1, first + second), cluster_name(query, clusters))
+        (pair.outcome, (second - first) / max(1, first + second), outcomes.cluster_name(query, clusters))
         for query, listed in sorted(pairs.items())
         for pair in listed
         for first, second in [pair.lengths]
@@ -121,13 +109,17 @@ def length_controlled(pairs: Pairs, clusters: Mapping[str, str] | None) -> Inter
     fit = _logistic_fit(won, columns, [numbers[row[2]] for row in rows])
     if fit is None or np.abs(fit[0]).max() > _GREATEST_LOGIT:
         return None
-    sizes = Clusters.of({query: 1.0 for query in pairs if cluster_name(query, clusters) in numbers}, clusters)
+    sizes = outcomes.Clusters.of(
+        {query: 1.0 for query in pairs if outcomes.cluster_name(query, clusters) in numbers}, clusters
+    )
     logit, half = float(fit[0][0]), intervals.t_quantile(sizes.fewest) * float(fit[1][0])
     value, low, high = ((1 + math.tanh(end / 2)) / 2 for end in (logit, logit - half, logit + half))
     return Interval(value=value, low=low, high=high)
 
 
-def _logistic_fit(won: Numbers, columns: Numbers, clusters: list[int]) -> tuple[Numbers, Numbers] | None:
+def _logistic_fit(
+    won: outcomes.Numbers, columns: outcomes.Numbers, clusters: list[int]
+) -> tuple[outcomes.Numbers, outcomes.Numbers] | None:
     """Return the coefficients [K] of a logistic regression and their standard errors by cluster [K].
 
     By iteratively reweighted least squares, with the sandwich of the clusters' scores and its correction for few
@@ -167,31 +159,38 @@ def side_result(
     clusters: Mapping[str, str] | None = None,
     floor: float | None = None,
     seed: int = 0,
-    labels_of_people: PairLabels | None = None,
+    labels_of_people: outcomes.PairLabels | None = None,
 ) -> SideResult:
     """Say what the matches of two sides say, seen from the second one.
 
     `sides` are places in the comparison, `clusters` names the cluster of a query's content hash, and `floor` is the
     standard deviation of a query's win rate between equal agents, where it was measured.
     """
-    pairs = side_pairs(queries, sides, labels=labels_of_people)
+    pairs = outcomes.side_pairs(queries, sides, labels=labels_of_people)
     result = summarize_pairs(pairs, labels, clusters=clusters, floor=floor, seed=seed)
-    anchors = Clusters.of(mean_by_query(outcomes(side_pairs(queries, sides, role="anchor"))), clusters)
+    anchors = outcomes.Clusters.of(
+        outcomes.mean_by_query(outcomes.of_pairs(outcomes.side_pairs(queries, sides, role="anchor"))), clusters
+    )
     of_anchors = intervals.interval_of_share(anchors, seed) if anchors.count else None
     return result.model_copy(update={"anchors": of_anchors, "people": peoples_rate(pairs, clusters, seed)})
 
 
 def summarize_pairs(
-    pairs: Pairs, labels: tuple[str, str], *, clusters: Mapping[str, str] | None, floor: float | None, seed: int
+    pairs: outcomes.Pairs,
+    labels: tuple[str, str],
+    *,
+    clusters: Mapping[str, str] | None,
+    floor: float | None,
+    seed: int,
 ) -> SideResult:
     """Say what pairs say that stand by query."""
-    means = mean_by_query(outcomes(pairs))
-    summed = Clusters.of(means, clusters)
+    means = outcomes.mean_by_query(outcomes.of_pairs(pairs))
+    summed = outcomes.Clusters.of(means, clusters)
     rate = intervals.interval_of_share(summed, seed)
     spread = intervals.DEFAULT_SPREAD if floor is None else floor
     listed = [pair for of_query in pairs.values() for pair in of_query]
     wins, losses = sum(m > 0.5 + _HALF for m in means.values()), sum(m < 0.5 - _HALF for m in means.values())
-    judged = Clusters.of(mean_by_query(outcomes(pairs, forfeits=False)), clusters)
+    judged = outcomes.Clusters.of(outcomes.mean_by_query(outcomes.of_pairs(pairs, forfeits=False)), clusters)
     has_forfeits = any(pair.forfeit for pair in listed)
     margins = {query: [pair.margin for pair in each if pair.margin is not None] for query, each in pairs.items()}
     return SideResult(
@@ -206,14 +205,14 @@ def summarize_pairs(
         interval=(rate.low, rate.high),
         method=intervals.method_for(summed),
         p=intervals.sign_flip_p(summed, seed),
-        margin=intervals.interval_of_mean(Clusters.of(mean_by_query(margins), clusters), seed),
+        margin=intervals.interval_of_mean(outcomes.Clusters.of(outcomes.mean_by_query(margins), clusters), seed),
         flips=sum(pair.flipped for pair in listed),
         both_orders=sum(pair.both_orders for pair in listed),
         length_controlled=length_controlled(pairs, clusters),
         forfeits=(sum(pair.forfeit == "first" for pair in listed), sum(pair.forfeit == "second" for pair in listed)),
         without_forfeits=intervals.interval_of_share(judged, seed) if has_forfeits and judged.count else None,
         unjudged=sum(pair.outcome is None for pair in listed),
-        bounds=bounds(pairs),
+        bounds=outcomes.bounds(pairs),
         detectable=intervals.detectable(summed, spread),
         enough_queries=None
         if leaves_out_half(summed.count, (rate.low, rate.high))
@@ -271,12 +270,12 @@ def _texts(argument: str, by_query: Mapping[Any, Any]) -> dict[str, Any]:
     return texts
 
 
-def _scored(query: object, pairs: Any) -> list[Pair]:
+def _scored(query: object, pairs: Any) -> list[outcomes.Pair]:
     try:
         listed = list(pairs)
     except TypeError:
         raise UsageError(f"query {quoted(query)}: {quoted(pairs)} is not a list of pairs of scores") from None
-    scored: list[Pair] = []
+    scored: list[outcomes.Pair] = []
     for pair in listed:
         try:
             first, second = (float(score) for score in pair)
@@ -284,5 +283,5 @@ def _scored(query: object, pairs: Any) -> list[Pair]:
             raise UsageError(f"query {quoted(query)}: {quoted(pair)} is not a pair of scores") from None
         if not (math.isfinite(first) and math.isfinite(second) and math.isfinite(second - first)):
             raise UsageError(f"query {quoted(query)}: {quoted(pair)} has a score that is not a finite number")
-        scored.append(Pair(outcome=0.5 if first == second else float(second > first), margin=second - first))
+        scored.append(outcomes.Pair(outcome=0.5 if first == second else float(second > first), margin=second - first))
     return scored

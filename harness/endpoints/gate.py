@@ -17,22 +17,13 @@ from agents import ModelSettings
 from harness.core.progress import Clock, Progress, Silent, now
 from harness.core.records import Bill, FailureKind
 from harness.core.turns import SENDING, my_turn
+from harness.endpoints import retries
 from harness.endpoints.address import Endpoint
 from harness.endpoints.breaker import Breaker, EndpointDown, stays
 from harness.endpoints.pace import Pace
 from harness.endpoints.refused_settings import FirstAlone, RefusedSettings, values_set
 from harness.endpoints.reply_body import NoReply
 from harness.endpoints.reply_tokens import NOTHING, TokenRequests, asking_for
-from harness.endpoints.retries import (
-    NO_LIMIT,
-    TimeLimit,
-    as_refusal,
-    describe_briefly,
-    describe_trouble,
-    read_failure,
-    retry_after_s,
-    shuts_out,
-)
 
 _Reply = TypeVar("_Reply")
 _Who = Literal["agent", "judge"]
@@ -160,7 +151,7 @@ class Gate:
     async def send(
         self,
         call: Callable[[], Awaitable[_Reply]],
-        clock: TimeLimit = NO_LIMIT,
+        clock: retries.TimeLimit = retries.NO_LIMIT,
         leaves: Callable[[], bool] = stays,
         *,
         model: str | None = None,
@@ -188,10 +179,10 @@ class Gate:
             try:
                 return await self._attempt(call, clock, model, who)
             except openai.RateLimitError as exc:
-                self.last_error = describe_trouble(exc, self.name)
+                self.last_error = retries.describe_trouble(exc, self.name)
                 waited_s = anyio.current_time() - max(began, self._replied_at or began)
                 left_s = self.patience.give_up_s - waited_s
-                named, is_judge = retry_after_s(exc), who == "judge"
+                named, is_judge = retries.retry_after_s(exc), who == "judge"
                 if self.why_down(model) or (is_judge and not named and waited_s >= self.patience.busy_s):
                     raise
                 if left_s <= 0:
@@ -217,10 +208,10 @@ class Gate:
 
         Return whether the endpoint came to an end.
         """
-        scope, kind = shuts_out(exc), read_failure(exc).kind
+        scope, kind = retries.shuts_out(exc), retries.read_failure(exc).kind
         if scope is None:
             return False
-        why = str(as_refusal(exc, model or "the default", self._describe(who), judge=who == "judge"))
+        why = str(retries.as_refusal(exc, model or "the default", self._describe(who), judge=who == "judge"))
         if scope == "model" and self._answered - {model}:
             self._shut_models[model] = self._breaker.dated(why), kind
             return False
@@ -229,7 +220,7 @@ class Gate:
         return True
 
     async def _attempt(
-        self, call: Callable[[], Awaitable[_Reply]], clock: TimeLimit, model: str | None, who: _Who
+        self, call: Callable[[], Awaitable[_Reply]], clock: retries.TimeLimit, model: str | None, who: _Who
     ) -> _Reply:
         """Make a call once; note its reply, or that there was none before the limit on the caller's time."""
         sent_at, most_s = anyio.current_time(), self.patience.request_s
@@ -245,11 +236,11 @@ class Gate:
                 return reply
             raise openai.APITimeoutError(_NO_REQUEST)
         except (openai.APIConnectionError, openai.InternalServerError) as exc:
-            self.last_error = describe_trouble(exc, self.name)
+            self.last_error = retries.describe_trouble(exc, self.name)
             self.hangs = isinstance(exc, openai.APITimeoutError)
             if isinstance(exc, NoReply) and exc.bill and not exc.bill.is_part:
                 raise  # a model was at work: the call may be made again
-            self._breaker.failed(describe_briefly(exc), sent_at)
+            self._breaker.failed(retries.describe_briefly(exc), sent_at)
             if self.given_up:
                 self._pace.end()
             raise
@@ -280,7 +271,7 @@ class Gate:
             self._progress.note(f"{counts}: such counts are left out, and of what those calls cost a part is unknown")
 
     @contextmanager
-    def _waits(self, clock: TimeLimit) -> Generator[None]:
+    def _waits(self, clock: retries.TimeLimit) -> Generator[None]:
         with self._lock:
             self._waiting += 1
             self._progress.waiting(self.name, self._waiting)
@@ -364,7 +355,7 @@ class EndpointState:
         model: str | None,
         settings: ModelSettings,
         send: Callable[[ModelSettings], Awaitable[_Reply]],
-        clock: TimeLimit = NO_LIMIT,
+        clock: retries.TimeLimit = retries.NO_LIMIT,
         stream: bool | None = None,
         leaves: Callable[[], bool] = stays,
     ) -> Awaitable[_Reply]:

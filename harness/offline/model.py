@@ -15,29 +15,12 @@ from typing import Any, TypeVar, cast
 
 from agents import FunctionTool, Model, ModelResponse, ModelSettings, ModelTracing, Tool, Usage, generation_span
 from agents.items import TResponseInputItem, TResponseOutputItem
-from openai.types.responses import (
-    ResponseFunctionToolCall,
-    ResponseOutputMessage,
-    ResponseOutputText,
-    ResponseReasoningItem,
-)
+from openai.types import responses
 from openai.types.responses.response_reasoning_item import Summary
 
 from harness.core.settings import OFFLINE_MODEL
 from harness.endpoints.usage import completed
-from harness.offline.tool import (
-    GENERAL_WORDS,
-    NAME,
-    Passage,
-    content_stems,
-    first_year,
-    is_about,
-    keywords,
-    open_corpus,
-    parse_passages,
-    split_sentences,
-    stem,
-)
+from harness.offline import tool
 
 T = TypeVar("T")
 
@@ -68,10 +51,10 @@ class SearchHistory:
     """What the searches so far brought: their words, and the passages of each."""
 
     searches: tuple[str, ...] = ()
-    results: tuple[tuple[Passage, ...], ...] = ()
+    results: tuple[tuple[tool.Passage, ...], ...] = ()
 
     @property
-    def passages(self) -> list[Passage]:
+    def passages(self) -> list[tool.Passage]:
         """All passages, each once, in the order found."""
         return list(dict.fromkeys(p for result in self.results for p in result))
 
@@ -86,13 +69,15 @@ class Move:
 
 def next_move(query: str, history: SearchHistory, chooser: Chooser) -> Move:
     """Return the next move: the request's own key words first, then names that the results bring up."""
-    keys = keywords(query)
+    keys = tool.keywords(query)
     if not history.searches:
         picked = [k for k in keys if chooser.pick([(2.5, True), (0.0, False)])] or keys
         return Move(" ".join(picked), f"The request is about: {', '.join(keys)}. I look for that first.")
     if not on_topic(query, history):
         # the request's words one by one, the longest first
-        left = [k for k in sorted(keys, key=len, reverse=True) if k not in history.searches and k not in GENERAL_WORDS]
+        left = [
+            k for k in sorted(keys, key=len, reverse=True) if k not in history.searches and k not in tool.GENERAL_WORDS
+        ]
         if left and len(keys) > 1 and len(history.searches) < _SEARCHES - 1:
             return Move(left[0], f"Nothing about the request was found; I try the single word {left[0]!r}.")
         return Move(None, "Nothing about the request was found; I say so.")
@@ -108,41 +93,41 @@ def next_move(query: str, history: SearchHistory, chooser: Chooser) -> Move:
 
 def on_topic(query: str, history: SearchHistory) -> bool:
     """Return whether any passage found is about the request, and not just shares a common word with it."""
-    return any(is_about(query, p.title, p.text) for p in history.passages)
+    return any(tool.is_about(query, p.title, p.text) for p in history.passages)
 
 
 def write_summary(query: str, history: SearchHistory, chooser: Chooser) -> str:
     """Return an extractive summary of the passages, two or three paragraphs; or say that nothing was found."""
     if not on_topic(query, history):
         tried = "; ".join(f"{s!r}" for s in history.searches)
-        subject = " ".join(keywords(query))
+        subject = " ".join(tool.keywords(query))
         return f"The corpus has nothing on {subject!r}." + (f" Searches tried: {tried}." if tried else "")
     limit = _WORDS if chooser.temperature == 0 else round(chooser.rng.gauss(_WORDS, 90 * min(chooser.temperature, 1.5)))
     chosen = _sentences(query, history.passages, max(60, limit), chooser)
     if chooser.pick([(1.0, True), (-0.5, False)]):
-        chosen.sort(key=lambda s: first_year(s) or 3000)  # in the order of time
+        chosen.sort(key=lambda s: tool.first_year(s) or 3000)  # in the order of time
     size = math.ceil(len(chosen) / min(3, max(1, len(chosen) // 3)))
     return "\n\n".join(" ".join(chosen[i : i + size]) for i in range(0, len(chosen), size))
 
 
 def _topics(keys: Sequence[str], history: SearchHistory) -> list[tuple[str, float]]:
     """Return titles and names not yet searched for, with how many passages speak of them, most first."""
-    searched = {w for s in history.searches for w in content_stems(s)} | {stem(k) for k in keys}
-    spoken = Counter(w for p in history.passages for w in set(content_stems(p.text)))
-    candidates = [p.title for p in history.passages] + [n for p in history.passages for n in NAME.findall(p.text)]
+    searched = {w for s in history.searches for w in tool.content_stems(s)} | {tool.stem(k) for k in keys}
+    spoken = Counter(w for p in history.passages for w in set(tool.content_stems(p.text)))
+    candidates = [p.title for p in history.passages] + [n for p in history.passages for n in tool.NAME.findall(p.text)]
     scored: dict[str, float] = {}
     for name in dict.fromkeys(candidates):
-        fresh = [w for w in content_stems(name) if w not in searched]
+        fresh = [w for w in tool.content_stems(name) if w not in searched]
         if fresh:
             scored[name] = max(spoken[w] for w in fresh) * 0.5
     return sorted(scored.items(), key=lambda t: (-t[1], t[0]))[:12]
 
 
-def _sentences(query: str, passages: Sequence[Passage], limit: int, chooser: Chooser) -> list[str]:
+def _sentences(query: str, passages: Sequence[tool.Passage], limit: int, chooser: Chooser) -> list[str]:
     """Choose sentences up to `limit` words: about the request, typical of what was found, new beside those chosen."""
-    wanted = {stem(k) for k in keywords(query)}
-    pool = [(s, position) for p in passages for position, s in enumerate(split_sentences(p.text))]
-    common = Counter(w for s, _ in pool for w in set(content_stems(s)))
+    wanted = {tool.stem(k) for k in tool.keywords(query)}
+    pool = [(s, position) for p in passages for position, s in enumerate(tool.split_sentences(p.text))]
+    common = Counter(w for s, _ in pool for w in set(tool.content_stems(s)))
     chosen: list[str] = []
     covered: Counter[str] = Counter()
     length = 0
@@ -151,14 +136,14 @@ def _sentences(query: str, passages: Sequence[Passage], limit: int, chooser: Cho
         pool.remove(pick)
         sentence, _ = pick
         chosen.append(sentence)
-        covered.update(set(content_stems(sentence)))
+        covered.update(set(tool.content_stems(sentence)))
         length += len(sentence.split())
     return chosen
 
 
 def _score(sentence: str, position: int, wanted: set[str], common: Counter[str], covered: Counter[str]) -> float:
     """Score a sentence at a position in its passage; `covered` counts the stems of the sentences chosen so far."""
-    stems = set(content_stems(sentence)) or {""}
+    stems = set(tool.content_stems(sentence)) or {""}
     typical = sum(min(common[w], 6) for w in stems) / len(stems) / 3
     stale = sum(1 for w in stems if covered[w]) / len(stems)
     fitting = len(stems & wanted) / max(1, len(wanted))
@@ -209,38 +194,42 @@ def _reply(
     items: Sequence[dict[str, Any]], tools: Sequence[Tool], chooser: Chooser, *, forbidden: bool
 ) -> tuple[list[TResponseOutputItem], dict[str, Any]]:
     """Return the reply's items, and the reply as a chat message, which a generation span holds for other models."""
-    tool = next((t for t in tools if isinstance(t, FunctionTool) and _argument(t)), None)
+    search = next((t for t in tools if isinstance(t, FunctionTool) and _argument(t)), None)
     asked = [_text(i.get("content")) for i in items if i.get("role") == "user"]
     calls = {i["call_id"]: i for i in items if i.get("type") == "function_call"}
     outputs = [i for i in items if i.get("type") == "function_call_output" and i["call_id"] in calls]
     searches = [" ".join(str(v) for v in json.loads(calls[o["call_id"]]["arguments"]).values()) for o in outputs]
-    results = [tuple(parse_passages(_text(o["output"]))) for o in outputs]
+    results = [tuple(tool.parse_passages(_text(o["output"]))) for o in outputs]
     query, history = asked[-1] if asked else "", SearchHistory(tuple(searches), tuple(results))
     move = Move(None, "There is no search tool to call, and nothing is known here without one.")
-    if tool and forbidden:
+    if search and forbidden:
         move = Move(None, "I am told not to search: I write from memory.")
-        history = SearchHistory(results=(tuple(open_corpus().search(" ".join(keywords(query)))),))
-    elif tool:
+        history = SearchHistory(results=(tuple(tool.open_corpus().search(" ".join(tool.keywords(query)))),))
+    elif search:
         move = next_move(query, history, chooser)
     number, summary = len(searches) + 1, [Summary(text=move.why, type="summary_text")]
-    thought = ResponseReasoningItem(id=f"rs_{number}", summary=summary, type="reasoning")
+    thought = responses.ResponseReasoningItem(id=f"rs_{number}", summary=summary, type="reasoning")
     message: dict[str, Any] = {"role": "assistant", "content": None, "reasoning_content": move.why}
-    if tool and move.search:
-        arguments, call_id = json.dumps({_argument(tool): move.search}), f"call_{number}"
-        call = ResponseFunctionToolCall(arguments=arguments, call_id=call_id, name=tool.name, type="function_call")
-        function = {"name": tool.name, "arguments": arguments}
+    if search and move.search:
+        arguments, call_id = json.dumps({_argument(search): move.search}), f"call_{number}"
+        call = responses.ResponseFunctionToolCall(
+            arguments=arguments, call_id=call_id, name=search.name, type="function_call"
+        )
+        function = {"name": search.name, "arguments": arguments}
         message["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
         return [thought, call], message
     message["content"] = write_summary(query, history, chooser)
-    text = ResponseOutputText(annotations=[], text=message["content"], type="output_text")
-    answer = ResponseOutputMessage(id="msg_1", content=[text], role="assistant", status="completed", type="message")
+    text = responses.ResponseOutputText(annotations=[], text=message["content"], type="output_text")
+    answer = responses.ResponseOutputMessage(
+        id="msg_1", content=[text], role="assistant", status="completed", type="message"
+    )
     return [thought, answer], message
 
 
-def _argument(tool: FunctionTool) -> str | None:
+def _argument(search: FunctionTool) -> str | None:
     """Return the one text that a tool takes; None for a tool that this model does not know how to call."""
-    properties = tool.params_json_schema.get("properties", {})
-    required = tool.params_json_schema.get("required", [])
+    properties = search.params_json_schema.get("properties", {})
+    required = search.params_json_schema.get("required", [])
     texts = [name for name in required if properties[name].get("type") == "string"]
     return texts[0] if len(texts) == 1 == len(required) else None
 
@@ -272,7 +261,8 @@ def rewritten(text: str, marks: Sequence[Mapping[str, float]], count: int) -> li
     """
     names = dict.fromkeys(name for each in marks for name in each if name in _ADVICE)
     means = {name: sum(each.get(name, 10.0) for each in marks) / len(marks) for name in names}
-    sentences, texts = [line for block in text.split("\n") for line in (split_sentences(block) or [""])], list[str]()
+    sentences = [line for block in text.split("\n") for line in (tool.split_sentences(block) or [""])]
+    texts: list[str] = []
     for name in sorted(means, key=lambda name: means[name]):
         searched = _ADVICE[name].startswith("Search") and means[name] < _LOW
         kept = [line for line in sentences if not (searched and FORBIDS_SEARCH.search(line))]

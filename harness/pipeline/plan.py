@@ -23,16 +23,8 @@ from harness.core.unicode import without_credentials
 from harness.endpoints.address import host_of
 from harness.endpoints.costs import CostBounds, agent_tokens, cost_bounds, price_list, total_bounds
 from harness.endpoints.credentials import AGENT_URL, OPENAI_URL, Credentials
-from harness.pipeline import resolve
+from harness.pipeline import judge_inputs, resolve
 from harness.pipeline.app_checks import check_app
-from harness.pipeline.judge_inputs import (
-    leanings_for,
-    rescoring_rubric,
-    rubric_as_begun,
-    rubric_for_run,
-    whole_text,
-    with_profile,
-)
 from harness.pipeline.run_environment import check_engine, package_versions
 from harness.pipeline.trust import Trust, as_in_run_json, trust_in
 from harness.pipeline.varying import cost_of_asking, settle_vary
@@ -114,7 +106,7 @@ async def prepare(
     `settings` are those of today's user; `judge_agents` are what these name, where they are objects. Raises UsageError.
     """
     check_engine(settings)
-    settings, rubric = rubric_for_run(loaded, settings)
+    settings, rubric = judge_inputs.rubric_for_run(loaded, settings)
     redact = resolve.make_redactor(loaded, settings, environ)
     redact("")  # a hook that does not work fails before anything is spent
     credentials = Credentials.naming(environ, settings.base_url, settings.judge_base_url)
@@ -123,10 +115,10 @@ async def prepare(
     settings = settle_vary(settings, agent, redact, environ)
     judge, agents = await named_judge(settings, credentials, judge_agents, agent.model, offline=agent.offline)
     resolve.check_prices(settings, judge, agent)
-    settings = with_profile(settings, judge, rubric)
+    settings = judge_inputs.with_profile(settings, judge, rubric)
     await check_app(agent, settings, queries)
     plan = Prepared(judge, rubric, settings, credentials, agent=agent, judge_agents=agents, paraphrases=count)
-    return replace(plan, leanings=leanings_for(settings, judge, rubric))
+    return replace(plan, leanings=judge_inputs.leanings_for(settings, judge, rubric))
 
 
 async def named_judge(
@@ -165,8 +157,8 @@ def new_run(prepared: Prepared, clock: Clock, queries: int | None, redact: Redac
         agent_word=loaded.word,
         rubric=prepared.rubric.label,
         rendering=prepared.rubric.rendering,
-        rubric_text=whole_text(prepared.rubric.source, redact),
-        instructions=whole_text(loaded.instructions, redact),
+        rubric_text=judge_inputs.whole_text(prepared.rubric.source, redact),
+        instructions=judge_inputs.whole_text(loaded.instructions, redact),
         queries=queries,
         versions=package_versions(),
         way_found=prepared.way_found,
@@ -217,11 +209,11 @@ async def rescoring(
     settings = trust.priced(settings, changes)
     if not options.free:
         resolve.check_prices(settings, judge)
-    rubric = rescoring_rubric(info, settings, changes)
-    settings = with_profile(settings, judge, rubric)
+    rubric = judge_inputs.rescoring_rubric(info, settings, changes)
+    settings = judge_inputs.with_profile(settings, judge, rubric)
     if options.free:
         credentials = credentials.without_calls()
-    leanings = leanings_for(settings, judge, rubric, reader)
+    leanings = judge_inputs.leanings_for(settings, judge, rubric, reader)
     plan = JudgingPlan(judge, rubric, settings, credentials, leanings=leanings, judge_agents=agents)
     return trust, plan if agents or options.free else await with_agents(plan, reader, trust)
 
@@ -346,9 +338,9 @@ async def as_begun(
     if changes:
         settings = load(changed(asdict(settings), changes))
     settings = replace(settings, offline=info.agent_offline, api=place.get("api", settings.api))
-    rubric = rubric_as_begun(info, like, settings, rubric_word)
+    rubric = judge_inputs.rubric_as_begun(info, like, settings, rubric_word)
     check_rendering((like or info).rendering)
-    leanings = like.leanings if like else leanings_for(settings, judge, rubric)
+    leanings = like.leanings if like else judge_inputs.leanings_for(settings, judge, rubric)
     plan = JudgingPlan(judge, rubric, settings, trust.credentials, leanings=leanings)
     return await with_agents(plan, reader, trust)
 

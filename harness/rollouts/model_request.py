@@ -8,17 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
 
-from agents import (
-    Agent,
-    AgentOutputSchemaBase,
-    FunctionTool,
-    Handoff,
-    Model,
-    ModelSettings,
-    OpenAIChatCompletionsModel,
-    Tool,
-    UserError,
-)
+import agents
 from agents.models import _openai_shared  # pyright: ignore[reportPrivateUsage] - the SDK has no public getter
 from agents.models.chatcmpl_converter import Converter
 
@@ -35,13 +25,13 @@ def build_request(
     system: str | None,
     items: Any,
     tools: list[Any],
-    output_schema: AgentOutputSchemaBase | None,
-    handoffs: list[Handoff[Any]],
+    output_schema: agents.AgentOutputSchemaBase | None,
+    handoffs: list[agents.Handoff[Any]],
 ) -> dict[str, Any]:
     """Return a request: its instructions, input (a text or items), tools, handoffs and output schema."""
     described: list[dict[str, Any]] = [{"name": tool.name} for tool in tools]
     for words, tool in zip(described, tools, strict=True):
-        if isinstance(tool, FunctionTool):
+        if isinstance(tool, agents.FunctionTool):
             words |= {"description": tool.description, "schema": tool.params_json_schema}
     schema = None if output_schema is None or output_schema.is_plain_text() else output_schema.json_schema()
     return {
@@ -54,7 +44,7 @@ def build_request(
 
 
 def hash_agent(
-    request: Mapping[str, Any], settings: ModelSettings, model: str | None, usual: Callable[[str], str]
+    request: Mapping[str, Any], settings: agents.ModelSettings, model: str | None, usual: Callable[[str], str]
 ) -> str:
     """Hash what makes the agent this agent: all that it sends, in its `usual` words, but the query and the sampling."""
     fixed = scrubbed({k: v for k, v in request.items() if k != "input"}, usual)
@@ -230,27 +220,31 @@ def _is_output(item: Any) -> bool:
     return isinstance(item, dict) and cast("dict[str, Any]", item).get("type") == "function_call_output"
 
 
-def check_tools(agent: Agent[Any], endpoint: Endpoint | None, model: str | None) -> None:
+def check_tools(agent: agents.Agent[Any], endpoint: Endpoint | None, model: str | None) -> None:
     """Raise UsageError where an agent in sight, on `model` if named, has a tool that its API does not take."""
     for each in in_sight(agent):
         check_chat(each, each.tools, endpoint, model)
 
 
 def check_chat(
-    agent: Agent[Any], tools: Iterable[Tool], endpoint: Endpoint | None, model: str | None, beside: str | None = None
+    agent: agents.Agent[Any],
+    tools: Iterable[agents.Tool],
+    endpoint: Endpoint | None,
+    model: str | None,
+    beside: str | None = None,
 ) -> None:
     """Raise UsageError where an agent's API does not take one of its tools, or what it has `beside` them, in words."""
     for tool in tools:
         try:
             Converter.tool_to_openai(tool)
-        except UserError:
+        except agents.UserError:
             beside = f"the tool {tool.name!r}"
             break
     if beside is None:
         return
     what = f"agent {agent.name!r} has {beside}, which Chat Completions does not know"
-    if model is None and isinstance(agent.model, Model):
-        if isinstance(agent.model, OpenAIChatCompletionsModel):
+    if model is None and isinstance(agent.model, agents.Model):
+        if isinstance(agent.model, agents.OpenAIChatCompletionsModel):
             raise UsageError(f"{what}: give the agent an OpenAIResponsesModel, or other tools")
     elif endpoint.api == "chat" if endpoint else not _openai_shared.get_use_responses_by_default():
         raise UsageError(

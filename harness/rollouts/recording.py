@@ -7,25 +7,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+import agents
 import anyio
-from agents import (
-    ApplyPatchTool,
-    AsyncComputer,
-    ComputerTool,
-    CustomTool,
-    FunctionTool,
-    LocalShellTool,
-    Model,
-    ModelResponse,
-    ModelSettings,
-    ShellCallOutcome,
-    ShellCommandOutput,
-    ShellResult,
-    ShellTool,
-    Tool,
-    ToolApprovalItem,
-    ToolOutputGuardrailTripwireTriggered,
-)
 from agents.editor import ApplyPatchResult
 from agents.tool import ValidToolOutputPydanticModelsTypeAdapter
 
@@ -41,7 +24,7 @@ from harness.rollouts.raw import RawCall
 _GUARDRAIL_S, _OTHERS_S = 5.0, 2.0
 _ENDS_BY_ITSELF = frozenset({"max_turns", "output", "guardrail", "refusal", "tool", "approval", "agent_code"})
 """Failures that the agent's code and the replies bring about again; all others come from outside of both."""
-_NOT_SENT, _TRIPPED = UnicodeEncodeError.__name__, ToolOutputGuardrailTripwireTriggered.__name__
+_NOT_SENT, _TRIPPED = UnicodeEncodeError.__name__, agents.ToolOutputGuardrailTripwireTriggered.__name__
 _FIXED: Sequence[model_request.What] = ("prompt changed", "tool schema changed", "handoffs changed")
 
 
@@ -211,7 +194,7 @@ class _RecordedDecisions:
     def covers(self, tool: str) -> bool:
         return any(step.tool_name == tool for step in self._steps)
 
-    async def decide(self, item: ToolApprovalItem, context: Any) -> Decision:
+    async def decide(self, item: agents.ToolApprovalItem, context: Any) -> Decision:
         """Return the recorded decision on a call. Raises Diverged where there was none."""
         del context
         call = (item.call_id, item.name)
@@ -223,7 +206,7 @@ class _RecordedDecisions:
         return Decision.from_words(decisions[self._asked[call] - 1] or "")
 
 
-class ReplayModel(Model):
+class ReplayModel(agents.Model):
     """Answers each request with the recorded reply to it, and takes the place of the tools that the request offers."""
 
     def __init__(self, recording: Recording) -> None:
@@ -234,13 +217,13 @@ class ReplayModel(Model):
         self,
         system_instructions: str | None,
         input: Any,  # noqa: A002 - the SDK's name
-        model_settings: ModelSettings,
-        tools: list[Tool],
+        model_settings: agents.ModelSettings,
+        tools: list[agents.Tool],
         output_schema: Any,
         handoffs: Any,
         tracing: Any,
         **more: Any,
-    ) -> ModelResponse:
+    ) -> agents.ModelResponse:
         """Return the recorded reply. Raises Diverged, EndOfRecording."""
         del model_settings, tracing, more
         request = model_request.build_request(system_instructions, input, tools, output_schema, handoffs)
@@ -254,8 +237,8 @@ class ReplayModel(Model):
         """Stream the recorded reply, as one event. Raises as `get_response` does."""
         yield completed(await self.get_response(*args, **more))
 
-    def _stub(self, tool: Tool, call: int) -> Tool:
-        if not isinstance(tool, FunctionTool):
+    def _stub(self, tool: agents.Tool, call: int) -> agents.Tool:
+        if not isinstance(tool, agents.FunctionTool):
             return tool if self._recording.live_tools else self._without_hands(tool, call)
         if self._recording.drives_nested if is_agent(tool) else self._recording.live_tools:
             return gated(tool, self._decisions, lambda _: None, lambda _: None)
@@ -270,11 +253,11 @@ class ReplayModel(Model):
             stub.needs_approval = False  # a refusal's message is among the recorded outputs
         return stub
 
-    def _without_hands(self, tool: Any, call: int) -> Tool:
+    def _without_hands(self, tool: Any, call: int) -> agents.Tool:
         """Return a tool that edits, clicks or runs nothing, and gives what it gave; one of the server's as it is."""
         recording, stub = self._recording, copy.copy(tool)
         items = cast("Sequence[Any]", recording.calls[call].reply.output)
-        kind = "apply_patch_call" if isinstance(tool, ApplyPatchTool) else "computer_call"
+        kind = "apply_patch_call" if isinstance(tool, agents.ApplyPatchTool) else "computer_call"
         # the SDK makes them in this order
         ids = iter([str(item.call_id) for item in items if getattr(item, "type", None) == kind])
 
@@ -284,8 +267,8 @@ class ReplayModel(Model):
 
         async def execute(request: Any) -> Any:
             output = await recording.output(call, request.data.call_id, tool.name)
-            is_said = isinstance(output, str) or isinstance(tool, LocalShellTool)
-            return output if is_said else ShellResult([*map(_of_command, cast("list[dict[str, Any]]", output))])
+            is_said = isinstance(output, str) or isinstance(tool, agents.LocalShellTool)
+            return output if is_said else agents.ShellResult([*map(_of_command, cast("list[dict[str, Any]]", output))])
 
         async def edit(_: Any) -> ApplyPatchResult:
             call_id = next(ids, "")
@@ -299,14 +282,14 @@ class ReplayModel(Model):
             url: Any = cast("dict[str, Any]", output).get("image_url") if isinstance(output, dict) else output
             return str(url).partition("base64,")[2]
 
-        if isinstance(tool, CustomTool):
+        if isinstance(tool, agents.CustomTool):
             stub.on_invoke_tool = invoke
-        elif isinstance(tool, LocalShellTool) or (isinstance(tool, ShellTool) and tool.executor):
+        elif isinstance(tool, agents.LocalShellTool) or (isinstance(tool, agents.ShellTool) and tool.executor):
             stub.executor = execute
-        elif isinstance(tool, ApplyPatchTool):
+        elif isinstance(tool, agents.ApplyPatchTool):
             stub.editor = SimpleNamespace(create_file=edit, update_file=edit, delete_file=edit)
-        elif isinstance(tool, ComputerTool):
-            stub.computer = type("RecordedComputer", (AsyncComputer,), _NO_HANDS | {"screenshot": screenshot})()
+        elif isinstance(tool, agents.ComputerTool):
+            stub.computer = type("RecordedComputer", (agents.AsyncComputer,), _NO_HANDS | {"screenshot": screenshot})()
         return stub
 
 
@@ -328,9 +311,9 @@ async def _does_nothing(*_: Any, **__: Any) -> None:
     """Stand for what a computer would do."""
 
 
-_NO_HANDS = dict.fromkeys(AsyncComputer.__abstractmethods__, _does_nothing)
+_NO_HANDS = dict.fromkeys(agents.AsyncComputer.__abstractmethods__, _does_nothing)
 
 
-def _of_command(sent: dict[str, Any]) -> ShellCommandOutput:
+def _of_command(sent: dict[str, Any]) -> agents.ShellCommandOutput:
     """Return what a shell said of a command, as a request has it."""
-    return ShellCommandOutput(sent["stdout"], sent["stderr"], ShellCallOutcome(**sent["outcome"]))
+    return agents.ShellCommandOutput(sent["stdout"], sent["stderr"], agents.ShellCallOutcome(**sent["outcome"]))

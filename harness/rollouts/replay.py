@@ -20,6 +20,7 @@ from harness.core.recipes import BY_TEMPERATURE, Vary
 from harness.core.records import Failure, Query, Record, Rollout
 from harness.endpoints.gate import EndpointState, Gate
 from harness.endpoints.refused_settings import RefusedSettings
+from harness.rollouts import sandboxes
 from harness.rollouts.agent_code import AgentRaised, ends_rollout
 from harness.rollouts.app_parts import GivenPart, part_maker
 from harness.rollouts.capture import SPAN_LOG
@@ -32,13 +33,6 @@ from harness.rollouts.raw import RawCall
 from harness.rollouts.recorder import Recorder, failure_from
 from harness.rollouts.recording import Recording, ReplayModel
 from harness.rollouts.run_options import as_config, merged
-from harness.rollouts.sandboxes import (
-    Workspaces,
-    go_on_beside_others,
-    sandbox_agents,
-    sandboxes_in,
-    unguarded,
-)
 from harness.rollouts.sdk_runner import Options, RecordedServers, TakenRun, runs_taken_over, without_servers
 from harness.rollouts.states import at_usual_place
 from harness.rollouts.variation import with_variant
@@ -49,7 +43,7 @@ class ReplayRuns:
     """Lets the runs of one replay ask its recording, by way of the SDK's own runner."""
 
     recording: Recording
-    workspaces: Workspaces = field(default_factory=Workspaces)
+    workspaces: sandboxes.Workspaces = field(default_factory=sandboxes.Workspaces)
     through_usual_runner: bool = False
     raised: AgentRaised | None = None
     """What ends the replay, also where the SDK made it a message to the model."""
@@ -61,10 +55,10 @@ class ReplayRuns:
     def take(self, agent: Any, given_input: Any, options: Options) -> TakenRun:
         """Return a run on the recording. Raises Diverged for a run whose calls were not recorded."""
         theirs = as_config(options.get("run_config"))
-        if theirs.sandbox or sandbox_agents(agent):
+        if theirs.sandbox or sandboxes.sandbox_agents(agent):
             theirs = self.workspaces.given_to(theirs)
-            go_on_beside_others(agent if isinstance(given_input, RunState) else None)
-            agent = agent if isinstance(given_input, RunState) else copied(agent, unguarded)
+            sandboxes.go_on_beside_others(agent if isinstance(given_input, RunState) else None)
+            agent = agent if isinstance(given_input, RunState) else copied(agent, sandboxes.unguarded)
             options |= {"run_config": theirs}
         live = self.recording.live_tools and not self.recording.drives_nested
         if isinstance(theirs.model, ReplayModel) or live:
@@ -113,7 +107,7 @@ async def replay_rollout(
     # A nested call failed for good where no retry came of it, and the rollout did not end with it.
     lost = sum(c.error is not None for c in rollout.calls) - rollout.retries
     unrecorded = lost > (rollout.failure is not None) or any(c.raw is None and c.error is None for c in rollout.calls)
-    workspaces = Workspaces(None if options.live_tools else rollout.trajectory.files, options.get_text)
+    workspaces = sandboxes.Workspaces(None if options.live_tools else rollout.trajectory.files, options.get_text)
 
     def scrub(text: str) -> str:
         return at_usual_place(options.scrub(at_usual_place(text, workspaces.temporary)), rollout.temporary_folders)
@@ -152,7 +146,7 @@ async def _run(
                 around.callback(SPAN_LOG.take, trace_id := gen_trace_id())
                 around.enter_context(SPAN_LOG.watch(trace_id))  # a trace that the app begins is not uploaded
                 around.enter_context(runs_taken_over(runs))
-                around.enter_context(sandboxes_in(runs.workspaces))
+                around.enter_context(sandboxes.sandboxes_in(runs.workspaces))
                 around.push_async_callback(runs.workspaces.close)
                 if rollout.mcp_tools and not options.live_tools:
                     servers = RecordedServers(rollout.mcp_tools, [c.request for c in recording.calls])

@@ -16,7 +16,7 @@ from harness.formats.training.candidates import (
     LeftOut,
     Losses,
     RankedGroup,
-    candidates,
+    choose_rollouts,
     chosen_pairs,
     group_may_go_in,
     preference_pairs,
@@ -200,7 +200,7 @@ def test_each_rollout_that_stays_out_is_counted_by_its_reason():
         return () if rollout.index == 6 else (a_turn(USER, said("x")),)
 
     losses = Losses()
-    assert [c.index for c in candidates(group, rules("groups"), losses, turns)] == []
+    assert [c.index for c in choose_rollouts(group, rules("groups"), losses, turns)] == []
     assert {why: n for _, why, n in losses.rows()} == {
         "the anchor: it was sampled at temperature 0": 1,
         "failed (timeout)": 1,
@@ -212,9 +212,9 @@ def test_each_rollout_that_stays_out_is_counted_by_its_reason():
         "without a rank": 1,
     }
     every = frozenset({"anchor", "failed", "flagged", "cut"})
-    taken = candidates(group, rules("groups", included=every), Losses(), turns)
+    taken = choose_rollouts(group, rules("groups", included=every), Losses(), turns)
     assert [c.index for c in taken] == [0, 1, 3, 4]
-    assert [c.index for c in candidates(group, rules("sft"), Losses(), turns)] == [0]
+    assert [c.index for c in choose_rollouts(group, rules("sft"), Losses(), turns)] == [0]
 
 
 def test_samples_that_had_another_prompt_or_model_stay_out_unless_asked_for_and_lines_name_the_recipe():
@@ -229,13 +229,13 @@ def test_samples_that_had_another_prompt_or_model_stay_out_unless_asked_for_and_
     def turns(_: Any) -> Sequence[Turn]:
         return (a_turn(USER, said("x")),)
 
-    taken = candidates(group, rules("groups"), losses, turns)
+    taken = choose_rollouts(group, rules("groups"), losses, turns)
     assert [c.index for c in taken] == [0, 1], "an anchor that no temperature was asked of is on-policy"
     why = "its recipe gave it other instructions or another model (--include-varied takes it)"
     assert list(losses.rows()) == [("rollout", why, 2)]
     (line,) = group_records(group, taken, rules("groups"), Losses())
     assert [each.get("recipe") for each in line.record["rollouts"]] == [None, "effort=low"]
-    every = candidates(group, rules("groups", included=frozenset({"varied"})), Losses(), turns)
+    every = choose_rollouts(group, rules("groups", included=frozenset({"varied"})), Losses(), turns)
     assert [c.index for c in every] == [0, 1, 2, 3]
 
 

@@ -139,7 +139,7 @@ def rewards_teach(choices: Sequence[Candidate], rules: ExportRules, losses: Loss
     return True
 
 
-def candidates(group: RankedGroup, rules: ExportRules, losses: Losses, recorded_turns: TurnsOf) -> list[Candidate]:
+def choose_rollouts(group: RankedGroup, rules: ExportRules, losses: Losses, recorded_turns: TurnsOf) -> list[Candidate]:
     """Return the rollouts that may go in, best first; the others are counted."""
     places = {ranked.index: ranked for ranked in group.ranked.rollouts}
     chosen: list[Candidate] = []

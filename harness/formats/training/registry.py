@@ -10,19 +10,10 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, StrictStr, Tag, model_validator
 
-from harness.formats.training import line_models
+from harness.formats.training import line_models, records
 from harness.formats.training.atif_trajectory import AtifTrajectory
 from harness.formats.training.candidates import Candidate, Losses, RankedGroup, rewards_teach
 from harness.formats.training.line_models import ChatRole, ClosedPart, ExactNumber, OpenAICall, Part
-from harness.formats.training.records import (
-    LinesOf,
-    TrainingLine,
-    group_records,
-    preference_records,
-    sft_records,
-    tools_of,
-    unplaced_parts,
-)
 from harness.formats.training.rules import ExportFormat, ExportRules, SftStyle
 from harness.formats.turns import Message, TokenCounts, Turn, TurnSequence
 
@@ -31,7 +22,7 @@ _WITHOUT_LOGPROBS = "logprobs of a reply, which are not recorded: ART trains no 
 
 def art_records(
     group: RankedGroup, choices: Sequence[Candidate], rules: ExportRules, losses: Losses
-) -> Iterator[TrainingLine]:
+) -> Iterator[records.TrainingLine]:
     """Yield a group as one line, with rewards: ART standardizes them over the group itself."""
     if rewards_teach(choices, rules, losses):
         members = sorted(choices, key=lambda candidate: candidate.index)
@@ -39,10 +30,10 @@ def art_records(
         sequences = [sequence for member in members for sequence in member.sequences]
         lost: list[str] = []
         for sequence in sequences:
-            lost += unplaced_parts(sequence)
+            lost += records.unplaced_parts(sequence)
             lost += (_WITHOUT_LOGPROBS for turn in sequence.turns if not _logprobs(turn))
         indices = tuple(member.index for member in members)
-        yield TrainingLine(record, indices, tuple(lost), tokens=TokenCounts.of(sequences))
+        yield records.TrainingLine(record, indices, tuple(lost), tokens=TokenCounts.of(sequences))
 
 
 def _trajectory(group: RankedGroup, member: Candidate) -> dict[str, Any]:
@@ -87,7 +78,7 @@ def _history(sequence: TurnSequence) -> dict[str, Any]:
         ends = "tool_calls" if message.get("tool_calls") else "stop"
         choice = {"finish_reason": ends, "index": 0, "logprobs": _logprobs(said.get(place)), "message": message}
         entries.append(choice if mask else message)
-    return {"messages_and_choices": entries, **tools_of(sequence)}
+    return {"messages_and_choices": entries, **records.tools_of(sequence)}
 
 
 def _logprobs(turn: Turn | None) -> dict[str, Any] | None:
@@ -202,7 +193,7 @@ class ExportedFormat:
     """What a line is, for the data card."""
     options: frozenset[str] = frozenset()
     """The options of `harness export` that this format has a use for and others have not."""
-    lines_of: LinesOf | None = None
+    lines_of: records.LinesOf | None = None
     """What makes the lines of a ranked group; None for tables and for rollouts of any rank."""
     model: Callable[[SftStyle | None], type[Part] | None] = lambda _: None
     """What each line must be; None for tables."""
@@ -221,28 +212,28 @@ FORMATS: Mapping[ExportFormat, ExportedFormat] = {
         what="A group a line: the ranked rollouts of a query, with rewards and advantages, as sequences of messages. "
         "`message_mask` is 1 for what the model said, and so is `token_mask` where the tokens are known.",
         options=_OF_GROUPS | _OF_RANKED | {"step_advantages"},
-        lines_of=group_records,
+        lines_of=records.group_records,
         model=lambda _: line_models.GroupLine,
         columns=lambda _: _GROUP | {"rollouts": [_ROLLOUT | {"sequences": [_SEQUENCE]}]},
     ),
     "sft": ExportedFormat(
         what="The best rollout of each query.",
         options=_OF_RANKED | {"style"},
-        lines_of=sft_records,
+        lines_of=records.sft_records,
         model=lambda style: _SFT_MODELS[style],
         columns=lambda style: _TURN if style == "trl-turns" else _TALK,
     ),
     "dpo": ExportedFormat(
         what="A pair a line, for TRL's DPOTrainer: `prompt`, `chosen`, `rejected`.",
         options=_OF_PAIRS | _OF_RANKED | {"final_answer"},
-        lines_of=preference_records,
+        lines_of=records.preference_records,
         model=lambda _: line_models.TrlPreference,
         columns=lambda _: _typed("prompt:json[] chosen:json[] rejected:json[] tools:json[]"),
     ),
     "openai-preference": ExportedFormat(
         what="A pair a line, for OpenAI's preference fine-tuning.",
         options=_OF_PAIRS | _OF_RANKED,
-        lines_of=preference_records,
+        lines_of=records.preference_records,
         model=lambda _: line_models.OpenAIPreference,
         columns=lambda _: {"input": _TALK} | _typed("preferred_output:json[] non_preferred_output:json[]"),
     ),

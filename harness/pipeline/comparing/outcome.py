@@ -8,16 +8,8 @@ from pathlib import Path
 
 from harness.archive.comparison_reader import ComparisonReader
 from harness.archive.reader import RunReader
+from harness.comparison import gate
 from harness.comparison.conclusions import compare_queries, name_in_backticks
-from harness.comparison.gate import (
-    conclude_gate,
-    contradicted,
-    look_by_people,
-    noise,
-    orders_of,
-    pass_forecast,
-    reasons_to_doubt,
-)
 from harness.comparison.interim import FEWEST_CLUSTERS, FEWEST_QUERIES, InterimPlan
 from harness.comparison.outcomes import OfOneSize, PairLabels, cluster_name, side_pairs
 from harness.core.comparisons import FEWEST_SHOWING, ComparedQuery, Comparison, JudgeCalibration, SideResult
@@ -62,7 +54,7 @@ def _compared(reader: ComparisonReader, word: PeoplesWord) -> tuple[Comparison, 
         judge=name_in_backticks(model or name),
         labels_of_people=labels,
     )
-    lost = reasons_to_doubt(queries, [side.label for side in sides])
+    lost = gate.reasons_to_doubt(queries, [side.label for side in sides])
     comparison = Comparison(
         comparison=info.id,
         path=str(reader.folder),
@@ -108,7 +100,7 @@ def _of_people(results: Sequence[SideResult], used: int, given: int, least: floa
                 f"{counted(people.clusters, 'cluster')} with a label of {a_and_b}: below {FEWEST_SHOWING} they do not "
                 "tell what people would say, and the judge's word counts"
             )
-        if doubt := contradicted(people, least):
+        if doubt := gate.contradicted(people, least):
             yield f"{a_and_b}: {doubt}"
 
 
@@ -197,7 +189,7 @@ async def power_check(
         if 0 in runs:
             _check_baseline(runs[0], judging, rules)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, judging.settings.seed)
-        return pass_forecast(
+        return gate.pass_forecast(
             len(asked),
             rules.margin,
             chance_floor(runs[0], judging.judge.identity, judging.rubric.label, options.pairs) if 0 in runs else None,
@@ -230,20 +222,22 @@ def conclude_comparison(
             asked = queries_of_run(match_queries(readers), readers[0])
         clusters = clusters_by_key(asked, info.cluster)
         plan = InterimPlan.of([*asked], rules.looks, rules.margin, clusters, reader.settings.seed)
-        if doubt := noise(orders_of([*judged.values()])):
+        if doubt := gate.noise(gate.orders_of([*judged.values()])):
             raise UsageError(f"no gate: {doubt}. The comparison is kept: {comparison}")
         if not (looks := plan.analyses(judged)):
             return None
         queries = [judged[content] for content in sorted(judged)]
         word, planned = people or PeoplesWord(), len(plan.parts)
         said, labels = _compared(reader, word)
-        if doubt := contradicted(said.results[0].people, word.min_agreement):
+        if doubt := gate.contradicted(said.results[0].people, word.min_agreement):
             raise UsageError(f"no gate: {doubt}. The comparison is kept: {comparison}")
         looked_at = {content for part in plan.parts[: len(looks)] for content in part}
         pairs = side_pairs((judged[content] for content in looked_at), (0, 1), labels=labels)
-        last = look_by_people(looks[-1], pairs, clusters, rules.margin, alone=planned == 1)
+        last = gate.look_by_people(looks[-1], pairs, clusters, rules.margin, alone=planned == 1)
         looks = (*looks[:-1], last)
-        return conclude_gate(said, queries, looks, forecast, planned_looks=planned, allow_unsure=rules.allow_unsure)
+        return gate.conclude_gate(
+            said, queries, looks, forecast, planned_looks=planned, allow_unsure=rules.allow_unsure
+        )
 
 
 def _asked(sides: Sequence[AnySide], queries: Sequence[Query], runs: Mapping[int, RunReader]) -> dict[str, Query]:
@@ -266,5 +260,5 @@ def _check_baseline(baseline: RunReader, judging: JudgingPlan, rules: GateRules)
             f"verdicts of the gate anew with {switch('buy_anew')}"
         )
     within = orders_within(baseline, judging.judge.identity, judging.rubric.label)
-    if within.pairs >= _PAIRS_THAT_SHOW_NOISE and (doubt := noise(within)):
+    if within.pairs >= _PAIRS_THAT_SHOW_NOISE and (doubt := gate.noise(within)):
         raise UsageError(f"no gate: in the baseline {baseline.info.id}, {doubt}; take another judge or rubric")

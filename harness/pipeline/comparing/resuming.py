@@ -14,17 +14,8 @@ from harness.archive.run_info import list_runs
 from harness.archive.run_state import find_missing_work
 from harness.archive.store import ComparisonStore, RunStore
 from harness.archive.typed_records import recorded_settings
+from harness.core import errors
 from harness.core.comparisons import ComparedSide
-from harness.core.errors import (
-    ArchiveDamaged,
-    HarnessError,
-    NeedsUpgrade,
-    UsageError,
-    call,
-    first_error,
-    on_a_line,
-    option,
-)
 from harness.core.progress import PartsOfWork
 from harness.core.records import Query
 from harness.core.settings import Settings
@@ -98,8 +89,8 @@ async def _roll_out(
             async with anyio.create_task_group() as tasks:
                 for (folder, agent), side in zip(together, sides, strict=True):
                     tasks.start_soon(make, folder, agent, side)
-        except* HarnessError as errors:
-            raise first_error(errors) from None
+        except* errors.HarnessError as caught:
+            raise errors.first_error(caught) from None
     return compare.ComparisonResult(
         comparison,
         spent=ceiling.spent,
@@ -112,7 +103,7 @@ def _why_stopped(stopped: str | None, spent_before: float) -> str | None:
     """Say why a part was stopped, whose ceiling was what the parts before it had left of --max-cost."""
     if not (stopped and spent_before):
         return stopped
-    return f"${spent_before:.4f} of {option('max_cost')} went to rollouts before, and {stopped}"
+    return f"${spent_before:.4f} of {errors.option('max_cost')} went to rollouts before, and {stopped}"
 
 
 async def resume_comparison(
@@ -202,14 +193,14 @@ def find_side(side: ComparedSide, runs_dir: Path, comparison: Path) -> Path:
                 if reader.info_sha256 == side.sha256:
                     return folder
             whys[folder] = "is another run now: its run.json has changed"
-        except NeedsUpgrade:
+        except errors.NeedsUpgrade:
             raise
-        except ArchiveDamaged as exc:
+        except errors.ArchiveDamaged as exc:
             whys[folder] = f"cannot be read ({exc})"
     folder, why = next(((folder, why) for folder, why in whys.items() if why != _NOT_THERE), next(iter(whys.items())))
-    raise UsageError(
-        f"the run of side {side.label}, {on_a_line(folder)}, {why}; put the run back, or name where the runs are now: "
-        f"{call('compare', 'A', 'B')}"
+    raise errors.UsageError(
+        f"the run of side {side.label}, {errors.on_a_line(folder)}, {why}; put the run back, or name where the runs "
+        f"are now: {errors.call('compare', 'A', 'B')}"
     )
 
 
@@ -228,7 +219,7 @@ def _as_begun(
         settings = load(changed(asdict(settings), changes))
     judge = recorded_judge(info.judge, where)
     if info.task_from == "file" and info.task is None:
-        raise UsageError(f"{where} does not hold the text of {option('task')}: compare the runs anew")
+        raise errors.UsageError(f"{where} does not hold the text of {errors.option('task')}: compare the runs anew")
     rubric = rubric_as_begun(info, None, settings, rubric_word)
     check_rendering(info.rendering)
     queries = match_queries(readers)
@@ -248,7 +239,7 @@ def queries_asked(sides: Sequence[object]) -> list[Query]:
     """Return the queries of the first run among the sides, where no others are named. Raises UsageError without one."""
     run = next((side for side in sides if isinstance(side, Path)), None)
     if run is None:
-        raise UsageError(f"agents are compared on queries: name them with {option('queries', 'FILE')}")
+        raise errors.UsageError(f"agents are compared on queries: name them with {errors.option('queries', 'FILE')}")
     with RunReader(run) as reader:
         return list(reader.queries())
 
@@ -315,7 +306,7 @@ async def compare_sides(
             judge_agents=plan.judging.judge_agents,
             spent=sum(side.way_found.cost.known for side in settled if side.way_found),
         )
-    except (HarnessError, ExceptionGroup):
+    except (errors.HarnessError, ExceptionGroup):
         paid_for = any((folder / part).is_dir() for folder in made for part in ("rollouts", "verdicts"))
         for folder in () if paid_for else made:
             is_run = (folder / "run.json").exists()

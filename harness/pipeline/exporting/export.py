@@ -21,17 +21,8 @@ from harness.core.sampled_tokens import SampledTokens
 from harness.core.settings import Api
 from harness.core.unicode import valid_unicode
 from harness.formats.imported import unpack_turns
-from harness.formats.training import card
+from harness.formats.training import candidates, card
 from harness.formats.training.atif_trajectory import atif_lines
-from harness.formats.training.candidates import (
-    Losses,
-    RankedGroup,
-    TurnsOf,
-    candidates,
-    group_may_go_in,
-    without_edited,
-    without_rollouts,
-)
 from harness.formats.training.line_models import FEWEST_LINES, line_faults
 from harness.formats.training.origins import SOURCES, line_hash, lines_behind
 from harness.formats.training.records import NotWhole, TrainingLine
@@ -80,7 +71,7 @@ def described_run(reader: RunReader, ranking: RankingFile | None) -> card.Export
 
 def groups_of(
     reader: RunReader, ranking: RankingFile | None, rules: ExportRules, *, unranked: bool
-) -> Iterator[RankedGroup]:
+) -> Iterator[candidates.RankedGroup]:
     """Yield the ranked groups of a run in the order of its queries, with `unranked` all. Raises ArchiveDamaged."""
     judge_once = judge_at_need(ranking) if ranking else None
     odds = pair_odds(ranking, judge_once) if ranking else None
@@ -101,14 +92,14 @@ def groups_of(
                         cut |= {at for at, side in ((first, "A"), (second, "B")) if side in verdict.cut}
             group, judge = group_of(reader, query, ranked), ranked.judge or _judge(ranking)
             marks = frozenset(flagged), frozenset(cut)
-            told = RankedGroup(reader.info.id, group, ranked, judge, both_orders, *marks, odds)
+            told = candidates.RankedGroup(reader.info.id, group, ranked, judge, both_orders, *marks, odds)
             if credit:
                 worth = credit.of(query)
                 told = replace(told, step_advantages=worth.step_advantages, siblings=worth.pairs)
             yield told
         else:
             nothing = GroupRanking(query=name, topology="none", estimator="none", status="incomplete", signal="none")
-            yield RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)
+            yield candidates.RankedGroup(reader.info.id, reader.group(query), nothing, "none", both_orders)
 
 
 def turns_from(reader: RunReader) -> Callable[[Rollout], Sequence[Turn]]:
@@ -166,7 +157,7 @@ class ExportResult:
 
     files: tuple[card.ExportedFile, ...]
     runs: tuple[card.ExportedRun, ...]
-    losses: Losses
+    losses: candidates.Losses
     notes: tuple[str, ...]
 
     @property
@@ -268,7 +259,7 @@ class _Export:
     tables: ParquetFiles
     copies: Mapping[tuple[Path, str], Mapping[int, str]]
     """The rollouts of a query that a fork, which is exported too, holds: by their indices, the fork's id."""
-    losses: Losses = field(default_factory=Losses)
+    losses: candidates.Losses = field(default_factory=candidates.Losses)
     seen: set[bytes] = field(default_factory=set[bytes])
     """Hashes of the lines: a line is written once."""
     split_of: dict[str, str] = field(default_factory=dict[str, str])
@@ -281,7 +272,7 @@ class _Export:
         with RunReader(folder) as reader:
             ranking, recorded_turns = _ranking(reader, self.options), turns_from(reader)
             for whole in groups_of(reader, ranking, self.options.rules, unranked=self.options.with_unranked):
-                group = without_edited(self._without_copies(whole, folder), self.options.rules, self.losses)
+                group = candidates.without_edited(self._without_copies(whole, folder), self.options.rules, self.losses)
                 if whole.group.rollouts and not group.group.rollouts:
                     yield
                     continue
@@ -298,14 +289,18 @@ class _Export:
                     self._write_source(name, self.files.write(name, text), records.of(rollouts, text))
                 yield
 
-    def _without_copies(self, group: RankedGroup, folder: Path) -> RankedGroup:
+    def _without_copies(self, group: candidates.RankedGroup, folder: Path) -> candidates.RankedGroup:
         copies = self.copies.get((folder, group.group.query.id), {})
         for fork in dict.fromkeys(copies.values()):
             held = [index for index, by in copies.items() if by == fork]
-            group = without_rollouts(group, held, f"{fork}, which is exported too, holds a copy of it", self.losses)
+            group = candidates.without_rollouts(
+                group, held, f"{fork}, which is exported too, holds a copy of it", self.losses
+            )
         return group
 
-    def _texts(self, group: RankedGroup, recorded_turns: TurnsOf) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _texts(
+        self, group: candidates.RankedGroup, recorded_turns: candidates.TurnsOf
+    ) -> Iterator[tuple[str, tuple[int, ...]]]:
         rules = self.options.rules
         if rules.format == "csv":
             yield from ((row, (index,)) for row, index in card.table_rows(group))
@@ -313,8 +308,10 @@ class _Export:
         lines: Iterable[TrainingLine] = ()
         if rules.format == "atif":
             lines = atif_lines(group, rules, self.losses, recorded_turns)
-        elif (lines_of := FORMATS[rules.format].lines_of) and group_may_go_in(group, rules, self.losses):
-            lines = lines_of(group, candidates(group, rules, self.losses, recorded_turns), rules, self.losses)
+        elif (lines_of := FORMATS[rules.format].lines_of) and candidates.group_may_go_in(group, rules, self.losses):
+            lines = lines_of(
+                group, candidates.choose_rollouts(group, rules, self.losses, recorded_turns), rules, self.losses
+            )
         for line in lines:
             text = valid_unicode(json.dumps(line.record, ensure_ascii=False)) + "\n"
             if (hashed := sha256(text.encode()).digest()[:16]) in self.seen:
@@ -330,7 +327,7 @@ class _Export:
                 self.losses.add("part of a line", "the files of a workspace", len(in_line))
             yield text, line.rollouts
 
-    def _write_tables(self, group: RankedGroup, records: "_RecordHashes") -> None:
+    def _write_tables(self, group: candidates.RankedGroup, records: "_RecordHashes") -> None:
         split = choose_split(records.query, self.options.split)
         rows = self.tables.write(group, split)
         self.split_of |= dict.fromkeys(rows, split)
@@ -370,7 +367,7 @@ class _Export:
 
 
 class _RecordHashes:
-    def __init__(self, group: RankedGroup, ranking: str) -> None:
+    def __init__(self, group: candidates.RankedGroup, ranking: str) -> None:
         self.query = group.group.query.id
         self.exported_id = group.group.query.exported_id
         self._named = {"run": group.run, "ranking": ranking, "query": valid_unicode(self.exported_id)}
