@@ -33,10 +33,10 @@ class TranscriptParts:
         return {stem(k) for k in keywords(self.query)}
 
     @cached_property
-    def searches(self) -> list[set[str]]:
+    def searches(self) -> list[frozenset[str]]:
         """Stems of each tool call's input."""
         inputs = re.findall(r"^Input:(.*(?:\n\|.*)*)", self.transcript.path, re.MULTILINE)
-        return [set(content_stems(_BAR.sub("", text))) for text in inputs]
+        return [content_stems(_BAR.sub("", text)) for text in inputs]
 
     @cached_property
     def outputs(self) -> list[str]:
@@ -70,7 +70,7 @@ def path_features(parts: TranscriptParts) -> Mapping[str, float]:
     searched = set[str]().union(*parts.searches)
     distinct = [s for i, s in enumerate(parts.searches) if s not in parts.searches[:i]]
     fruitful = [o for o in parts.outputs if parse_passages(o)]
-    first = parts.searches[0] if parts.searches else set[str]()
+    first = parts.searches[0] if parts.searches else frozenset[str]()
     used = {_source(s, parts.sources) for s in parts.sentences} - {None}
     unlike = _share(len(distinct), len(parts.searches))
     successful = _share(len(fruitful), len(parts.searches))
@@ -92,8 +92,8 @@ def answer_features(parts: TranscriptParts) -> Mapping[str, float]:
       length from 10..30 words; 0 for leaked working such as `<think>`;
     - clarity: mean of: length within the brief (else within 600 words); two to four paragraphs; years in order.
     """
-    answer_stems = set(content_stems(parts.transcript.answer))
-    touching = [s for s in parts.sentences if set(content_stems(s)) & parts.wanted]
+    answer_stems = content_stems(parts.transcript.answer)
+    touching = [s for s in parts.sentences if content_stems(s) & parts.wanted]
     borne_out = [source for s in parts.sentences if (source := _source(s, parts.sources))]
     words_named = _share(len(answer_stems & parts.wanted), len(parts.wanted))
     sentences_touching = _share(len(touching), len(parts.sentences))
@@ -110,7 +110,7 @@ def answer_features(parts: TranscriptParts) -> Mapping[str, float]:
 
 def _source(sentence: str, sources: Mapping[str, set[str]]) -> str | None:
     """Return the article that holds at least four fifths of a sentence's words, or None."""
-    stems = set(content_stems(sentence))
+    stems = content_stems(sentence)
     best = max(sources, key=lambda t: len(stems & sources[t]), default=None)
     if best is None or not stems or len(stems & sources[best]) < 0.8 * len(stems):
         return None

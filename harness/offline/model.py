@@ -113,7 +113,7 @@ def write_summary(query: str, history: SearchHistory, chooser: Chooser) -> str:
 def _topics(keys: Sequence[str], history: SearchHistory) -> list[tuple[str, float]]:
     """Return titles and names not yet searched for, with how many passages speak of them, most first."""
     searched = {w for s in history.searches for w in tool.content_stems(s)} | {tool.stem(k) for k in keys}
-    spoken = Counter(w for p in history.passages for w in set(tool.content_stems(p.text)))
+    spoken = Counter(w for p in history.passages for w in tool.content_stems(p.text))
     candidates = [p.title for p in history.passages] + [n for p in history.passages for n in tool.NAME.findall(p.text)]
     scored: dict[str, float] = {}
     for name in dict.fromkeys(candidates):
@@ -127,7 +127,7 @@ def _sentences(query: str, passages: Sequence[tool.Passage], limit: int, chooser
     """Choose sentences up to `limit` words: about the request, typical of what was found, new beside those chosen."""
     wanted = {tool.stem(k) for k in tool.keywords(query)}
     pool = [(s, position) for p in passages for position, s in enumerate(tool.split_sentences(p.text))]
-    common = Counter(w for s, _ in pool for w in set(tool.content_stems(s)))
+    common = Counter(w for s, _ in pool for w in tool.content_stems(s))
     chosen: list[str] = []
     covered: Counter[str] = Counter()
     length = 0
@@ -136,14 +136,14 @@ def _sentences(query: str, passages: Sequence[tool.Passage], limit: int, chooser
         pool.remove(pick)
         sentence, _ = pick
         chosen.append(sentence)
-        covered.update(set(tool.content_stems(sentence)))
+        covered.update(tool.content_stems(sentence))
         length += len(sentence.split())
     return chosen
 
 
 def _score(sentence: str, position: int, wanted: set[str], common: Counter[str], covered: Counter[str]) -> float:
     """Score a sentence at a position in its passage; `covered` counts the stems of the sentences chosen so far."""
-    stems = set(tool.content_stems(sentence)) or {""}
+    stems = tool.content_stems(sentence) or frozenset({""})
     typical = sum(min(common[w], 6) for w in stems) / len(stems) / 3
     stale = sum(1 for w in stems if covered[w]) / len(stems)
     fitting = len(stems & wanted) / max(1, len(wanted))

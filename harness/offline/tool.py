@@ -53,9 +53,10 @@ def stem(word: str) -> str:
     return word
 
 
-def content_stems(text: str) -> list[str]:
-    """Return the stems of the words that carry meaning, in order."""
-    return [stem(w) for w in split_words(text) if w not in STOP_WORDS and len(w) > 1]
+@lru_cache(maxsize=4096)  # every rollout and every verdict of a query reads the same sentences
+def content_stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that carry meaning."""
+    return frozenset(stem(w) for w in split_words(text) if w not in STOP_WORDS and len(w) > 1)
 
 
 @lru_cache(maxsize=16)  # asked again for each passage, and a request may be long
@@ -76,8 +77,8 @@ def is_about(query: str, title: str, text: str) -> bool:
     General words count little.
     """
     wanted = {stem(k): 0.3 if k in GENERAL_WORDS else 1.0 for k in keywords(query)}
-    heading = set(content_stems(title))
-    held = heading | set(content_stems(text))
+    heading = content_stems(title)
+    held = heading | content_stems(text)
     share = sum(weight for word, weight in wanted.items() if word in held) / sum(wanted.values()) if wanted else 0.0
     return share > 0.5 or (share == 0.5 and not heading.isdisjoint(wanted))
 
