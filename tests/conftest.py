@@ -87,6 +87,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+        gc.freeze()  # what is collected stays to the end: no collection walks it again
 
 
 @pytest.hookimpl(trylast=True)
