@@ -52,6 +52,18 @@ def test_a_first_place_after_a_tie_is_not_called_a_win(tmp_path):
     assert page.count("tr", "first") == 0
 
 
+@pytest.mark.parametrize(("p_best", "changes"), [(0.9, {"signal": "weak"}), (0.9, {"status": "incomplete"}), (0.4, {})])
+def test_a_lead_that_the_judging_does_not_show_is_not_called_a_win(p_best, changes, tmp_path):
+    built = build(tmp_path, QuerySketch([RolloutSketch(), RolloutSketch(marks=(8,) * 7, answer="Ahead.")]))
+    group = built.ranking.groups[0]
+    ranked = tuple(r.model_copy(update={"p_best": p_best, "margin": 0.0}) for r in group.rollouts)
+    group = group.model_copy(update={"rollouts": ranked, **changes})
+    page = ParsedPage(render_page(built.reader, RankingFile(built.ranking.head, [group], finished=True)))
+    assert before_the_ranking(page).startswith("No clear winner #1 rollout 1 (sample) beats #2 rollout 0 (anchor)")
+    assert "The answer in first place" in page.text()
+    assert page.count("tr", "first") == 0
+
+
 def test_where_all_failed_nobody_won(tmp_path):
     page = page_of(build(tmp_path, QuerySketch([RolloutSketch(failure="quota"), RolloutSketch(failure="network")])))
     assert before_the_ranking(page).startswith("No winner No rollout has a place.")

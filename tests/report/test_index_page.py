@@ -82,10 +82,15 @@ def test_the_headline_says_who_wins_how_many_queries(tmp_path):
     built = build(tmp_path, *(crowd(8) for _ in range(3)), level)
     lines = list(summarize(built.reader, built.ranking).lines)
     assert [(line.signal, line.first_role) for line in lines] == [("ok", "sample")] * 3 + [("none", "anchor")]
-    said = "A sample wins 3 of 4 queries, the anchor 0; 1 shows no clear winner"
+    said = "A sample wins 3 of 4 queries, the anchor 0 (0.4 by chance); 1 shows no clear winner"
     assert ParsedPage(render_page(built.reader, built.ranking)).text().count(said) == 1
     by_anchor = [replace(lines[0], first_role="anchor"), *lines[1:3], replace(lines[1], complete=False)]
-    assert winners_sentence(by_anchor) == "A sample wins 2 of 4 queries, the anchor 1; 1 shows no clear winner"
+    assert (
+        winners_sentence(by_anchor)
+        == "A sample wins 2 of 4 queries, the anchor 1 (0.4 by chance); 1 shows no clear winner"
+    )
+    unlikely = [*lines[:2], replace(lines[2], p_best=0.4)]
+    assert winners_sentence(unlikely).endswith(" 2 of 3 queries, the anchor 0 (0.2 by chance); 1 shows no clear winner")
     none = [replace(line, anchor_score=None) for line in lines[:3]]
     assert winners_sentence(none) == "One rollout wins on 3 of 3 queries"
 

@@ -15,6 +15,7 @@ from harness.report.summary import rollouts
 from harness.report.summary.group import AgentFigures
 from harness.report.summary.match_details import MatchDetails
 from harness.report.summary.match_verdicts import RolloutFlag, VerdictLookup
+from harness.report.summary.ranking import LIKELY
 from harness.report.text import as_sentence, temperature_words
 
 _ANSWER = 1_400
@@ -28,7 +29,7 @@ class Outcome:
     """Who won, by how much and how sure, with the answer."""
 
     kind: Literal["won", "seeded", "tie", "none"]
-    """`seeded`: one rollout is first though its match with the second was a tie."""
+    """`seeded`: one rollout is first, but by a tie, or by judging that does not show it."""
     title: str
     """A few words: `Rollout 3 won`."""
     sentences: tuple[str, ...]
@@ -47,11 +48,13 @@ def outcome(
 ) -> Outcome:
     """Return what a ranking came to, and what it took: `verdicts_cost` for those that it rests on or waits for."""
     places = rollouts.first_places(group, ranking, verdicts)
-    kind, title = _kind_and_title(places)
+    placed = rollouts.with_a_rank(group, ranking)
+    judged = ranking.status == "complete"
+    likely = not placed or (placed[0].ranked.p_best or 1.0) >= LIKELY
+    kind, title = _kind_and_title(places, shown=judged and ranking.signal == "ok" and likely)
     sentence, because = headline(places)
     sure = rollouts.certainty(group, ranking)
     shown = places.leaders if 0 < len(places.leaders) <= _SIDE_BY_SIDE else ()
-    judged = ranking.status == "complete"
     signal, meaning = (text.signal_words(ranking), SIGNAL[ranking.signal]) if judged else ("–", UNFINISHED)
     parts = f"agent {text.dollars(agents.cost)}, verdicts {text.dollars(verdicts_cost)}"
     runs, missing = agents.failed.total(), len(ranking.failed_verdicts)
@@ -62,7 +65,7 @@ def outcome(
         sentences=tuple(filter(None, (sentence, because, sure and text.as_sentence(sure)))),
         answers=tuple((r, answer_excerpt(r.trajectory, _ANSWER // len(shown))) for r in shown),
         figures=(
-            *_winner_figures(rollouts.with_a_rank(group, ranking), places, ranking),
+            *_winner_figures(placed, places, ranking),
             Fact("Signal", signal, meaning),
             Fact("Cost", text.dollars(agents.cost + verdicts_cost), parts),
             Fact("Failed", text.enumeration(failed) if failed else "nothing", failed_words(agents) if runs else ""),
@@ -89,7 +92,9 @@ def headline(places: rollouts.FirstPlaces) -> tuple[str, str]:
     return text.as_sentence(places.comparison), text.as_sentence("; ".join(reasons) or "level on every dimension")
 
 
-def _kind_and_title(places: rollouts.FirstPlaces) -> tuple[Literal["won", "seeded", "tie", "none"], str]:
+def _kind_and_title(
+    places: rollouts.FirstPlaces, *, shown: bool
+) -> tuple[Literal["won", "seeded", "tie", "none"], str]:
     if not places.leaders:
         return "none", "No winner"
     first, match = places.leaders[0], places.match
@@ -99,6 +104,8 @@ def _kind_and_title(places: rollouts.FirstPlaces) -> tuple[Literal["won", "seede
         return "none", "All rollouts failed"
     if match is not None and match.score_first == match.score_second:
         return "seeded", f"Rollout {first.index} is first after a tie"
+    if len(places.ranked) > 1 and not shown:
+        return "seeded", "No clear winner"
     return "won", f"Rollout {first.index} won"
 
 

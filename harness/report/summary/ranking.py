@@ -117,15 +117,22 @@ class RankingSummary:
         self.listwise |= bool(ranking.verdicts)
 
 
+LIKELY = 0.5
+"""The probability of being the best below which a first place is no win."""
+
+
 def winners_sentence(lines: Sequence[QueryLine]) -> str:
-    """Return in a sentence who wins how many queries: one rollout is first, and the signal is `ok`."""
-    told = [line for line in lines if line.complete and line.signal == "ok" and len(line.first) == 1]
+    """Return in a sentence who wins how many queries: one rollout is first, likely the best, and the signal `ok`."""
+    shown = [line for line in lines if line.complete and line.signal == "ok" and (line.p_best or 1.0) >= LIKELY]
+    told = [line for line in shown if len(line.first) == 1]
     queries, unclear = counted(len(lines), "query", "queries"), len(lines) - len(told)
     rest = f"; {unclear:,} {'shows' if unclear == 1 else 'show'} no clear winner" if unclear else ""
     if all(line.anchor_score is None for line in lines):
         return f"One rollout wins on {len(told):,} of {queries}{rest}"
     by_anchor = sum(line.first_role == "anchor" for line in told)
-    return f"A sample wins {len(told) - by_anchor:,} of {queries}, the anchor {by_anchor:,}{rest}"
+    chance = sum(1 / (1 + line.above_anchor[1]) for line in told if line.anchor_score is not None)
+    anchor = f"the anchor {by_anchor:,} ({chance:.1f} by chance)"
+    return f"A sample wins {len(told) - by_anchor:,} of {queries}, {anchor}{rest}"
 
 
 def by_signal(groups: Mapping[str, int]) -> dict[str, int]:
