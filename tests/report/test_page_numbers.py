@@ -1,6 +1,7 @@
 """Every number of index and pages is the archive's, whichever way the run was judged."""
 
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import harness
 from harness.archive.page_folder import page_name
 from harness.archive.reader import RunReader
 from harness.core.settings import TopologyName
-from harness.report.text import SIGNAL_WORDS, dollars, fixed, signed
+from harness.report.text import SIGNAL_WORDS, dollars, fixed, probability, signed
 from tests.report.parsed_page import ParsedPage
 from tests.report.test_index_page import rows_of
 
@@ -55,9 +56,10 @@ def test_scores_places_matches_and_costs_are_those_of_the_archive(design: str, r
                 rollout = by_index[cells[1].split()[1]]
                 better = sum(r.rank is not None and r.rank < (rollout.rank or 0) for r in ranked.rollouts)
                 assert cells[0].lstrip("=") == str(better + 1)
-                assert cells[2].split(" ±")[0] == fixed(rollout.score)
-                assert cells[3] == fixed(rollout.reward, 3)
-                assert cells[4] == signed(rollout.advantage)
+                assert cells[2] == ("" if rollout.p_best is None else escape(probability(rollout.p_best)))
+                assert cells[3].split(" ±")[0] == fixed(rollout.score)
+                assert cells[4] == fixed(rollout.reward, 3)
+                assert cells[5] == signed(rollout.advantage)
             for number, match in enumerate(ranked.matches, 1):
                 text = page.text("q1").split(f"No. {number} ", 1)[1]
                 assert {fixed(match.score_a), fixed(match.score_b)} <= set(re.findall(r"\d+\.\d\d", text))
