@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -27,6 +27,19 @@ _LARGEST = 1_000_000
 _PIECE = 1 << 20
 _Own = TypeVar("_Own", bound=Record)
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,100}")
+
+
+class AgentOrigin(NamedTuple):
+    """Where a run's agent comes from, as far as it is known."""
+
+    word: str | None = None
+    """What names it."""
+    file: Path | None = None
+    here: Path | None = None
+    """The folder from which it is named."""
+
+
+_NOT_KNOWN = AgentOrigin()
 
 
 class Attestation(Record):
@@ -47,6 +60,11 @@ class Attestation(Record):
     """What signs the run's checkpoints; None in a record that an earlier version wrote."""
     addresses: tuple[str, ...] = ()
     """Where its user sent keys, beside OpenAI's own address; users, passwords and queries left out."""
+
+    @property
+    def origin(self) -> AgentOrigin:
+        """Where its agent comes from."""
+        return AgentOrigin(self.agent_word, self.agent_file, self.here)
 
 
 def read_attestation(reader: FolderReader, environ: Mapping[str, str]) -> Attestation | None:
@@ -83,27 +101,22 @@ def _hash_queries(reader: FolderReader) -> str:
     return digest.hexdigest()
 
 
-AgentOrigin = tuple[str | None, Path | None, Path | None]
-"""The word that names an agent, its file, and the folder from which it is named, as far as they are known."""
-
-
 def attest(
     reader: FolderReader,
     environ: Mapping[str, str],
     addresses: Iterable[str] = (),
-    agent: AgentOrigin = (None, None, None),
+    agent: AgentOrigin = _NOT_KNOWN,
     *,
     checkpoint_key: str | None = None,
 ) -> Attestation:
     """Write down that a run is made here and now; return the record. Raises CannotWrite, ArchiveDamaged."""
-    word, file, here = agent
     record = Attestation(
         run=reader.id,
         sha256=reader.info_sha256,
         queries=_hash_queries(reader),
-        agent_word=word,
-        agent_file=file and file.resolve(),
-        here=here and here.resolve(),
+        agent_word=agent.word,
+        agent_file=agent.file and agent.file.resolve(),
+        here=agent.here and agent.here.resolve(),
         checkpoint_key=checkpoint_key,
         addresses=tuple(dict.fromkeys(addresses)),
     )

@@ -176,9 +176,8 @@ def _info(fork: Fork, reader: RunReader, at: Any, runs_dir: Path) -> RunInfo:
 
 
 def _attest(target: Path, of_parent: Attestation, agent: LoadedAgent, run_env: RunEnvironment) -> None:
-    origin: AgentOrigin = of_parent.agent_word, of_parent.agent_file, of_parent.here
-    if agent.word:
-        origin = agent.word, agent.file, agent.here or of_parent.here
+    given = AgentOrigin(agent.word, agent.file, agent.here or of_parent.here)
+    origin = given if agent.word else of_parent.origin
     key = secrets.token_hex(16)
     with RunReader(target) as reader:
         try:

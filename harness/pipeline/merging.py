@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.archive.attestations import Attestation, attest, attests_queries, read_attestation
+from harness.archive.attestations import AgentOrigin, Attestation, attest, attests_queries, read_attestation
 from harness.archive.folder_store import make_folder, segment_names
 from harness.archive.merging import at_rest, copy_records, refuse_damage, write_ranking
 from harness.archive.reader import Blobs, RunReader
@@ -358,8 +358,8 @@ def _attest(attestations: Sequence[Attestation | None], target: Path, run_env: R
     if len(made_here) < len(attestations):
         return ["not all of the runs were made here: `resume` and `rescore` will ask where keys may go"]
     first, addresses = made_here[0], [address for record in made_here for address in record.addresses]
-    agents = {(record.agent_word, record.agent_file, record.here) for record in made_here}
-    origin = next(iter(agents)) if len(agents) == 1 else (first.agent_word, None, None)
+    is_one = len({record.origin for record in made_here}) == 1
+    origin = first.origin if is_one else AgentOrigin(first.agent_word)
     with RunReader(target) as reader:
         try:
             attest(reader, run_env.environ, addresses, origin)

@@ -147,7 +147,8 @@ def attested(
     store: RunStore | ComparisonStore, run_env: RunEnvironment, agent: LoadedAgent | None = None
 ) -> Generator[None]:
     """Note on this machine that a run or comparison is made here, and by which agent; forget it if it is taken away."""
-    origin = (agent.word, agent.file, agent.here) if agent else (None, None, Path.cwd())
+    named = attestations.AgentOrigin(agent.word, agent.file, agent.here) if agent else None
+    origin = named or attestations.AgentOrigin(here=Path.cwd())
     key, to = secrets.token_hex(16), archived_addresses(store.reader.info)
     write = partial(attestations.attest, store.reader, run_env.environ, to, origin, checkpoint_key=key)
     record: attestations.Attestation | None = None

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.archive import attestations
-from harness.archive.attestations import attest, attest_addresses, attests_queries, read_attestation, withdraw
+from harness.archive.attestations import (
+    AgentOrigin,
+    attest,
+    attest_addresses,
+    attests_queries,
+    read_attestation,
+    withdraw,
+)
 from harness.archive.reader import RunReader
 from harness.core.errors import CannotWrite
 from tests.archive.making import a_run
@@ -27,7 +34,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def run(tmp_path: Path, environ: dict[str, str]) -> RunReader:
     with a_run(tmp_path / "runs") as store:
-        attest(store.reader, environ, [URL], ("mine.py:agent", None, tmp_path))
+        attest(store.reader, environ, [URL], AgentOrigin("mine.py:agent", here=tmp_path))
         return RunReader(store.folder)
 
 
