@@ -39,7 +39,6 @@ def begin(plan: ImprovePlan, runs_dir: Path, run_env: RunEnvironment) -> Improve
         run_env.progress.note(f"the same call began {there.path}, which is gone on with; {anew}")
         return there
     agent, judging, at = plan.prepared.agent.loaded, plan.prepared, run_env.clock()
-    given = {name: getattr(plan, name) for name in ("key", "rules", "root", "train", "held_out", "split", "max_cost")}
     info = ImproveInfo(
         id=new_run_id(f"improve-{agent.name}", at, secrets.token_hex(8)),
         created_at=at,
@@ -49,7 +48,13 @@ def begin(plan: ImprovePlan, runs_dir: Path, run_env: RunEnvironment) -> Improve
         rubric=judging.rubric.label,
         offline=plan.prepared.offline,
         versions=dict(package_versions()),
-        **given,
+        key=plan.key,
+        rules=plan.rules,
+        root=plan.root,
+        train=plan.train,
+        held_out=plan.held_out,
+        split=plan.split,
+        max_cost=plan.max_cost,
     )
     return ImproveFolder.make(runs_dir, info)
 
@@ -189,8 +194,13 @@ def _concluded(search: Search, tested: _Tested, stopped: str) -> Improvement:
         comparison=gate.comparison.path if gate else None,
         spent=spent.cost.known,
         exact=spent.cost.exact,
-        **{name: getattr(tested, name) for name in ("best", "outcome", "second", "losses")},
-        **{name: getattr(spent, name) for name in ("rollouts", "verdicts", "proposals")},
+        best=tested.best,
+        outcome=tested.outcome,
+        second=tested.second,
+        losses=tested.losses,
+        rollouts=spent.rollouts,
+        verdicts=spent.verdicts,
+        proposals=spent.proposals,
         diff=diff_of(plan.root, best.parts),
         instructions=joined_parts(best.parts),
     )

@@ -117,7 +117,10 @@ class Search:
                 worth=self.posterior.worth[best],
                 matches=played,
                 spent=self.folder.spent().cost.known,
-                **{name: getattr(proposal, name) for name in ("round", "parent", "refused", "lessons")},
+                round=proposal.round,
+                parent=proposal.parent,
+                refused=proposal.refused,
+                lessons=proposal.lessons,
             )
         )
 
