@@ -81,7 +81,9 @@ async def compare(
     prepared: list[AnySide] = [
         side
         if isinstance(side, Path)
-        else await prepare(side, settings_of_side(settings, pairs, runs_dir), run_env.environ, judge_agents=judges)
+        else await prepare(
+            side, settings_of_side(settings, pairs, runs_dir), run_env.environ, judge_agents=judges, alone=False
+        )
         for side in named
     ]
     asked = queries_asked(prepared) if queries is None else list(make_queries(queries))

@@ -29,7 +29,6 @@ from harness.pipeline.import_run import import_trajectories
 from harness.pipeline.merging import merge_runs
 from harness.pipeline.plan import NamedAddresses, RescoreOptions, prepare
 from harness.pipeline.rescoring import Quote, quote_rescoring
-from harness.pipeline.resolve import check_approved
 from harness.pipeline.runs import RunResult, rescore_run, resume_run, run_queries
 from harness.pipeline.trust import agent_of_run
 from harness.pipeline.validation import Validation, replay_run, validate_parts
@@ -92,7 +91,6 @@ async def run(
         first = list(islice(asked, 1)) if loaded.has_run_parts else []
         asked = chain(first, asked)
     prepared = await prepare(loaded, chosen, run_env.environ, first, judge_objects(settings))
-    check_approved(prepared.agent, chosen)
     if prepared.offline and not prepared.settings.offline:
         run_env.progress.note("the embedded model or judge is used: these ranks say nothing of any LLM")
     elif not (prepared.settings.judge_model or prepared.judge_agents or prepared.offline) and chosen.topology != "none":
@@ -119,7 +117,6 @@ async def plan(
     chosen = load(settings)
     asked = list(_asked(loaded, queries, chosen))
     prepared = await prepare(loaded, chosen, environment(), asked, judge_objects(settings))
-    check_approved(prepared.agent, chosen)
     count = len(asked)
     return RunPlan(
         queries=count,

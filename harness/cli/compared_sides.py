@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -119,5 +120,5 @@ def _prepared(
         config = of_side.pop("config", None)
         settings = settings_of_side(merge_sources(of_side, environ, config), asked.pairs, runs_dir)
         with stdout_for_results():
-            sides.append(anyio.run(prepare, side, settings, environ))
+            sides.append(anyio.run(partial(prepare, alone=False), side, settings, environ))
     return sides

@@ -35,7 +35,6 @@ from harness.formats.queries import PackedQueries, in_shard, query_from, read_qu
 from harness.pipeline import runs, waiting
 from harness.pipeline.plan import NamedAddresses, Prepared, RescoreOptions, changed_settings, places_of_begun, prepare
 from harness.pipeline.rescoring import quote_rescoring
-from harness.pipeline.resolve import check_approved
 from harness.pipeline.run_environment import RunEnvironment
 from harness.pipeline.trust import agent_of_run, what_is_kept
 from harness.report.html.run_page import write_page
@@ -232,7 +231,6 @@ def prepare_run(
         loaded = load_agent(agent, Path.cwd())
         asked = _queries(loaded, query, queries, settings.shard)
         prepared = anyio.run(prepare, loaded, settings, caller.environ, asked)
-        check_approved(prepared.agent, settings)
         return asked, prepared
 
 

@@ -100,10 +100,13 @@ async def prepare(
     environ: Mapping[str, str],
     queries: Iterable[Query] = (),
     judge_agents: Sequence[LoadedAgent] = (),
+    *,
+    alone: bool = True,
 ) -> Prepared:
     """Check everything that can be checked for free, also what the agent's app gives runs of the first `queries`.
 
-    `settings` are those of today's user; `judge_agents` are what these name, where they are objects. Raises UsageError.
+    `settings` are those of today's user; `judge_agents` are what these name, where they are objects. Of an agent that
+    is not `alone`, --approve may name tools of others. Raises UsageError.
     """
     check_engine(settings)
     settings, rubric = judge_inputs.rubric_for_run(loaded, settings)
@@ -117,6 +120,8 @@ async def prepare(
     resolve.check_prices(settings, judge, agent)
     settings = judge_inputs.with_profile(settings, judge, rubric)
     await check_app(agent, settings, queries)
+    if alone:
+        resolve.check_approved(agent, settings)
     plan = Prepared(judge, rubric, settings, credentials, agent=agent, judge_agents=agents, paraphrases=count)
     return replace(plan, leanings=judge_inputs.leanings_for(settings, judge, rubric))
 

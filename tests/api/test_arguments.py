@@ -100,6 +100,7 @@ WRONG: list[tuple[Function, dict[str, Any], str]] = [
     *((function, {"judge": ["a", "b"]}, "judge_model= takes the names of a jury") for function in (best_of, rank)),
     *((function, {"judge": judge}, "judge=.*rubric_label") for function in (best_of, rank) for judge in (3, object())),
     *((function, {"judge": OwnJudge}, "a class; give an object") for function in (best_of, rank)),
+    *((function, {"approve": ["x"]}, "approve=.*'plain' has no tool of this name") for function in (best_of, run)),
     (best_of, {"judge": Unnamed()}, "identity must be texts"),
     (best_of, {"judge": " "}, "give a model's name"),
     *((f, {"judge": "a", "judge_model": "b"}, "judge='a' with judge_model='b'") for f in (best_of, rank)),
