@@ -10,6 +10,7 @@ from agents.tracing import get_trace_provider
 
 from harness.archive.reader import RunReader
 from harness.archive.run_state import MissingWork
+from harness.archive.typed_records import checked
 from harness.core.branch_point import BranchPoint
 from harness.core.errors import ArchiveDamaged, counted
 from harness.core.records import ModelCall, Rollout, Step, digest
@@ -18,8 +19,8 @@ from harness.rollouts.approval_gate import Decision, TimedDecision, ToolOutput
 from harness.rollouts.capture import WireReply
 from harness.rollouts.checkpoints import Attempted, BranchStart
 from harness.rollouts.model_request import sent_output
-from harness.rollouts.packed_calls import unpack_plain
-from harness.rollouts.raw import RawCall, unpack, unpack_tokens
+from harness.rollouts.packed_calls import unpacked
+from harness.rollouts.raw import RawCall, unpack_tokens, with_objects
 from harness.rollouts.recorder import CallBudget, RecordedCall
 from harness.rollouts.snapshots import NOTHING_KEPT, KeptState, unpack_state
 
@@ -31,10 +32,11 @@ def branch_start(reader: RunReader, query: str, branch: BranchPoint) -> BranchSt
         raise ArchiveDamaged(f"{reader.folder}/run.json: it branches from rollout {branch.rollout}, which is not there")
     rollout, texts = reader.rollout_at(places[branch.rollout].place), reader.blobs
     name, tokens = str(rollout.raw_calls), rollout.sampled_tokens
-    if digest(unpack_plain(texts.get(name), texts.get, texts.place(name))[: branch.call]) != branch.prefix:
+    plain = checked(texts.get(name), lambda text: [*unpacked(text, texts.get)], texts.place(name))
+    if digest([(request, reply) for request, reply, _ in plain[: branch.call]]) != branch.prefix:
         why = f"the first {counted(branch.call, 'call')} of rollout {branch.rollout} are not those it branches from"
         raise ArchiveDamaged(f"{reader.folder}/run.json: {why}")
-    raw = unpack(texts.get(name), texts.get, texts.place(name))
+    raw = checked(plain, with_objects, texts.place(name))
     sampled = unpack_tokens(texts.get(tokens), texts.place(tokens)) if tokens else [None] * len(raw)
     made = {call.raw: call for call in rollout.calls if call.raw is not None}
     calls = [_given(made.get(at) or ModelCall(), call) for at, call in enumerate(raw[: branch.call])]

@@ -26,6 +26,8 @@ class _PackedCall(Record):
     """Fields that stood beside that one, and not beside this."""
 
 
+PlainCall = tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]
+"""Of a call its request, its reply, and what stood beside that."""
 _CALLS = TypeAdapter(list[_PackedCall])
 _NESTS = (dict, list)
 MARKS = {"$text", "$json", "$own"}
@@ -42,10 +44,8 @@ def unpack_plain(
     return checked(text, lambda text: [(request, reply) for request, reply, _ in unpacked(text, get)], where)
 
 
-def unpacked(
-    text: str, get: Callable[[str], str]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]]:
-    """Yield of each call its request, its reply, and what stood beside that. Raises ValueError for another text."""
+def unpacked(text: str, get: Callable[[str], str]) -> Iterator[PlainCall]:
+    """Yield the calls of a packed text. Raises ValueError for another text."""
     request, items = dict[str, Any](), list[Any]()
     told: dict[str, Any] = {}
 

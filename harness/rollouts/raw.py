@@ -28,7 +28,7 @@ from harness.archive.typed_records import checked
 from harness.core.records import Record
 from harness.core.sampled_tokens import SampledTokens
 from harness.rollouts.model_request import common_start, input_items
-from harness.rollouts.packed_calls import LONG, MARKS, unpacked
+from harness.rollouts.packed_calls import LONG, MARKS, PlainCall, unpacked
 
 _MOST_IDS = 1 << 26
 """Of a rollout, all prompts together: `kept` lets a short text speak of many."""
@@ -171,11 +171,12 @@ class Packer:
 
 def unpack(text: str, get: Callable[[str], str], where: object = "raw calls") -> list[RawCall]:
     """Return what `pack` was given; `get` finds kept texts. Raises ArchiveDamaged naming `where` for any other text."""
+    return checked(text, lambda text: with_objects(unpacked(text, get)), where)
 
-    def read(text: str) -> list[RawCall]:
-        return [RawCall(request, _view(reply), beside) for request, reply, beside in unpacked(text, get)]
 
-    return checked(text, read, where)
+def with_objects(calls: Iterable[PlainCall]) -> list[RawCall]:
+    """Return calls with their replies as the SDK's objects. Raises ValueError for a reply that is none."""
+    return [RawCall(request, _view(reply), beside) for request, reply, beside in calls]
 
 
 def _view(reply: dict[str, Any]) -> ModelResponse:
