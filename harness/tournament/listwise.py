@@ -232,7 +232,8 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
         estimator=ESTIMATOR,
         status="incomplete" if scores.failed else "complete",
         signal="none" if len(set(scores.scores.values())) < 2 and not last else "ok",
-        rollouts=_ranked(group, entrants, scores, last),
+        rollouts=_ranked(group, entrants, scores, last, rules),
+        reward_from=rules.reward,
         failed_verdicts=scores.failed,
         judged=ledger.judged,
         reused=len(ledger.reused),
@@ -245,15 +246,18 @@ async def rank_list(group: Group, jury: ListJury, rules: Rules, rng: Random, bud
     )
 
 
-def _ranked(group: Group, entrants: Entrants, scores: JuryScores, last: Sequence[int]) -> tuple[Ranked, ...]:
+def _ranked(
+    group: Group, entrants: Entrants, scores: JuryScores, last: Sequence[int], rules: Rules
+) -> tuple[Ranked, ...]:
     """Return every rollout's place; without scores nobody has one."""
     hashes = {index: text.hash for index, text in entrants.texts.items()}
     by_index = {index: scores.scores[hash_] for index, hash_ in hashes.items() if hash_ in scores.scores}
-    places = place(by_index, last)
+    shown = {index: Fraction(clipped(score)) for index, score in by_index.items()}
+    places = place(by_index, last, values=shown if rules.reward == "score" else None)
     return tuple(
         Ranked(
             index=r.index,
-            score=clipped(by_index[r.index]) if r.index in by_index else None,
+            score=float(shown[r.index]) if r.index in shown else None,
             verified=r.verified,
             explanation=scores.explanations.get(hashes.get(r.index, "")),
             **(places[r.index]._asdict() if r.index in places else {}),

@@ -56,15 +56,7 @@ METHODS: Mapping[str, JudgingMethod] = {
     ),
     "ruler": JudgingMethod(
         summary="scores a whole group at once",
-        without_effect=(
-            "topology",
-            "order",
-            "estimator",
-            "reward",
-            "budget",
-            "confidence",
-            "judge_repeats",
-        ),
+        without_effect=("topology", "order", "estimator", "budget", "confidence", "judge_repeats"),
         ranks_from_matches=False,
         load_rubric=rubric.load_list_rubric,
         is_packaged=rubric.is_packaged_list_rubric,

@@ -150,6 +150,16 @@ def test_failed_rollouts_rank_last_by_cause_and_a_group_of_them_is_left_alone() 
     assert ranked(stop, ScriptedListJudge(SCORES)).rollouts[1].rank == 0
 
 
+def test_rewards_may_be_the_scores_and_a_failed_rollout_gets_the_lowest_less_1() -> None:
+    mixed = a_group([a_rollout(0, "a"), a_rollout(1, failed="max_turns"), a_rollout(2, "c"), a_rollout(3, "b")])
+    found = ranked(mixed, ScriptedListJudge(SCORES), rules=Rules(reward="score"))
+    assert found.reward_from == "score"
+    assert [r.reward for r in found.rollouts] == [0.5, -0.9, 0.1, 0.9]
+    advantages = [r.advantage or 0 for r in found.rollouts]
+    assert sum(advantages) == pytest.approx(0)
+    assert sum(a * a for a in advantages) / 4 == pytest.approx(1)
+
+
 # ---- Several lists
 
 ANSWERS = [letter * 2000 for letter in "abcdefg"]
