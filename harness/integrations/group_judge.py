@@ -228,7 +228,7 @@ class GroupJudge:
         if not isinstance(ranked, RankedMessages):
             return _failed(members, f"the judge is out: {ranked}", purchases)
         self._has_judged = True
-        by_score = self._settings.reward == "score"
+        by_score = members == 1 and self._settings.reward == "score"  # alone it has a score, and no reward but 0
         rewards = [r for place in ranked.places if (r := place.score if by_score else place.reward) is not None]
         if len(rewards) < members:
             return _failed(members, "; ".join(ranked.notes) or "a trajectory has no reward", purchases)

@@ -176,6 +176,24 @@ def test_a_rollout_that_fails_by_its_server_is_masked_and_has_no_reward_and_the_
     assert "down" in trainer.extra["judge"][failed]
 
 
+@pytest.mark.parametrize("settings", [{}, {"reward": "score"}])
+def test_a_rollout_that_fails_by_its_own_fault_gets_the_lowest_reward(judge: FakeEndpoint, settings: dict[str, Any]):
+    policy = Policy()
+
+    def loops_once(seen: Seen) -> Reaction:
+        return Say(calls=(CALLS["Look."],)) if len(policy.seen) == 1 and seen.tool_outputs else policy(seen)
+
+    judge.agent = TokenServer(loops_once, "vllm")
+    rollouts = trl.rollouts(
+        AGENTS["looker"], base_url=judge.base_url, model="m", max_turns=2, **QUICK | {"concurrency": 1}
+    )
+    trainer = trainer_of(trl.reward("j", judge_base_url=judge.base_url, **settings))
+    output, rewards = stepped(trainer, rollouts, [SKY] * 3)
+    failed = [rollout.status for rollout in output["rollout"]].index("failed")
+    assert None not in rewards
+    assert rewards[failed] == min(r for r in rewards if r is not None)
+
+
 def test_a_judge_that_is_out_leaves_whole_groups_without_rewards(judge: FakeEndpoint):
     serving(judge)
     judge.judge = lambda _: Refuse(500, "down")
